@@ -1,0 +1,25 @@
+"""What is said: schemas, events and filters. Pure Python, so that a sensor can afford it."""
+
+from pleroma.content.attribute import Attribute, Value
+from pleroma.content.category import Category
+from pleroma.content.event import Event
+from pleroma.content.filter import Box, Filter
+from pleroma.content.numeric import Integer, Real
+from pleroma.content.range import Key, Range
+from pleroma.content.schema import Schema
+from pleroma.content.text import Text
+
+__all__ = [
+    "Attribute",
+    "Box",
+    "Category",
+    "Event",
+    "Filter",
+    "Integer",
+    "Key",
+    "Range",
+    "Real",
+    "Schema",
+    "Text",
+    "Value",
+]

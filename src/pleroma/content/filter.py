@@ -1,0 +1,196 @@
+"""What a subscription wants or an advertisement promises: a union of boxes.
+
+Filters keep a normal form (no box inside another, neighbours joined, sorted), so equal text gives equal filters, and
+a filter printed and parsed is the filter one had. Whether two filters with different boxes mean the same set is what
+`covers` in both directions tells.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pleroma.content.attribute import Attribute
+from pleroma.content.event import Event
+from pleroma.content.range import Key, Range, complement, join
+from pleroma.content.schema import Schema
+from pleroma.errors import ContentError
+
+MAX_BOXES = 1024
+"""More boxes than this in one filter is refused: each costs flow entries, and `not` and `in` multiply."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Box:
+    """One range per attribute, in the schema's order."""
+
+    ranges: tuple[Range, ...]
+
+    def __contains__(self, keys: tuple[Key, ...]) -> bool:
+        return all(lo <= key < hi for (lo, hi), key in zip(self.ranges, keys, strict=True))
+
+    def covers(self, other: Box) -> bool:
+        return all(mine.covers(its) for mine, its in zip(self.ranges, other.ranges, strict=True))
+
+    def meet(self, other: Box) -> Box | None:
+        common = []
+        for mine, its in zip(self.ranges, other.ranges, strict=True):
+            part = mine.meet(its)
+            if part is None:
+                return None
+            common.append(part)
+        return Box(tuple(common))
+
+    def minus(self, other: Box) -> Iterator[Box]:
+        """What is in this box and not in the other, as disjoint boxes."""
+        common = self.meet(other)
+        if common is None:
+            yield self
+            return
+        ranges = list(self.ranges)
+        for d, (mine, shared) in enumerate(zip(self.ranges, common.ranges, strict=True)):
+            for rest in complement((shared,), mine):
+                yield Box((*ranges[:d], rest, *ranges[d + 1 :]))
+            ranges[d] = shared
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    schema: Schema
+    boxes: tuple[Box, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, boxes: Iterable[Box]) -> Filter:
+        """The filter of these boxes, in normal form."""
+        return cls(schema, _normal(list(boxes)))
+
+    @classmethod
+    def everything(cls, schema: Schema) -> Filter:
+        return cls(schema, (Box(tuple(a.domain for a in schema.attributes)),))
+
+    @classmethod
+    def nothing(cls, schema: Schema) -> Filter:
+        return cls(schema, ())
+
+    @classmethod
+    def parse(cls, schema: Schema, text: str) -> Filter:
+        """A filter from the filter language (docs/filters.md)."""
+        from pleroma.content.language import parse  # the grammar is read on first use
+
+        return parse(schema, text)
+
+    def __bool__(self) -> bool:
+        """False for a filter that no event can match."""
+        return bool(self.boxes)
+
+    def matches(self, event: Event) -> bool:
+        if event.schema is not self.schema and event.schema != self.schema:
+            raise ContentError(f"the event is of schema {event.schema.name!r}, the filter of {self.schema.name!r}")
+        return any(event.keys in box for box in self.boxes)
+
+    def __and__(self, other: Filter) -> Filter:
+        self._same_space(other)
+        pairs = ((a, b) for a in self.boxes for b in other.boxes)
+        return Filter.of(self.schema, (part for a, b in pairs if (part := a.meet(b)) is not None))
+
+    def __or__(self, other: Filter) -> Filter:
+        self._same_space(other)
+        return Filter.of(self.schema, (*self.boxes, *other.boxes))
+
+    def __sub__(self, other: Filter) -> Filter:
+        self._same_space(other)
+        rest: list[Box] = list(self.boxes)
+        for box in other.boxes:
+            rest = [piece for each in rest for piece in each.minus(box)]
+        return Filter.of(self.schema, rest)
+
+    def covers(self, other: Filter) -> bool:
+        """Whether every event that the other matches is matched here too."""
+        self._same_space(other)
+        return not (other - self)
+
+    def overlaps(self, other: Filter) -> bool:
+        self._same_space(other)
+        return any(a.meet(b) is not None for a in self.boxes for b in other.boxes)
+
+    def _same_space(self, other: Filter) -> None:
+        if other.schema is not self.schema and other.schema != self.schema:
+            raise ContentError(f"filters of different schemas: {self.schema.name!r} and {other.schema.name!r}")
+
+    # -- as text -------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        if not self.boxes:
+            return "false"
+        terms = [self._box_text(box) for box in self.boxes]
+        return terms[0] if len(terms) == 1 else " or ".join(f"({t})" if " and " in t else t for t in terms)
+
+    def _box_text(self, box: Box) -> str:
+        parts = [
+            _condition_text(a, part)
+            for a, part in zip(self.schema.attributes, box.ranges, strict=True)
+            if part != a.domain
+        ]
+        return " and ".join(parts) or "true"
+
+
+def _condition_text(attribute: Attribute, part: Range) -> str:
+    name = attribute.name
+    if part == attribute.present:
+        return f"exists {name}"
+    inside = part.meet(attribute.present)
+    if inside is None:
+        return f"not exists {name}"
+    text = " and ".join(f"{name} {op} {_operand_text(op, value)}" for op, value in attribute.conditions(inside))
+    if part.lo < inside.lo:
+        return f"(not exists {name} or ({text}))" if " and " in text else f"(not exists {name} or {text})"
+    return text
+
+
+def _operand_text(operator: str, value: Any) -> str:
+    if operator == "between":
+        return " and ".join(map(literal, value))
+    return f"({', '.join(map(literal, value))})" if operator == "in" else literal(value)
+
+
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\u0000"}
+
+
+def literal(value: Any) -> str:
+    """A value as the filter language writes it."""
+    if isinstance(value, str):
+        return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return repr(int(value))
+    return repr(value)
+
+
+def _normal(boxes: list[Box]) -> tuple[Box, ...]:
+    current = sorted(set(boxes))
+    while True:
+        before = current
+        for d in range(len(current[0].ranges) if current else 0):
+            current = _joined_along(current, d)
+        if len(current) > MAX_BOXES:
+            raise ContentError(f"the filter needs {len(current)} boxes, at most {MAX_BOXES} are allowed")
+        current = sorted(_outermost(current))
+        if current == before:
+            return tuple(current)
+
+
+def _joined_along(boxes: list[Box], d: int) -> list[Box]:
+    """Boxes that differ only in dimension `d`, and touch there, become one."""
+    if len(boxes) < 2:
+        return boxes
+    alike: dict[tuple[Range, ...], list[Range]] = defaultdict(list)
+    for box in boxes:
+        alike[box.ranges[:d] + box.ranges[d + 1 :]].append(box.ranges[d])
+    return [Box((*rest[:d], part, *rest[d:])) for rest, parts in alike.items() for part in join(parts)]
+
+
+def _outermost(boxes: list[Box]) -> list[Box]:
+    if len(boxes) < 2:
+        return boxes
+    return [b for i, b in enumerate(boxes) if not any(i != j and other.covers(b) for j, other in enumerate(boxes))]

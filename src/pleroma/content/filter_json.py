@@ -1,0 +1,74 @@
+"""Filters as JSON, for programs: a list of boxes, each an object of attribute to conditions.
+
+    [{"price": {">=": 50}, "ticker": {"==": "AAPL"}}, {"volume": {"between": [10, 20]}}]
+
+The conditions of an attribute are and-ed, and so are the attributes of a box; the boxes are or-ed. `"or_absent": true`
+beside other conditions also lets events through that lack the attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pleroma.content.attribute import Attribute
+from pleroma.content.filter import Box, Filter
+from pleroma.content.range import Range, Ranges, join
+from pleroma.content.schema import Schema
+from pleroma.errors import FilterSyntax
+
+
+def to_json(filter: Filter) -> list[dict[str, Any]]:
+    return [
+        {
+            a.name: _conditions(a, part)
+            for a, part in zip(filter.schema.attributes, box.ranges, strict=True)
+            if part != a.domain
+        }
+        for box in filter.boxes
+    ]
+
+
+def from_json(schema: Schema, data: Any) -> Filter:
+    if isinstance(data, Mapping):
+        data = [data]
+    if not isinstance(data, list):
+        raise FilterSyntax("a filter is a list of boxes", value=data)
+    return Filter.of(schema, (box for each in data for box in _boxes(schema, each)))
+
+
+def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
+    if part == attribute.present:
+        return {"exists": True}
+    inside = part.meet(attribute.present)
+    if inside is None:
+        return {"exists": False}
+    conditions: dict[str, Any] = dict(attribute.conditions(inside))
+    return conditions | ({"or_absent": True} if part.lo < inside.lo else {})
+
+
+def _boxes(schema: Schema, data: Any) -> list[Box]:
+    if not isinstance(data, Mapping):
+        raise FilterSyntax("a box is an object of attribute to conditions", value=data)
+    boxes = [tuple(a.domain for a in schema.attributes)]
+    for name, conditions in data.items():
+        position = schema.position(str(name))
+        chosen = _ranges(schema.attributes[position], conditions)
+        boxes = [(*b[:position], part, *b[position + 1 :]) for b in boxes for part in chosen]
+    return [Box(ranges) for ranges in boxes]
+
+
+def _ranges(attribute: Attribute, conditions: Any) -> Ranges:
+    if not isinstance(conditions, Mapping) or not conditions:
+        raise FilterSyntax("conditions are an object of operator to value", field=attribute.name, value=conditions)
+    ranges: Ranges = (attribute.domain,)
+    or_absent = False
+    for operator, operand in conditions.items():
+        if operator == "or_absent":
+            or_absent = bool(operand)
+            continue
+        selected = attribute.select(str(operator), operand)
+        ranges = tuple(m for r in ranges for s in selected if (m := r.meet(s)) is not None)
+    if or_absent:
+        ranges = join((*ranges, *attribute.select("exists", False)))
+    return ranges

@@ -1,0 +1,98 @@
+"""Everything that can go wrong, in one tree.
+
+    PleromaError
+    ├── ContentError        a value, an event, a filter or a schema is not valid
+    │   ├── SchemaError     a schema file or definition
+    │   ├── DomainError     a value outside its attribute's domain, or of the wrong type
+    │   ├── UnknownName     an attribute or category nobody defined
+    │   └── FilterSyntax    text or JSON that is not a filter
+    ├── IndexingError       dz, indexes and plans
+    │   ├── DzError         not a bit string, or too long for where it is used
+    │   ├── PlanError       a plan that is damaged or does not fit its schema
+    │   └── AddressError    an address outside the reserved range
+    ├── WorkloadError       impossible generator settings, unreadable data sets
+    └── SetupError          something this machine lacks
+
+Each carries the offending field and value, so that a program can react and a person reads one line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PleromaError(Exception):
+    """One clear reason, the field it concerns, and the value that was refused."""
+
+    def __init__(self, reason: str, *, field: str | None = None, value: object = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.field = field
+        self.value = value
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}" if self.field else self.reason
+
+
+class ContentError(PleromaError):
+    """A value, event, filter or schema is not valid. `position` is set where there is a text."""
+
+    position: int | None = None
+
+    def at(self, position: int) -> ContentError:
+        """The same error, pointing at a place (counted from 1) in the text it came from."""
+        if self.position is None:
+            self.position = position
+        return self
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.position is None else f"at {self.position}: {text}"
+
+
+class SchemaError(ContentError):
+    pass
+
+
+class DomainError(ContentError):
+    pass
+
+
+class UnknownName(ContentError):
+    """A name that is not defined, with the nearest one that is."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str], *, field: str | None = None) -> None:
+        names = list(known)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
+        super().__init__(f"unknown {what} {name!r}; {hint}", field=field, value=name)
+        self.suggestion = near[0] if near else None
+
+
+class FilterSyntax(ContentError):
+    pass
+
+
+class IndexingError(PleromaError):
+    pass
+
+
+class DzError(IndexingError):
+    pass
+
+
+class PlanError(IndexingError):
+    pass
+
+
+class AddressError(IndexingError):
+    pass
+
+
+class WorkloadError(PleromaError):
+    pass
+
+
+class SetupError(PleromaError):
+    pass
