@@ -19,7 +19,19 @@ Each carries the offending field and value, so that a program can react and a pe
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it: on one line, and short however large the value."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        return "an enormous number"
 
 
 class PleromaError(Exception):
@@ -32,7 +44,8 @@ class PleromaError(Exception):
         self.value = value
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.reason}" if self.field else self.reason
+        text = f"{self.field}: {self.reason}" if self.field else self.reason
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class ContentError(PleromaError):
@@ -65,8 +78,8 @@ class UnknownName(ContentError):
     def __init__(self, what: str, name: str, known: Iterable[str], *, field: str | None = None) -> None:
         names = list(known)
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
-        super().__init__(f"unknown {what} {name!r}; {hint}", field=field, value=name)
+        hint = f"did you mean {shown(near[0])}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
+        super().__init__(f"unknown {what} {shown(name)}; {hint}", field=field, value=name)
         self.suggestion = near[0] if near else None
 
 

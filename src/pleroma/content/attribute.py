@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pleroma.content.range import Key, Range, Ranges, complement, join
-from pleroma.errors import ContentError, DomainError, SchemaError
+from pleroma.errors import ContentError, DomainError, SchemaError, shown
 
 Value = int | float | str | None
 """What an application sees; None stands for an optional attribute that an event lacks."""
@@ -106,7 +106,7 @@ class Attribute(ABC):
         """The keys for which `attribute operator operand` holds; an absent value satisfies `exists false` alone."""
         if operator == "exists":
             if not isinstance(operand, bool):
-                raise ContentError(f"exists takes true or false, not {operand!r}", field=self.name, value=operand)
+                raise ContentError(f"exists takes true or false, not {shown(operand)}", field=self.name, value=operand)
             return (self.present,) if operand else complement((self.present,), self.domain)
         if operator not in self.operators:
             allowed = ", ".join((*self.operators, "exists"))
@@ -115,14 +115,14 @@ class Attribute(ABC):
         match operator:
             case "in":
                 if not isinstance(operand, (list, tuple)) or not operand:
-                    raise ContentError("in needs at least one value", field=self.name, value=operand)
+                    raise ContentError("in needs a list of at least one value", field=self.name, value=operand)
                 return join(r for each in operand for r in self.select("==", each))
             case "between":
                 if not isinstance(operand, (list, tuple)) or len(operand) != 2:
-                    raise ContentError("between needs two values", field=self.name, value=operand)
+                    raise ContentError("between needs a list of two values", field=self.name, value=operand)
                 low, high = self._key(operand[0]), self._key(operand[1])
                 if low > high:
-                    reason = f"between {operand[0]} and {operand[1]} is reversed"
+                    reason = f"between {shown(operand[0])} and {shown(operand[1])} is reversed"
                     raise ContentError(reason, field=self.name, value=operand)
                 return (Range(low, self.successor(high)),)
             case "startswith":
@@ -148,10 +148,10 @@ class Attribute(ABC):
         raise ContentError(f"startswith is not defined for {self.kind}", field=self.name, value=prefix)
 
     def _outside(self, value: object) -> DomainError:
-        return DomainError(f"{value} is outside {self.describe()}", field=self.name, value=value)
+        return DomainError(f"{shown(value)} is outside {self.describe()}", field=self.name, value=value)
 
     def _wrong_type(self, value: object) -> DomainError:
-        return DomainError(f"{value!r} is not {self.kind}", field=self.name, value=value)
+        return DomainError(f"{shown(value)} is not {self.kind}", field=self.name, value=value)
 
 
 def check_name(name: Any) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pleroma.content.attribute import EQUALITY, Attribute
 from pleroma.content.range import Key, Range
-from pleroma.errors import SchemaError, UnknownName
+from pleroma.errors import SchemaError, UnknownName, shown
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +24,11 @@ class Category(Attribute):
         if not self.values:
             raise SchemaError("a category needs at least one value", field=self.name, value=self.values)
         for each in self.values:
-            if not isinstance(each, str):
-                raise SchemaError(f"{each!r} is not a word", field=self.name, value=each)
+            if not isinstance(each, str) or _SURROGATE.search(each):
+                raise SchemaError(f"{shown(each)} is not a word", field=self.name, value=each)
         if len(set(self.values)) != len(self.values):
             twice = next(v for v in self.values if self.values.count(v) > 1)
-            raise SchemaError(f"{twice!r} is listed twice", field=self.name, value=twice)
+            raise SchemaError(f"{shown(twice)} is listed twice", field=self.name, value=twice)
 
     @property
     def present(self) -> Range:

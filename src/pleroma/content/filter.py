@@ -8,18 +8,22 @@ a filter printed and parsed is the filter one had. Whether two filters with diff
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pleroma.content.attribute import Attribute
 from pleroma.content.event import Event
-from pleroma.content.range import Key, Range, complement, join
+from pleroma.content.numeric import plain
+from pleroma.content.range import Key, Range, Ranges, complement, join
 from pleroma.content.schema import Schema
 from pleroma.errors import ContentError
 
 MAX_BOXES = 1024
 """More boxes than this in one filter is refused: each costs flow entries, and `not` and `in` multiply."""
+MAX_PIECES = 64 * MAX_BOXES
+"""More than this on the way to a normal form is refused too, before it takes all memory and minutes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,6 +59,16 @@ class Box:
                 yield Box((*ranges[:d], rest, *ranges[d + 1 :]))
             ranges[d] = shared
 
+    def minus_all(self, others: Sequence[Box]) -> Iterator[Box]:
+        """What is in this box and in none of the others, found one disjoint piece at a time."""
+        pieces = [(self, 0)]
+        while pieces:
+            piece, done = pieces.pop()
+            if done == len(others):
+                yield piece
+            else:
+                pieces.extend((rest, done + 1) for rest in piece.minus(others[done]))
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
@@ -64,7 +78,16 @@ class Filter:
     @classmethod
     def of(cls, schema: Schema, boxes: Iterable[Box]) -> Filter:
         """The filter of these boxes, in normal form."""
-        return cls(schema, _normal(list(boxes)))
+        pieces = list(islice(boxes, MAX_PIECES + 1))
+        if len(pieces) > MAX_PIECES:
+            raise _too_large()
+        return cls(schema, _normal(pieces))
+
+    @classmethod
+    def where(cls, schema: Schema, position: int, ranges: Ranges) -> Filter:
+        """The events whose attribute at `position` has its key in `ranges`."""
+        full = tuple(a.domain for a in schema.attributes)
+        return cls.of(schema, (Box((*full[:position], part, *full[position + 1 :])) for part in ranges))
 
     @classmethod
     def everything(cls, schema: Schema) -> Filter:
@@ -101,15 +124,15 @@ class Filter:
 
     def __sub__(self, other: Filter) -> Filter:
         self._same_space(other)
-        rest: list[Box] = list(self.boxes)
-        for box in other.boxes:
-            rest = [piece for each in rest for piece in each.minus(box)]
-        return Filter.of(self.schema, rest)
+        return Filter.of(self.schema, (piece for box in self.boxes for piece in box.minus_all(other.boxes)))
 
     def covers(self, other: Filter) -> bool:
         """Whether every event that the other matches is matched here too."""
         self._same_space(other)
-        return not (other - self)
+        return all(
+            any(mine.covers(box) for mine in self.boxes) or not any(True for _ in box.minus_all(self.boxes))
+            for box in other.boxes
+        )
 
     def overlaps(self, other: Filter) -> bool:
         self._same_space(other)
@@ -162,9 +185,7 @@ def literal(value: Any) -> str:
     """A value as the filter language writes it."""
     if isinstance(value, str):
         return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return repr(int(value))
-    return repr(value)
+    return plain(value) if isinstance(value, float) else repr(value)
 
 
 def _normal(boxes: list[Box]) -> tuple[Box, ...]:
@@ -173,8 +194,6 @@ def _normal(boxes: list[Box]) -> tuple[Box, ...]:
         before = current
         for d in range(len(current[0].ranges) if current else 0):
             current = _joined_along(current, d)
-        if len(current) > MAX_BOXES:
-            raise ContentError(f"the filter needs {len(current)} boxes, at most {MAX_BOXES} are allowed")
         current = sorted(_outermost(current))
         if current == before:
             return tuple(current)
@@ -191,6 +210,26 @@ def _joined_along(boxes: list[Box], d: int) -> list[Box]:
 
 
 def _outermost(boxes: list[Box]) -> list[Box]:
+    """The boxes inside no other: a sweep along the dimension that tells most of them apart.
+
+    Sorted by their lower corners, and the larger first of those that share one, no box comes before one around it.
+    """
     if len(boxes) < 2:
         return boxes
-    return [b for i, b in enumerate(boxes) if not any(i != j and other.covers(b) for j, other in enumerate(boxes))]
+    d = max(range(len(boxes[0].ranges)), key=lambda d: len({box.ranges[d] for box in boxes}))
+    boxes = sorted(boxes, key=lambda box: [part.hi for part in box.ranges], reverse=True)
+    boxes.sort(key=lambda box: (box.ranges[d].lo, [part.lo for part in box.ranges]))
+    kept: list[Box] = []
+    reaching: list[Box] = []
+    for box in boxes:
+        reaching = [each for each in reaching if each.ranges[d].hi > box.ranges[d].lo]
+        if not any(each.covers(box) for each in reaching):
+            kept.append(box)
+            reaching.append(box)
+            if len(kept) > MAX_BOXES:
+                raise _too_large()
+    return kept
+
+
+def _too_large() -> ContentError:
+    return ContentError(f"the filter needs more than the {MAX_BOXES} boxes allowed")

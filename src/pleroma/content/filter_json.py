@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pleroma.content.attribute import Attribute
-from pleroma.content.filter import Box, Filter
+from pleroma.content.filter import Filter
 from pleroma.content.range import Range, Ranges, join
 from pleroma.content.schema import Schema
-from pleroma.errors import FilterSyntax
+from pleroma.errors import FilterSyntax, shown
 
 
 def to_json(filter: Filter) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def from_json(schema: Schema, data: Any) -> Filter:
         data = [data]
     if not isinstance(data, list):
         raise FilterSyntax("a filter is a list of boxes", value=data)
-    return Filter.of(schema, (box for each in data for box in _boxes(schema, each)))
+    return Filter.of(schema, (box for each in data for box in _conjunction(schema, each).boxes))
 
 
 def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
@@ -47,15 +47,14 @@ def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
     return conditions | ({"or_absent": True} if part.lo < inside.lo else {})
 
 
-def _boxes(schema: Schema, data: Any) -> list[Box]:
+def _conjunction(schema: Schema, data: Any) -> Filter:
     if not isinstance(data, Mapping):
         raise FilterSyntax("a box is an object of attribute to conditions", value=data)
-    boxes = [tuple(a.domain for a in schema.attributes)]
+    result = Filter.everything(schema)
     for name, conditions in data.items():
         position = schema.position(str(name))
-        chosen = _ranges(schema.attributes[position], conditions)
-        boxes = [(*b[:position], part, *b[position + 1 :]) for b in boxes for part in chosen]
-    return [Box(ranges) for ranges in boxes]
+        result &= Filter.where(schema, position, _ranges(schema.attributes[position], conditions))
+    return result
 
 
 def _ranges(attribute: Attribute, conditions: Any) -> Ranges:
@@ -65,7 +64,10 @@ def _ranges(attribute: Attribute, conditions: Any) -> Ranges:
     or_absent = False
     for operator, operand in conditions.items():
         if operator == "or_absent":
-            or_absent = bool(operand)
+            if not isinstance(operand, bool):
+                reason = f"or_absent takes true or false, not {shown(operand)}"
+                raise FilterSyntax(reason, field=attribute.name, value=operand)
+            or_absent = operand
             continue
         selected = attribute.select(str(operator), operand)
         ranges = tuple(m for r in ranges for s in selected if (m := r.meet(s)) is not None)

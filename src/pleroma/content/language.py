@@ -7,17 +7,18 @@ above is union and intersection of boxes. Each error points at the place in the 
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
+from operator import and_
 from typing import Any
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from pleroma.content.filter import Box, Filter
+from pleroma.content.filter import Filter
 from pleroma.content.range import Ranges, complement
 from pleroma.content.schema import Schema
-from pleroma.errors import ContentError, FilterSyntax
+from pleroma.errors import ContentError, FilterSyntax, shown
 
 MAX_TEXT = 65_536
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
@@ -61,12 +62,10 @@ def _evaluate(schema: Schema, node: Any, negated: bool) -> Filter:
         case "negate":
             return _evaluate(schema, parts[1], not negated)
         case "any_of" | "all_of":
-            union = (node.data == "any_of") != negated
-            result = _evaluate(schema, parts[0], negated)
-            for part in parts[1:]:
-                other = _evaluate(schema, part, negated)
-                result = result | other if union else result & other
-            return result
+            filters = [_evaluate(schema, part, negated) for part in parts]
+            if (node.data == "any_of") != negated:
+                return Filter.of(schema, (box for each in filters for box in each.boxes))
+            return reduce(and_, filters)
         case "true" | "false":
             wanted = (node.data == "true") != negated
             return Filter.everything(schema) if wanted else Filter.nothing(schema)
@@ -83,16 +82,15 @@ def _condition(schema: Schema, node: Tree[Token], negated: bool) -> Filter:
         position = schema.position(str(name))
     except ContentError as error:
         raise error.at(_place(name)) from None
-    operator, operand = _operation(node.data, tokens, [_literal(v) for v in values])
+    literals = [_literal(v) for v in values]
+    operator, operand = _operation(node.data, tokens, literals)
     attribute = schema.attributes[position]
     try:
         ranges: Ranges = attribute.select(operator, operand)
     except ContentError as error:
-        raise error.at(_place(values[0] if values else name)) from None
-    if negated:
-        ranges = complement(ranges, attribute.domain)
-    full = tuple(a.domain for a in schema.attributes)
-    return Filter.of(schema, (Box((*full[:position], part, *full[position + 1 :])) for part in ranges))
+        culprit = literals.index(error.value) if error.value in literals else 0
+        raise error.at(_place(values[culprit] if values else name)) from None
+    return Filter.where(schema, position, complement(ranges, attribute.domain) if negated else ranges)
 
 
 def _operation(kind: str, tokens: list[Token], values: list[Any]) -> tuple[str, Any]:
@@ -115,11 +113,15 @@ def _literal(token: Any) -> Any:
     if token.type == "STRING":
         try:
             return _ESCAPED.sub(_unescape, text[1:-1])
-        except ValueError:
-            raise FilterSyntax(f"{text} has an escape that is no character", value=text).at(_place(token)) from None
+        except (ValueError, OverflowError):
+            reason = f"{shown(text)} has an escape that is no character"
+            raise FilterSyntax(reason, value=text).at(_place(token)) from None
     if token.type == "WORD_NUMBER" or any(c in text for c in ".eE"):
         return float(text)
-    return int(text)
+    try:
+        return int(text)
+    except ValueError:
+        raise FilterSyntax(f"{shown(text)} has too many digits", value=text).at(_place(token)) from None
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -139,10 +141,11 @@ def _syntax_error(text: str, error: UnexpectedInput) -> FilterSyntax:
             where, found = len(text) + 1, "the end"
             wanted = error.accepts or error.expected
         case UnexpectedToken():
-            where, found = _place(error.token), repr(str(error.token))
+            where, found = _place(error.token), shown(str(error.token))
             wanted = error.accepts or error.expected
         case UnexpectedCharacters():
-            where, found, wanted = error.pos_in_stream + 1, repr(text[error.pos_in_stream]), error.allowed or set()
+            place = error.pos_in_stream or 0
+            where, found, wanted = place + 1, repr(text[place]), error.allowed or set()
         case UnexpectedEOF():
             where, found, wanted = len(text) + 1, "the end", set(error.expected)
         case _:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pleroma.content.attribute import EQUALITY, ORDER, Attribute
 from pleroma.content.range import Key, Range
-from pleroma.errors import SchemaError
+from pleroma.errors import SchemaError, shown
 
 EXACT = 2**53
 """Integers below this are exact as doubles, hence as coordinates."""
 
 
-def _bounds(name: str, low: float, high: float) -> None:
-    for bound in (low, high):
-        if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not math.isfinite(bound):
-            raise SchemaError(f"{bound!r} is not a finite bound", field=name, value=bound)
+def plain(number: float) -> str:
+    """A number as a person writes it: `5` for 5.0, and every digit of what needs them."""
+    return repr(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+
+
+def whole(name: str, bound: Any) -> int:
+    """The bound of an integer domain, or the error that says why it cannot be one."""
+    if isinstance(bound, bool) or not isinstance(bound, int):
+        raise SchemaError(f"{shown(bound)} is not a whole number", field=name, value=bound)
+    if abs(bound) >= EXACT:
+        raise SchemaError("integer bounds must lie within ±2**53", field=name, value=bound)
+    return bound
+
+
+def _finite(name: str, bound: Any) -> float:
+    if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not abs(bound) <= sys.float_info.max:
+        raise SchemaError(f"{shown(bound)} is not a finite double", field=name, value=bound)
+    return float(bound) + 0.0  # -0.0 and 0.0 are one value
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +46,8 @@ class Integer(Attribute):
     operators: ClassVar[tuple[str, ...]] = (*EQUALITY, *ORDER, "between", "in")
 
     def __post_init__(self) -> None:
-        _bounds(self.name, self.low, self.high)
-        if self.low > self.high:
+        if whole(self.name, self.low) > whole(self.name, self.high):
             raise SchemaError(f"the domain {self.describe()} is empty", field=self.name, value=(self.low, self.high))
-        if max(abs(self.low), abs(self.high)) >= EXACT:
-            raise SchemaError("integer bounds must lie within ±2**53", field=self.name, value=(self.low, self.high))
 
     @property
     def present(self) -> Range:
@@ -106,9 +118,8 @@ class Real(Attribute):
     operators: ClassVar[tuple[str, ...]] = (*EQUALITY, *ORDER, "between", "in")
 
     def __post_init__(self) -> None:
-        _bounds(self.name, self.low, self.high)
-        object.__setattr__(self, "low", float(self.low) + 0.0)
-        object.__setattr__(self, "high", float(self.high) + 0.0)
+        object.__setattr__(self, "low", _finite(self.name, self.low))
+        object.__setattr__(self, "high", _finite(self.name, self.high))
         if not math.isfinite(self.high - self.low):
             raise SchemaError("the bounds are too far apart for a double", field=self.name, value=(self.low, self.high))
         if self.present.lo >= self.present.hi:
@@ -116,8 +127,8 @@ class Real(Attribute):
 
     @property
     def present(self) -> Range:
-        low = math.nextafter(self.low, math.inf) if self.open_low else self.low
-        return Range(low, self.high if self.open_high else math.nextafter(self.high, math.inf))
+        low = self.successor(self.low) if self.open_low else self.low
+        return Range(low, self.high if self.open_high else self.successor(self.high))
 
     @property
     def absent(self) -> Key:
@@ -129,7 +140,7 @@ class Real(Attribute):
 
     @property
     def bits(self) -> int:
-        return 32 if self.present.hi > math.nextafter(self.present.lo, math.inf) else 0
+        return 32 if self.present.hi > self.successor(self.present.lo) else 0
 
     def _key(self, value: Any) -> Key:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
@@ -146,7 +157,7 @@ class Real(Attribute):
         return float(key)
 
     def successor(self, key: Key) -> Key:
-        return math.nextafter(key, math.inf)
+        return math.nextafter(key, math.inf) + 0.0  # 0.0, not -0.0, follows the last negative double
 
     def coordinate(self, key: Key) -> float:
         return float(max(key, self.low))
@@ -155,7 +166,7 @@ class Real(Attribute):
         return self.coordinate(part.lo), self.coordinate(math.nextafter(part.hi, -math.inf))
 
     def describe(self) -> str:
-        return f"{'(' if self.open_low else '['}{self.low:g}, {self.high:g}{')' if self.open_high else ']'}"
+        return f"{'(' if self.open_low else '['}{plain(self.low)}, {plain(self.high)}{')' if self.open_high else ']'}"
 
     def conditions(self, part: Range) -> tuple[tuple[str, Any], ...]:
         first, last = part.lo, math.nextafter(part.hi, -math.inf)

@@ -12,16 +12,16 @@ from typing import Any
 from pleroma.content.attribute import Attribute, check_name
 from pleroma.content.category import Category
 from pleroma.content.event import Event
-from pleroma.content.numeric import Integer, Real
+from pleroma.content.numeric import Integer, Real, whole
 from pleroma.content.range import Key
 from pleroma.content.text import Text
-from pleroma.errors import SchemaError, UnknownName
+from pleroma.errors import ContentError, SchemaError, UnknownName, shown
 
 _FIELDS = {
-    "integer": {"min", "max", "above", "below"},
-    "real": {"min", "max", "above", "below"},
-    "category": {"values"},
-    "text": {"linearise"},
+    "integer": ("min", "max", "above", "below", "optional"),
+    "real": ("min", "max", "above", "below", "optional"),
+    "category": ("values", "optional"),
+    "text": ("linearise", "optional"),
 }
 
 
@@ -38,7 +38,7 @@ class Schema:
             raise SchemaError("a schema needs a name", field="name", value=self.name)
         if not self.attributes:
             raise SchemaError("a schema needs at least one attribute", field=self.name)
-        position = {a.name: i for i, a in enumerate(self.attributes)}
+        position = {check_name(a.name): i for i, a in enumerate(self.attributes)}
         if len(position) != len(self.attributes):
             names = [a.name for a in self.attributes]
             twice = next(n for n in names if names.count(n) > 1)
@@ -56,13 +56,15 @@ class Schema:
         try:
             return self._position[name]
         except KeyError:
-            raise UnknownName("attribute", name, self._position) from None
+            raise UnknownName("attribute", str(name), self._position) from None
 
     def __getitem__(self, name: str) -> Attribute:
         return self.attributes[self.position(name)]
 
     def event(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> Event:
         """A point of this space; every attribute that is not optional must be given."""
+        if values is not None and not isinstance(values, Mapping):
+            raise ContentError("an event is an object of attribute to value", value=values)
         given = {**(values or {}), **more}
         for name in given:
             self.position(name)
@@ -92,13 +94,16 @@ class Schema:
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "is not UTF-8 text"
+        except UnicodeDecodeError:
+            raise SchemaError("cannot read the schema: it is not UTF-8 text", field=str(path)) from None
+        except (OSError, ValueError) as error:  # ValueError: no path at all, for it holds a NUL or half a character
+            reason = getattr(error, "strerror", None) or error
             raise SchemaError(f"cannot read the schema: {reason}", field=str(path)) from None
+        form = "JSON" if path.suffix.lower() == ".json" else "TOML"
         try:
-            data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        except ValueError as error:
-            raise SchemaError(f"is not valid {path.suffix.lstrip('.') or 'TOML'}: {error}", field=str(path)) from None
+            data = json.loads(text) if form == "JSON" else tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise SchemaError(f"is not valid {form}: {error}", field=str(path)) from None
         return cls.from_json(data)
 
 
@@ -110,11 +115,11 @@ def _attribute(data: Any) -> Attribute:
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise UnknownName("kind", str(kind), _FIELDS, field=name)
     for given in data:
-        if given not in _FIELDS[kind] | {"name", "kind", "optional"}:
-            raise UnknownName(f"field of a {kind} attribute", given, _FIELDS[kind] | {"optional"}, field=name)
+        if given not in ("name", "kind", *_FIELDS[kind]):
+            raise UnknownName(f"field of a {kind} attribute", given, _FIELDS[kind], field=name)
     optional = data.get("optional", False)
     if not isinstance(optional, bool):
-        raise SchemaError(f"optional is true or false, not {optional!r}", field=name, value=optional)
+        raise SchemaError(f"optional is true or false, not {shown(optional)}", field=name, value=optional)
     match kind:
         case "category":
             values = data.get("values")
@@ -126,10 +131,7 @@ def _attribute(data: Any) -> Attribute:
         case "integer":
             low, open_low = _bound(name, data, "min", "above")
             high, open_high = _bound(name, data, "max", "below")
-            for bound in (low, high):
-                if isinstance(bound, bool) or not isinstance(bound, int):
-                    raise SchemaError(f"{bound!r} is not a whole number", field=name, value=bound)
-            return Integer(name, optional, low + open_low, high - open_high)
+            return Integer(name, optional, whole(name, low) + open_low, whole(name, high) - open_high)
         case _:
             low, open_low = _bound(name, data, "min", "above")
             high, open_high = _bound(name, data, "max", "below")

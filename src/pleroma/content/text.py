@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from pleroma.content.attribute import EQUALITY, ORDER, Attribute
 from pleroma.content.range import Key, Range, Ranges
-from pleroma.errors import SchemaError
+from pleroma.errors import SchemaError, shown
 
 CODED_BYTES = 6
 CODE_BITS = 8 * CODED_BYTES
@@ -32,7 +32,8 @@ class Text(Attribute):
 
     def __post_init__(self) -> None:
         if self.linearise not in LINEARISATIONS:
-            raise SchemaError(f"linearise is one of {', '.join(LINEARISATIONS)}, not {self.linearise!r}", field=self.name)
+            reason = f"linearise is one of {', '.join(LINEARISATIONS)}, not {shown(self.linearise)}"
+            raise SchemaError(reason, field=self.name, value=self.linearise)
 
     @property
     def present(self) -> Range:

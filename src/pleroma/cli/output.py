@@ -1,0 +1,90 @@
+"""What commands print: tables for people, one JSON object on the last line for programs, progress on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from pleroma.errors import PleromaError, SetupError
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line instead of tables.")]
+
+
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Rows under headings; numbers to the right."""
+    rows = [[_cell(value) for value in row] for row in rows]
+    table = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
+    for i, column in enumerate(columns):
+        numeric = bool(rows) and all(_is_number(row[i]) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def show_json(data: Any) -> None:
+    typer.echo(json.dumps(data, ensure_ascii=False, allow_nan=False, default=str))
+
+
+@contextmanager
+def progress(what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error for work that takes seconds; the yielded function advances it."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda step=1: bar.advance(task, step)
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse a picture file we cannot draw before any work is done for it."""
+    if path is None:
+        return
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise SetupError(f"a picture ends in .png or .svg, not {path.name!r}", field="--plot", value=str(path))
+    if not path.resolve().parent.is_dir():
+        raise SetupError(f"the folder {path.resolve().parent} does not exist", field="--plot", value=str(path))
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn what a user can mend into one line and exit code 2."""
+    try:
+        yield
+    except PleromaError as error:
+        err.print(f"[red]error:[/red] {_plain(str(error))}", soft_wrap=True)
+        raise SystemExit(2) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        err.print(f"[red]error:[/red] {_plain(where)}{error.strerror or error}", soft_wrap=True)
+        raise SystemExit(2) from None
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return _plain(str(value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "").rstrip("%"))
+    except ValueError:
+        return False
+    return True

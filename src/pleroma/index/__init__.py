@@ -1,0 +1,25 @@
+"""Content to bits: cells of the event space, the indexes that number them, and addresses made of them."""
+
+from pleroma.index.address import IPV4, IPV6, AddressRange
+from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
+from pleroma.index.dzset import EVERYTHING, NOTHING, DzSet
+from pleroma.index.grid import GridIndex
+from pleroma.index.plan import Index, IndexPlan
+from pleroma.index.waste import Waste, evaluate
+
+__all__ = [
+    "EVERYTHING",
+    "IPV4",
+    "IPV6",
+    "MAX_LENGTH",
+    "NOTHING",
+    "ROOT",
+    "AddressRange",
+    "Dz",
+    "DzSet",
+    "GridIndex",
+    "Index",
+    "IndexPlan",
+    "Waste",
+    "evaluate",
+]

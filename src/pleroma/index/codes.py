@@ -1,0 +1,29 @@
+"""The dz of many events at once: left-aligned in unsigned words, so that a prefix is an interval of codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.index.dz import Dz
+
+WORD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """One row per event, one column per 64 bits (at least one), most significant first."""
+
+    words: NDArray[np.uint64]
+    bits: int
+
+    def __len__(self) -> int:
+        return int(self.words.shape[0])
+
+    def dz(self, row: int) -> Dz:
+        value = 0
+        for word in self.words[row]:
+            value = value << WORD | int(word)
+        return Dz(1 << self.bits | value >> self.words.shape[1] * WORD - self.bits)

@@ -1,0 +1,191 @@
+"""Sets of cells: prefix-free and sibling-merged, so that each region of the event space has exactly one form.
+
+A region is kept as the sorted bounds of its maximal intervals on the line of 2**112 atoms; its members are the largest
+dz that fit into them. Set algebra is then a sweep over two sorted lists, whatever the lengths involved.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+
+from pleroma.errors import DzError
+from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
+
+_ATOMS = 1 << MAX_LENGTH
+Bounds = tuple[int, ...]  # start, end, start, end, ... strictly increasing
+
+
+class DzSet:
+    """An immutable region; iterates over its members in the order of the line."""
+
+    __slots__ = ("_bounds", "_members")
+
+    def __init__(self, members: Iterable[Dz] = ()) -> None:
+        self._bounds = _merge(sorted((dz.start, dz.end) for dz in members))
+        self._members: tuple[Dz, ...] | None = None
+
+    @classmethod
+    def parse(cls, *bits: str) -> DzSet:
+        return cls(map(Dz.parse, bits))
+
+    @classmethod
+    def _of(cls, bounds: Bounds) -> DzSet:
+        made = cls.__new__(cls)
+        made._bounds = bounds
+        made._members = None
+        return made
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def members(self) -> tuple[Dz, ...]:
+        if self._members is None:
+            spans = zip(self._bounds[::2], self._bounds[1::2], strict=True)
+            self._members = tuple(dz for start, end in spans for dz in _largest(start, end))
+        return self._members
+
+    def __iter__(self) -> Iterator[Dz]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __bool__(self) -> bool:
+        return bool(self._bounds)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DzSet) and self._bounds == other._bounds
+
+    def __hash__(self) -> int:
+        return hash(self._bounds)
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(str, self)) + "}"
+
+    def __repr__(self) -> str:
+        return f"DzSet.parse({', '.join(repr(str(dz)) for dz in self)})"
+
+    @property
+    def atoms(self) -> int:
+        """The size of the region, exactly."""
+        return sum(self._bounds[1::2]) - sum(self._bounds[::2])
+
+    @property
+    def volume(self) -> float:
+        """The share of the event space."""
+        return self.atoms / _ATOMS
+
+    @property
+    def longest(self) -> int:
+        return max((dz.length for dz in self), default=0)
+
+    # -- algebra -------------------------------------------------------------------------------------------------
+
+    def covers(self, other: Dz | DzSet) -> bool:
+        """Whether all of the other lies in this region."""
+        if isinstance(other, Dz):
+            place = bisect_right(self._bounds, other.start)
+            return place % 2 == 1 and other.end <= self._bounds[place]
+        return not other - self
+
+    def overlaps(self, other: Dz | DzSet) -> bool:
+        if isinstance(other, Dz):
+            place = bisect_right(self._bounds, other.start)
+            return place % 2 == 1 or (place < len(self._bounds) and self._bounds[place] < other.end)
+        return bool(self & other)
+
+    def __or__(self, other: DzSet) -> DzSet:
+        return self._combine(other, lambda a, b: a or b)
+
+    def __and__(self, other: DzSet) -> DzSet:
+        return self._combine(other, lambda a, b: a and b)
+
+    def __sub__(self, other: DzSet) -> DzSet:
+        return self._combine(other, lambda a, b: a and not b)
+
+    def _combine(self, other: DzSet, keep: Callable[[bool, bool], bool]) -> DzSet:
+        bounds: list[int] = []
+        i = j = 0
+        inside = False
+        for bound in sorted({*self._bounds, *other._bounds}):
+            i += i < len(self._bounds) and self._bounds[i] == bound
+            j += j < len(other._bounds) and other._bounds[j] == bound
+            if keep(i % 2 == 1, j % 2 == 1) != inside:
+                inside = not inside
+                bounds.append(bound)
+        return DzSet._of(tuple(bounds))
+
+    # -- covering more with less ---------------------------------------------------------------------------------
+
+    def truncate(self, length: int) -> DzSet:
+        """The least region around this one whose members have at most `length` bits."""
+        if length < 0:
+            raise DzError(f"a length cannot be {length}", field="length", value=length)
+        grain = 1 << max(MAX_LENGTH - length, 0)
+        spans = zip(self._bounds[::2], self._bounds[1::2], strict=True)
+        return DzSet._of(_merge((start // grain * grain, -(-end // grain) * grain) for start, end in spans))
+
+    def coarsen(self, most: int) -> DzSet:
+        """The smallest region around this one that has at most `most` members.
+
+        Exact: the members are the leaves of a binary tree, and the best way to cover a subtree with k cells is
+        either its root (k = 1) or the best split of k between its two halves.
+        """
+        if most < 1 and self:
+            raise DzError(f"a region cannot be covered by {most} members", field="members", value=most)
+        return self if len(self) <= most else DzSet(_best(self.members, most)[-1][1])
+
+
+Choice = tuple[int, tuple[Dz, ...]]
+
+
+def _best(members: tuple[Dz, ...], most: int) -> list[Choice]:
+    """For k = 1, 2, ... (at most `most`): the least number of atoms that k cells around `members` hold, and the cells."""
+    if len(members) == 1:
+        return [(members[0].end - members[0].start, members)]
+    root = _join(members[0], members[-1])
+    middle = root.start + root.end >> 1
+    split = next(i for i, dz in enumerate(members) if dz.start >= middle)
+    left, right = _best(members[:split], most), _best(members[split:], most)
+    best: list[Choice] = [(root.end - root.start, (root,))]
+    for k in range(2, min(len(left) + len(right), most) + 1):
+        shares = range(max(1, k - len(right)), min(len(left), k - 1) + 1)
+        a = min(shares, key=lambda a: left[a - 1][0] + right[k - a - 1][0])
+        (size, cells), (more_size, more_cells) = left[a - 1], right[k - a - 1]
+        best.append((size + more_size, cells + more_cells))
+    return best
+
+
+def _join(first: Dz, last: Dz) -> Dz:
+    """The longest dz that covers both."""
+    a, b = int(first), int(last)
+    a >>= max(first.length - last.length, 0)
+    b >>= max(last.length - first.length, 0)
+    return Dz(a >> (a ^ b).bit_length())
+
+
+def _merge(spans: Iterable[tuple[int, int]]) -> Bounds:
+    """Sorted spans as strictly increasing bounds."""
+    bounds: list[int] = []
+    for start, end in spans:
+        if bounds and start <= bounds[-1]:
+            if end > bounds[-1]:
+                bounds[-1] = end
+        else:
+            bounds += (start, end)
+    return tuple(bounds)
+
+
+def _largest(start: int, end: int) -> Iterator[Dz]:
+    """The span as the fewest dz: always the largest cell that begins at `start` and fits."""
+    while start < end:
+        size = min(start & -start or _ATOMS, 1 << (end - start).bit_length() - 1)
+        yield Dz(_ATOMS + start >> size.bit_length() - 1)
+        start += size
+
+
+EVERYTHING = DzSet([ROOT])
+NOTHING = DzSet()
+
+__all__ = ["EVERYTHING", "NOTHING", "DzSet"]

@@ -1,0 +1,147 @@
+"""The grid: each dimension cut into cells, the bits of the cell numbers interleaved in a chosen order.
+
+Regular indexing (papers/004..., III-A), dimension selection, any allocation of bits and adaptive splits
+(papers/000..., III-B) are all grids with another order or other boundaries. One event at a time is encoded in plain
+Python, so that a sensor needs no compiler; batches and covers run in kernels and give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from pleroma.content import Event, Filter, Schema
+from pleroma.errors import ContentError, DomainError, PlanError
+from pleroma.index.axis import Axis
+from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
+from pleroma.index.dzset import DzSet
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pleroma.index.codes import Codes
+    from pleroma.index.grid_tables import GridTables
+
+
+@dataclass(frozen=True)
+class GridIndex:
+    """`order` names, bit by bit from the first, the position of the attribute that is halved next."""
+
+    schema: Schema
+    order: tuple[int, ...]
+    boundaries: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    axes: Mapping[int, Axis] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.order) > MAX_LENGTH:
+            raise PlanError(f"{len(self.order)} bits are asked for, a dz has at most {MAX_LENGTH}", field="order")
+        for d in (*self.order, *self.boundaries):
+            if isinstance(d, bool) or not isinstance(d, int) or not 0 <= d < len(self.schema):
+                raise PlanError(f"{d!r} is not the position of an attribute", field="order", value=d)
+        for d in self.boundaries:
+            if d not in self.order:
+                raise PlanError("has boundaries but no bits", field=self.schema.attributes[d].name)
+        counts = {d: self.order.count(d) for d in sorted(set(self.order))}
+        axes = {d: Axis.of(self.schema.attributes[d], n, self.boundaries.get(d, ())) for d, n in counts.items()}
+        object.__setattr__(self, "axes", axes)
+
+    @classmethod
+    def regular(cls, schema: Schema, bits: int, dimensions: Iterable[str] | None = None) -> GridIndex:
+        """Equal cells, the dimensions taking turns; one whose values are all told apart is passed over.
+
+        The index has fewer bits than allowed when nothing is left to separate.
+        """
+        chosen = schema.names if dimensions is None else tuple(dimensions)
+        return cls(schema, round_robin(schema, [schema.position(name) for name in chosen], bits))
+
+    @property
+    def bits(self) -> int:
+        return len(self.order)
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def dz(self, event: Event) -> Dz:
+        """The cell of one event."""
+        if event.schema is not self.schema and event.schema != self.schema:
+            raise ContentError(f"the event is of schema {event.schema.name!r}, the index of {self.schema.name!r}")
+        attributes, keys = self.schema.attributes, event.keys
+        left = {d: axis.bits for d, axis in self.axes.items()}
+        cells = {d: axis.cell(attributes[d].coordinate(keys[d])) for d, axis in self.axes.items()}
+        code = 1
+        for d in self.order:
+            left[d] -= 1
+            code = code << 1 | cells[d] >> left[d] & 1
+        return Dz(code)
+
+    def encode(self, points: NDArray[np.float64]) -> Codes:
+        """The cells of a batch: one row per event, one column of coordinates per attribute of the schema."""
+        codes = self._tables.encode(points)
+        if codes is None:
+            row, bad = next((r, d) for r, point in enumerate(points) for d in self.axes if not isfinite(point[d]))
+            value = float(points[row, bad])
+            raise DomainError(f"{value} in row {row} is no point", field=self.schema.attributes[bad].name, value=value)
+        return codes
+
+    # -- filters -------------------------------------------------------------------------------------------------
+
+    def cover(self, filter: Filter, *, max_length: int | None = None, max_members: int | None = None) -> DzSet:
+        """Cells that enclose the filter: as tight as the limits allow, never less than the filter."""
+        if filter.schema is not self.schema and filter.schema != self.schema:
+            raise ContentError(f"the filter is of schema {filter.schema.name!r}, the index of {self.schema.name!r}")
+        length = self.bits if max_length is None else min(max_length, self.bits)
+        if length < 0 or (max_members is not None and max_members < 1):
+            raise PlanError("a cover needs a length of at least 0 and at least one member", value=(length, max_members))
+        if not filter:
+            return DzSet()
+        if not self.axes:
+            return DzSet([ROOT])
+        return self._tables.cover([self._cells(box.ranges) for box in filter.boxes], length, max_members)
+
+    def _cells(self, ranges: Sequence[Any]) -> list[tuple[int, int]]:
+        """A box as the first and last cell on each axis."""
+        cells = []
+        for d, axis in self.axes.items():
+            low, high = self.schema.attributes[d].span(ranges[d])
+            cells.append((axis.cell(low), axis.cell(high)))
+        return cells
+
+    @cached_property
+    def _tables(self) -> GridTables:
+        from pleroma.index.grid_tables import GridTables  # needs numpy and numba, which a sensor does not have
+
+        return GridTables.of(self)
+
+    # -- as JSON -------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        listed = {self.schema.attributes[d].name: list(values) for d, values in sorted(self.boundaries.items())}
+        return {"kind": "grid", "order": list(self.order), "boundaries": listed}
+
+    @classmethod
+    def from_json(cls, schema: Schema, data: Mapping[str, Any]) -> GridIndex:
+        order, listed = data.get("order"), data.get("boundaries", {})
+        if not isinstance(order, list) or not isinstance(listed, Mapping):
+            raise PlanError("a grid has an order and boundaries", field="index")
+        if not all(isinstance(values, list) for values in listed.values()):
+            raise PlanError("boundaries are lists of numbers", field="boundaries")
+        return cls(schema, tuple(order), {schema.position(name): tuple(values) for name, values in listed.items()})
+
+
+def round_robin(schema: Schema, dimensions: Sequence[int], bits: int) -> tuple[int, ...]:
+    """Dimensions in turn, each for as long as it has values left to separate."""
+    if bits < 0 or bits > MAX_LENGTH:
+        raise PlanError(f"a dz has 0 to {MAX_LENGTH} bits, not {bits}", field="bits", value=bits)
+    if len(set(dimensions)) != len(dimensions):
+        raise PlanError("a dimension is named twice", field="dimensions", value=tuple(dimensions))
+    left = {d: schema.attributes[d].bits for d in dimensions}
+    order: list[int] = []
+    while len(order) < bits and any(left.values()):
+        for d in dimensions:
+            if left[d] and len(order) < bits:
+                left[d] -= 1
+                order.append(d)
+    return tuple(order)

@@ -1,0 +1,99 @@
+"""A grid laid out for the kernels: everything about its axes in flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.errors import DomainError
+from pleroma.index import kernels
+from pleroma.index.codes import WORD, Codes
+from pleroma.index.dz import MAX_LENGTH, Dz
+from pleroma.index.dzset import DzSet
+
+if TYPE_CHECKING:
+    from pleroma.index.grid import GridIndex
+
+NO_LIMIT = 2**60
+
+
+@dataclass(frozen=True, slots=True)
+class GridTables:
+    columns: int
+    bits: int
+    dims: kernels.Ints
+    low: kernels.Floats
+    scale: kernels.Floats
+    top: kernels.Ints
+    listed: kernels.Ints
+    boundaries: kernels.Floats
+    first_table: kernels.Ints
+    tables: tuple[kernels.Words, ...]
+    order: kernels.Ints
+    used: kernels.Ints
+    axis_bits: kernels.Ints
+
+    @classmethod
+    def of(cls, grid: GridIndex) -> GridTables:
+        dims = list(grid.axes)
+        axes = list(grid.axes.values())
+        order = np.array([dims.index(d) for d in grid.order], np.int64)
+        used = np.zeros((grid.bits + 1, len(axes)), np.int64)
+        for depth, j in enumerate(order):
+            used[depth + 1] = used[depth]
+            used[depth + 1, j] += 1
+        chunks = [-(-axis.bits // kernels.SPREAD_BITS) for axis in axes]
+        words = max(1, -(-grid.bits // WORD))
+        return cls(
+            columns=len(grid.schema),
+            bits=grid.bits,
+            dims=np.array(dims, np.int64),
+            low=np.array([axis.low for axis in axes], np.float64),
+            scale=np.array([axis.scale for axis in axes], np.float64),
+            top=np.array([(1 << axis.bits) - 1 for axis in axes], np.int64),
+            listed=np.cumsum([0, *(len(axis.boundaries) for axis in axes)], dtype=np.int64),
+            boundaries=np.array([b for axis in axes for b in axis.boundaries], np.float64),
+            first_table=np.cumsum([0, *chunks], dtype=np.int64),
+            tables=tuple(_spread(order, chunks, word) for word in range(words)),
+            order=order,
+            used=used,
+            axis_bits=np.array([axis.bits for axis in axes], np.int64),
+        )
+
+    def encode(self, points: NDArray[np.float64]) -> Codes | None:
+        """The codes, or None where a coordinate is not a finite number."""
+        if points.ndim != 2 or points.shape[1] != self.columns:
+            raise DomainError(f"a batch has {self.columns} columns, not shape {points.shape}", field="points")
+        points = np.ascontiguousarray(points, np.float64)
+        words = np.zeros((len(self.tables), len(points)), np.uint64)
+        axes = (self.dims, self.low, self.scale, self.top, self.listed, self.boundaries, self.first_table)
+        sane = [kernels.encode(points, *axes, table, out) for table, out in zip(self.tables, words, strict=True)]
+        return Codes(words.T, self.bits) if all(sane) else None
+
+    def cover(self, boxes: list[list[tuple[int, int]]], max_length: int, max_members: int | None) -> DzSet:
+        cells = np.array(boxes, np.int64)
+        room = self.axis_bits - self.used[max_length]  # what this length cannot tell apart belongs to the boxes
+        low, high = cells[:, :, 0] >> room << room, cells[:, :, 1] | (1 << room) - 1
+        most = NO_LIMIT if max_members is None else max_members
+        rows = kernels.cover(self.order, self.used, self.axis_bits, low, high, max_length, most)
+        return DzSet(Dz(high_bits << 56 | low_bits) for high_bits, low_bits in rows.tolist())
+
+
+def _spread(order: kernels.Ints, chunks: list[int], word: int) -> kernels.Words:
+    """For each axis and each 8 bits of its cell number: where those bits stand in one word of the code."""
+    tables = np.zeros((sum(chunks), 1 << kernels.SPREAD_BITS), np.uint64)
+    values = np.arange(1 << kernels.SPREAD_BITS, dtype=np.uint64)
+    first = np.cumsum([0, *chunks])
+    for j in range(len(chunks)):
+        for significance, place in enumerate(np.flatnonzero(order == j)[::-1].tolist()):
+            if place // WORD == word:
+                chunk, bit = divmod(significance, kernels.SPREAD_BITS)
+                shift = np.uint64(WORD - 1 - place % WORD)
+                tables[first[j] + chunk] |= (values >> np.uint64(bit) & np.uint64(1)) << shift
+    return tables
+
+
+assert MAX_LENGTH == 2 * 56, "kernels.cover returns codes in words of 56 bits"

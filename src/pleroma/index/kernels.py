@@ -1,0 +1,223 @@
+"""Compiled loops over arrays. Each has a slow and obvious twin in the tests."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+SPREAD_BITS = 8
+"""A cell number is spread over its places in the code by tables of this many bits at a time."""
+
+BLOCK = 512
+
+OVERSHOOT = 1024
+"""A cover is refined to four times the allowed members, or to this many, before the best of them are kept."""
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """To machine code on first use, kept on disk; runs without the interpreter's lock."""
+    return cast(Callable[P, R], njit(cache=True, nogil=True)(function))
+
+
+@compiled
+def encode(
+    points: Floats,
+    dims: Ints,
+    low: Floats,
+    scale: Floats,
+    top: Ints,
+    listed: Ints,
+    boundaries: Floats,
+    first_table: Ints,
+    tables: Words,
+    out: Words,
+) -> bool:
+    """The codes of a batch of points, one left-aligned word each; False if a coordinate is not finite.
+
+    Axis j reads column `dims[j]`. Its boundaries are `boundaries[listed[j]:listed[j + 1]]`, none for a regular axis. Its
+    cell number is spread by `tables[first_table[j]]` and those that follow, low bits first. Blocks small enough for the
+    cache are taken axis by axis, so that what an axis is like is decided once per block.
+    """
+    sane = True
+    cells = np.empty(BLOCK, np.int64)
+    for start in range(0, points.shape[0], BLOCK):
+        size = min(BLOCK, points.shape[0] - start)
+        out[start : start + size] = 0
+        for j in range(dims.shape[0]):
+            d, begin, end = dims[j], listed[j], listed[j + 1]
+            if begin == end:
+                origin, factor, last = low[j], scale[j], np.float64(top[j])
+                total = 0.0
+                for i in range(size):
+                    x = points[start + i, d]
+                    total += x - x
+                    shifted = (x - origin) * factor
+                    shifted = shifted if shifted > 0.0 else 0.0
+                    cells[i] = np.int64(shifted if shifted < last else last)
+                sane &= total == 0.0
+            else:
+                for i in range(size):
+                    x = points[start + i, d]
+                    sane &= x - x == 0.0
+                    a, b = begin, end
+                    while a < b:
+                        middle = (a + b) >> 1
+                        if boundaries[middle] <= x:
+                            a = middle + 1
+                        else:
+                            b = middle
+                    cells[i] = a - begin
+            for t in range(first_table[j], first_table[j + 1]):
+                shift = SPREAD_BITS * (t - first_table[j])
+                for i in range(size):
+                    out[start + i] |= tables[t, cells[i] >> shift & 255]
+    return sane
+
+
+@compiled
+def _overlap(prefix: Ints, depth: int, used: Ints, bits: Ints, low: Ints, high: Ints) -> float:
+    """How much of a node the boxes fill, at most: 0 when none meets it, exactly 1 only when one holds all of it."""
+    total = 0.0
+    for box in range(low.shape[0]):
+        share = 1.0
+        for j in range(bits.shape[0]):
+            room = bits[j] - used[depth, j]
+            first = prefix[j] << room
+            last = first + (np.int64(1) << room) - 1
+            a = max(first, low[box, j])
+            b = min(last, high[box, j])
+            if a > b:
+                share = 0.0
+                break
+            if a > first or b < last:
+                share *= (b - a + 1) / (last - first + 1)
+        if share == 1.0:
+            return 1.0
+        total += share
+    return min(total, 0.999999)
+
+
+@compiled
+def _grown(array: Ints) -> Ints:
+    larger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
+    larger[: array.shape[0]] = array
+    return larger
+
+
+@compiled
+def _descend(nodes: Ints, node: int, axes: int, j: int, bit: int) -> None:
+    """Move a node to one of its halves, cut along axis j."""
+    nodes[node, j] = nodes[node, j] << 1 | bit
+    nodes[node, axes] += 1
+    carry = nodes[node, axes + 2] >> 55 & 1  # words of 56 bits keep clear of the sign
+    nodes[node, axes + 1] = nodes[node, axes + 1] << 1 | carry
+    nodes[node, axes + 2] = (nodes[node, axes + 2] << 1 | bit) & 0xFF_FFFF_FFFF_FFFF
+
+
+@compiled
+def cover(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_length: int, max_members: int) -> Ints:
+    """Cells enclosing a union of boxes (given as inclusive cell ranges), with as little volume as the limits allow.
+
+    A node is pulled down to the smallest cell that still holds its part of the boxes, which costs nothing; of all nodes
+    that only partly belong, the one with the most waste is then cut in two. That goes on beyond `max_members`, and the
+    best way back to so few is chosen exactly. Returns rows (high word, low word) of dz codes with their leading 1.
+    """
+    axes = bits.shape[0]
+    # a node: the dimension prefixes, its depth, the two words of its code, and its first child (0: none)
+    depth_at, high_at, low_at, child_at = axes, axes + 1, axes + 2, axes + 3
+    nodes = np.zeros((64, axes + 4), np.int64)
+    nodes[0, low_at] = 1
+    count = 1
+    leaves = 1
+    heap = [(0.0, np.int64(0))]
+    heap.pop()
+    fill = _overlap(nodes[0, :axes], 0, used, bits, low, high)
+    if fill == 0.0:
+        return np.zeros((0, 2), np.int64)
+    enough = max(max_members, min(4 * max_members, OVERSHOOT))
+    pending = [(np.int64(0), fill)]
+    child = np.zeros(axes, np.int64)
+    while True:
+        while len(pending) > 0:  # pull down, then queue what can still be improved
+            node, fill = pending.pop()
+            depth = nodes[node, depth_at]
+            while fill < 1.0 and depth < max_length:
+                j = order[depth]
+                child[:] = nodes[node, :axes]
+                child[j] <<= 1
+                left = _overlap(child, depth + 1, used, bits, low, high)
+                child[j] |= 1
+                right = _overlap(child, depth + 1, used, bits, low, high)
+                if left > 0.0 and right > 0.0:
+                    heapq.heappush(heap, (-(1.0 - fill) * 2.0**-depth, node))
+                    break
+                fill = max(left, right)
+                _descend(nodes, node, axes, j, np.int64(right > 0.0))
+                depth += 1
+        if len(heap) == 0 or leaves >= enough:
+            break
+        _, node = heapq.heappop(heap)
+        if count + 2 > nodes.shape[0]:
+            nodes = _grown(nodes)
+        nodes[node, child_at] = count
+        for half in range(2):
+            nodes[count] = nodes[node]
+            nodes[count, child_at] = 0
+            _descend(nodes, count, axes, order[nodes[node, depth_at]], np.int64(half))
+            fill = _overlap(nodes[count, :axes], nodes[count, depth_at], used, bits, low, high)
+            pending.append((np.int64(count), fill))
+            count += 1
+        leaves += 1
+    nodes = nodes[:count]
+    if leaves <= max_members:
+        chosen = np.flatnonzero(nodes[:, child_at] == 0)
+    else:
+        chosen = _fewest(nodes[:, depth_at], nodes[:, child_at], max_members)
+    return nodes[chosen, high_at : low_at + 1]
+
+
+@compiled
+def _fewest(depth: Ints, child: Ints, most: int) -> Ints:
+    """Of a binary tree of cells, the `most` nodes that together cover all leaves with the least volume.
+
+    The best k cells of a subtree are its root (k = 1) or the best way to share k between its halves; children follow
+    their parents, so one pass from the back decides all.
+    """
+    count = depth.shape[0]
+    volume = np.full((count, most + 1), np.inf)
+    share = np.zeros((count, most + 1), np.int64)
+    room = np.ones(count, np.int64)
+    for node in range(count - 1, -1, -1):
+        volume[node, 1] = 2.0 ** -depth[node]
+        a = child[node]
+        if a == 0:
+            continue
+        room[node] = min(room[a] + room[a + 1], most)
+        for i in range(1, min(room[a], most - 1) + 1):
+            for k in range(i + 1, min(i + room[a + 1], most) + 1):
+                if volume[a, i] + volume[a + 1, k - i] < volume[node, k]:
+                    volume[node, k] = volume[a, i] + volume[a + 1, k - i]
+                    share[node, k] = i
+    chosen = np.empty(most, np.int64)
+    found = 0
+    stack = [(np.int64(0), np.int64(most))]
+    while len(stack) > 0:
+        node, k = stack.pop()
+        if k == 1:
+            chosen[found] = node
+            found += 1
+        else:
+            stack.append((child[node], share[node, k]))
+            stack.append((child[node] + 1, k - share[node, k]))
+    return chosen[:found]

@@ -1,0 +1,102 @@
+"""What controller and publishers share: an index, the schema it reads, and the epoch it belongs to.
+
+A plan travels as JSON and carries a checksum over everything else in it, so that a publisher never encodes with a plan
+that was cut short or changed on the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pleroma.content import Event, Filter, Schema
+from pleroma.errors import PlanError
+from pleroma.index.dz import Dz
+from pleroma.index.dzset import DzSet
+from pleroma.index.grid import GridIndex
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pleroma.index.codes import Codes
+
+FORMAT = 1
+
+
+class Index(Protocol):
+    """Content to bits."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def bits(self) -> int: ...
+
+    def dz(self, event: Event) -> Dz: ...
+
+    def encode(self, points: NDArray[np.float64]) -> Codes: ...
+
+    def cover(self, filter: Filter, *, max_length: int | None = None, max_members: int | None = None) -> DzSet: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+_KINDS = {"grid": GridIndex.from_json}
+
+
+@dataclass(frozen=True)
+class IndexPlan:
+    epoch: int
+    index: Index
+
+    def __post_init__(self) -> None:
+        if isinstance(self.epoch, bool) or not isinstance(self.epoch, int) or self.epoch < 0:
+            raise PlanError(f"{self.epoch!r} is not an epoch", field="epoch", value=self.epoch)
+
+    @property
+    def schema(self) -> Schema:
+        return self.index.schema
+
+    @property
+    def checksum(self) -> str:
+        return _checksum(self._body())
+
+    def _body(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "epoch": self.epoch,
+            "schema": self.schema.to_json(),
+            "index": self.index.to_json(),
+        }
+
+    def dumps(self) -> str:
+        body = self._body()
+        return _canonical(body | {"checksum": _checksum(body)})
+
+    @classmethod
+    def loads(cls, text: str) -> IndexPlan:
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise PlanError(f"a plan is JSON: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise PlanError(f"a plan is an object with format {FORMAT}", field="format")
+        body = {name: value for name, value in data.items() if name != "checksum"}
+        if data.get("checksum") != _checksum(body):
+            raise PlanError("the checksum does not fit the contents", field="checksum", value=data.get("checksum"))
+        index = body.get("index")
+        if not isinstance(index, Mapping) or index.get("kind") not in _KINDS:
+            raise PlanError(f"the index is one of {', '.join(_KINDS)}", field="index")
+        return cls(body.get("epoch", -1), _KINDS[index["kind"]](Schema.from_json(body.get("schema")), index))
+
+
+def _canonical(data: Any) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _checksum(body: Any) -> str:
+    return hashlib.sha256(_canonical(body).encode()).hexdigest()
