@@ -77,7 +77,8 @@ class UnknownName(ContentError):
 
     def __init__(self, what: str, name: str, known: Iterable[str], *, field: str | None = None) -> None:
         names = list(known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        folded = {each.lower(): each for each in names}
+        near = [folded[match] for match in difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)]
         hint = f"did you mean {shown(near[0])}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
         super().__init__(f"unknown {what} {shown(name)}; {hint}", field=field, value=name)
         self.suggestion = near[0] if near else None

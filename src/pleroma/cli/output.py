@@ -23,13 +23,13 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Rows under headings; numbers to the right."""
-    rows = [[_cell(value) for value in row] for row in rows]
+    rows = list(rows)
     table = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
     for i, column in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[i]) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_cell, row))
     out.print(table)
 
 
@@ -43,7 +43,11 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda step=1: bar.advance(task, step)
+
+        def advance(step: float) -> None:
+            bar.advance(task, step)
+
+        yield advance
 
 
 def check_picture(path: Path | None) -> None:
@@ -82,9 +86,5 @@ def _cell(value: Any) -> str:
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", "").rstrip("%"))
-    except ValueError:
-        return False
-    return True
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) or (isinstance(value, str) and value.endswith("%"))

@@ -20,7 +20,7 @@ Value = int | float | str | None
 
 ORDER = ("<", "<=", ">", ">=")
 EQUALITY = ("==", "!=")
-RESERVED = frozenset("and or not in between exists startswith true false".split())
+RESERVED = frozenset(["and", "or", "not", "in", "between", "exists", "startswith", "true", "false"])
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 

@@ -22,8 +22,8 @@ from pleroma.errors import ContentError
 
 MAX_BOXES = 1024
 """More boxes than this in one filter is refused: each costs flow entries, and `not` and `in` multiply."""
-MAX_PIECES = 64 * MAX_BOXES
-"""More than this on the way to a normal form is refused too, before it takes all memory and minutes."""
+MAX_PIECES = 16 * MAX_BOXES
+"""More than this on the way to a normal form is refused too, before it takes minutes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +36,7 @@ class Box:
         return all(lo <= key < hi for (lo, hi), key in zip(self.ranges, keys, strict=True))
 
     def covers(self, other: Box) -> bool:
-        return all(mine.covers(its) for mine, its in zip(self.ranges, other.ranges, strict=True))
+        return all(lo <= a and b <= hi for (lo, hi), (a, b) in zip(self.ranges, other.ranges, strict=True))
 
     def meet(self, other: Box) -> Box | None:
         common = []

@@ -39,7 +39,7 @@ class AddressRange:
 
     def prefix(self, dz: Dz) -> Network:
         """What a rule for `dz` matches."""
-        return type(self.base)((self._place(dz), self.base.prefixlen + dz.length))  # type: ignore[arg-type]
+        return type(self.base)((self._place(dz), self.base.prefixlen + dz.length))
 
     def address(self, dz: Dz) -> Address:
         """Where an event of this dz is sent."""

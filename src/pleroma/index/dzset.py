@@ -141,7 +141,7 @@ Choice = tuple[int, tuple[Dz, ...]]
 
 
 def _best(members: tuple[Dz, ...], most: int) -> list[Choice]:
-    """For k = 1, 2, ... (at most `most`): the least number of atoms that k cells around `members` hold, and the cells."""
+    """For k = 1, 2, ..., at most `most`: the least atoms that k cells around `members` hold, and those cells."""
     if len(members) == 1:
         return [(members[0].end - members[0].start, members)]
     root = _join(members[0], members[-1])

@@ -109,6 +109,19 @@ class GridIndex:
             cells.append((axis.cell(low), axis.cell(high)))
         return cells
 
+    def extent(self, dz: Dz) -> dict[int, tuple[float, float]]:
+        """The coordinates `[low, high)` of a cell along every attribute, for drawing."""
+        prefix = dict.fromkeys(range(len(self.schema)), 0)
+        used = dict.fromkeys(range(len(self.schema)), 0)
+        for place, d in enumerate(self.order[: dz.length]):
+            prefix[d] = prefix[d] << 1 | dz >> dz.length - 1 - place & 1
+            used[d] += 1
+        extents = {}
+        for d, attribute in enumerate(self.schema.attributes):
+            low, high = attribute.extent
+            extents[d] = self.axes[d].edges(prefix[d], used[d], high) if d in self.axes else (low, high)
+        return extents
+
     @cached_property
     def _tables(self) -> GridTables:
         from pleroma.index.grid_tables import GridTables  # needs numpy and numba, which a sensor does not have

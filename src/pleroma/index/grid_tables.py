@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pleroma.errors import DomainError
 from pleroma.index import kernels
 from pleroma.index.codes import WORD, Codes
-from pleroma.index.dz import MAX_LENGTH, Dz
+from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class GridTables:
         low, high = cells[:, :, 0] >> room << room, cells[:, :, 1] | (1 << room) - 1
         most = NO_LIMIT if max_members is None else max_members
         rows = kernels.cover(self.order, self.used, self.axis_bits, low, high, max_length, most)
-        return DzSet(Dz(high_bits << 56 | low_bits) for high_bits, low_bits in rows.tolist())
+        return DzSet(Dz(high_bits << kernels.HALF | low_bits) for high_bits, low_bits in rows.tolist())
 
 
 def _spread(order: kernels.Ints, chunks: list[int], word: int) -> kernels.Words:
@@ -94,6 +94,3 @@ def _spread(order: kernels.Ints, chunks: list[int], word: int) -> kernels.Words:
                 shift = np.uint64(WORD - 1 - place % WORD)
                 tables[first[j] + chunk] |= (values >> np.uint64(bit) & np.uint64(1)) << shift
     return tables
-
-
-assert MAX_LENGTH == 2 * 56, "kernels.cover returns codes in words of 56 bits"

@@ -15,11 +15,15 @@ R = TypeVar("R")
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Int = int | np.int64
 
 SPREAD_BITS = 8
 """A cell number is spread over its places in the code by tables of this many bits at a time."""
 
 BLOCK = 512
+
+HALF = 56
+"""`cover` returns a code of up to 112 bits in two words of this many, clear of the sign."""
 
 OVERSHOOT = 1024
 """A cover is refined to four times the allowed members, or to this many, before the best of them are kept."""
@@ -45,9 +49,9 @@ def encode(
 ) -> bool:
     """The codes of a batch of points, one left-aligned word each; False if a coordinate is not finite.
 
-    Axis j reads column `dims[j]`. Its boundaries are `boundaries[listed[j]:listed[j + 1]]`, none for a regular axis. Its
-    cell number is spread by `tables[first_table[j]]` and those that follow, low bits first. Blocks small enough for the
-    cache are taken axis by axis, so that what an axis is like is decided once per block.
+    Axis j reads column `dims[j]`. Its boundaries are `boundaries[listed[j]:listed[j + 1]]`, none for a regular axis;
+    its cell number is spread by `tables[first_table[j]]` and those that follow, low bits first. Blocks small enough
+    for the cache are taken axis by axis, so that what an axis is like is decided once per block.
     """
     sane = True
     cells = np.empty(BLOCK, np.int64)
@@ -116,13 +120,13 @@ def _grown(array: Ints) -> Ints:
 
 
 @compiled
-def _descend(nodes: Ints, node: int, axes: int, j: int, bit: int) -> None:
+def _descend(nodes: Ints, node: Int, axes: Int, j: Int, bit: Int) -> None:
     """Move a node to one of its halves, cut along axis j."""
     nodes[node, j] = nodes[node, j] << 1 | bit
     nodes[node, axes] += 1
-    carry = nodes[node, axes + 2] >> 55 & 1  # words of 56 bits keep clear of the sign
+    carry = nodes[node, axes + 2] >> (HALF - 1) & 1
     nodes[node, axes + 1] = nodes[node, axes + 1] << 1 | carry
-    nodes[node, axes + 2] = (nodes[node, axes + 2] << 1 | bit) & 0xFF_FFFF_FFFF_FFFF
+    nodes[node, axes + 2] = (nodes[node, axes + 2] << 1 | bit) & ((1 << HALF) - 1)
 
 
 @compiled
@@ -213,11 +217,11 @@ def _fewest(depth: Ints, child: Ints, most: int) -> Ints:
     found = 0
     stack = [(np.int64(0), np.int64(most))]
     while len(stack) > 0:
-        node, k = stack.pop()
-        if k == 1:
-            chosen[found] = node
+        top, part = stack.pop()
+        if part == 1:
+            chosen[found] = top
             found += 1
         else:
-            stack.append((child[node], share[node, k]))
-            stack.append((child[node] + 1, k - share[node, k]))
+            stack.append((child[top], share[top, part]))
+            stack.append((child[top] + 1, part - share[top, part]))
     return chosen[:found]

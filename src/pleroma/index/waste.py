@@ -42,10 +42,10 @@ def evaluate(
     deliveries = wanted = 0
     for event in events:
         dz = index.dz(event)
-        for filter, cover in zip(filters, covers, strict=True):
-            delivered, matched = cover.covers(dz), filter.matches(event)
+        for subscription, cover in zip(filters, covers, strict=True):
+            delivered, matched = cover.covers(dz), subscription.matches(event)
             if matched and not delivered:
-                raise AssertionError(f"{event} matches {filter} but {dz} is not in {cover}")
+                raise AssertionError(f"{event} matches {subscription} but {dz} is not in {cover}")
             deliveries += delivered
             wanted += matched
     return Waste(deliveries, wanted)

@@ -1,0 +1,3 @@
+from pleroma.cli import main
+
+main()

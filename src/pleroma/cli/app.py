@@ -1,0 +1,42 @@
+"""The commands and what they are called."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import pleroma
+from pleroma.cli import workload
+from pleroma.cli.bench import bench
+from pleroma.cli.explain import explain
+
+app = typer.Typer(
+    name="pleroma",
+    help="Content-based publish/subscribe whose filtering happens in the network.\n\n"
+    "Begin with: pleroma explain 'price >= 50 and volume < 30' --schema examples/stock.toml",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pleroma {pleroma.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the command itself; `version` has acted before this runs."""
+
+
+app.command()(explain)
+app.command()(bench)
+app.add_typer(workload.app, name="workload")

@@ -1,0 +1,60 @@
+"""`pleroma bench`: run one of the benchmarks that live beside the sources."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
+from pleroma.errors import SetupError, UnknownName
+
+FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="Which one; without a name, they are listed.")] = "",
+    json: JsonFlag = False,
+) -> None:
+    """Measure on this machine, against a reference in the same run."""
+    known = {path.stem: path for path in sorted(FOLDER.glob("*.py")) if not path.stem.startswith("_")}
+    if not known:
+        raise SetupError("benchmarks run from a checkout of the sources, and this is an installed copy")
+    if not name:
+        show_table("benchmarks", ("name", "what it measures"), [(n, _summary(p)) for n, p in known.items()])
+        return
+    if name not in known:
+        raise UnknownName("benchmark", name, known)
+    module = _load(known[name])
+    with progress(f"bench {name}", getattr(module, "STEPS", None)) as advance:
+        figures: dict[str, Any] = module.run(advance)
+    if json:
+        show_json(figures)
+        return
+    show_table(f"bench {name}", ("figure", "value"), list(_flat(figures)))
+    out.print("Absolute figures are of this machine; ratios compare two things in the same run.")
+
+
+def _summary(path: Path) -> str:
+    text = path.read_text(encoding="utf-8").removeprefix('"""')
+    return text.split("\n", 1)[0].removesuffix('"""')
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"benchmarks.{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise SetupError("cannot be loaded", field=str(path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _flat(figures: dict[str, Any], before: str = "") -> Any:
+    for key, value in figures.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value

@@ -1,0 +1,96 @@
+"""Pictures of the event space: two dimensions, the cells of a cover, and the boxes they enclose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter
+
+from pleroma.content import Attribute, Category, Filter, Text
+from pleroma.content.text import CODED_BYTES
+from pleroma.index import DzSet, GridIndex
+
+CELL = "#4c78a8"
+BOX = "#e45756"
+LINE = "#c8ccd2"
+MOST_LINES = 64
+MOST_LABELS = 24
+
+
+def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> None:
+    """The first two indexed dimensions; a schema of one attribute is drawn as a strip."""
+    figure = Figure(figsize=(7.2, 6.2), layout="constrained")
+    canvas = figure.add_subplot()
+    shown = list(dict.fromkeys((*index.order, *range(len(index.schema)))))[:2]
+    attributes = [index.schema.attributes[d] for d in shown]
+    for dz in cover:
+        extent = index.extent(dz)
+        x, y, width, height = _rectangle([extent[d] for d in shown])
+        canvas.add_patch(Rectangle((x, y), width, height, fc=CELL, ec="white", lw=0.8, alpha=0.45))
+        if len(cover) <= MOST_LABELS:
+            canvas.text(x + width / 2, y + height / 2, str(dz), ha="center", va="center", fontsize=7, clip_on=True)
+    for box in wanted.boxes:
+        sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
+        x, y, width, height = _rectangle(sides)
+        canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=BOX, lw=2))
+    x, y, width, height = _rectangle([a.extent for a in attributes])
+    canvas.set(xlim=(x, x + width), ylim=(y, y + height))
+    for d, line in zip(shown, (canvas.axvline, canvas.axhline), strict=False):
+        for place in _grid_lines(index, d):
+            line(place, color=LINE, lw=0.5, zorder=0)
+    for which, attribute in zip((canvas.xaxis, canvas.yaxis), attributes, strict=False):
+        _dress(which, attribute)
+    if len(shown) == 1:
+        canvas.set_yticks([])
+    canvas.set_title(_short(str(wanted)), fontsize=11)
+    handles = [Rectangle((0, 0), 1, 1, fc=CELL, alpha=0.45), Rectangle((0, 0), 1, 1, fc="none", ec=BOX, lw=2)]
+    figure.legend(handles, [f"{len(cover)} dz that enclose it", "the filter"], loc="outside lower center", ncols=2)
+    figure.savefig(path, dpi=130)
+
+
+def _rectangle(sides: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
+    """x, y, width and height; never without area, so that a domain of one value can be seen."""
+    (x0, x1), (y0, y1) = (sides[0], sides[1] if len(sides) == 2 else (0.0, 1.0))
+    return x0, y0, (x1 - x0) or 1.0, (y1 - y0) or 1.0
+
+
+def _drawn(attribute: Attribute, span: tuple[float, float]) -> tuple[float, float]:
+    """A whole number, a word or a text code is one step wide; a real is a point."""
+    return span if attribute.kind == "real" else (span[0], span[1] + 1)
+
+
+def _grid_lines(index: GridIndex, d: int) -> list[float]:
+    """The cell boundaries of one dimension, as fine as they stay readable."""
+    axis = index.axes.get(d)
+    if axis is None:
+        return []
+    bits = min(axis.bits, MOST_LINES.bit_length() - 1)
+    high = index.schema.attributes[d].extent[1]
+    return [axis.edges(cell, bits, high)[0] for cell in range(1, 1 << bits)]
+
+
+def _dress(which: Any, attribute: Attribute) -> None:
+    which.set_label_text(attribute.name)
+    if isinstance(attribute, Category):
+        which.set_ticks([i + 0.5 for i in range(len(attribute.values))], labels=attribute.values)
+    elif isinstance(attribute, Text):
+        which.set_major_formatter(FuncFormatter(lambda code, _: _text_of(code)))
+
+
+def _text_of(code: float) -> str:
+    if not 0 <= code < 2 ** (8 * CODED_BYTES):
+        return ""
+    raw = int(code).to_bytes(CODED_BYTES).rstrip(b"\0")[:2]
+    return raw.decode("ascii", "replace") if raw.isascii() and raw.decode("ascii").isprintable() else raw.hex()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."
