@@ -10,6 +10,9 @@
     │   ├── DzError         not a bit string, or too long for where it is used
     │   ├── PlanError       a plan that is damaged or does not fit its schema
     │   └── AddressError    an address outside the reserved range
+    ├── TopologyError       a network that cannot be built
+    ├── RoutingError        a request or a flow operation that does not fit the state
+    │   └── TableFull       a switch has no room for a rule
     ├── WorkloadError       impossible generator settings, unreadable data sets
     └── SetupError          something this machine lacks
 
@@ -101,6 +104,18 @@ class PlanError(IndexingError):
 
 
 class AddressError(IndexingError):
+    pass
+
+
+class TopologyError(PleromaError):
+    pass
+
+
+class RoutingError(PleromaError):
+    pass
+
+
+class TableFull(RoutingError):
     pass
 
 

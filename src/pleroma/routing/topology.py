@@ -1,0 +1,173 @@
+"""Switches, numbered ports, hosts and the links between them.
+
+A topology is a value: cutting a link gives another topology. Every mistake in one is found when it is made, and named.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NewType
+
+from pleroma.errors import TopologyError, UnknownName
+
+SwitchId = NewType("SwitchId", str)
+HostId = NewType("HostId", str)
+Port = NewType("Port", int)
+
+GIGABIT = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An end system on one port of one switch, reached at `address` by the last switch's rewrite."""
+
+    name: HostId
+    switch: SwitchId
+    port: Port
+    address: str
+    latency: float = 0.0001
+    capacity: float = GIGABIT
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A cable between two switches; latency in seconds, capacity in bits per second."""
+
+    a: SwitchId
+    a_port: Port
+    b: SwitchId
+    b_port: Port
+    latency: float = 0.0001
+    capacity: float = GIGABIT
+
+    @property
+    def ends(self) -> tuple[tuple[SwitchId, Port], tuple[SwitchId, Port]]:
+        return (self.a, self.a_port), (self.b, self.b_port)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """`limits` holds how many rules a switch may have, for those that have a limit."""
+
+    switches: tuple[SwitchId, ...]
+    hosts: tuple[Host, ...]
+    links: tuple[Link, ...]
+    limits: Mapping[SwitchId, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @cached_property
+    def host(self) -> Mapping[HostId, Host]:
+        return {h.name: h for h in self.hosts}
+
+    def find_host(self, name: str) -> Host:
+        try:
+            return self.host[HostId(name)]
+        except KeyError:
+            raise UnknownName("host", name, self.host) from None
+
+    @cached_property
+    def ports(self) -> Mapping[SwitchId, tuple[Port, ...]]:
+        """The ports in use on each switch, sorted."""
+        used: dict[SwitchId, list[Port]] = {s: [] for s in self.switches}
+        for switch, port in _attachments(self):
+            used[switch].append(port)
+        return {s: tuple(sorted(ports)) for s, ports in used.items()}
+
+    @cached_property
+    def neighbours(self) -> Mapping[SwitchId, tuple[tuple[Port, SwitchId, Port, Link], ...]]:
+        """For each switch: (own port, other switch, other port, link), by own port."""
+        found: dict[SwitchId, list[tuple[Port, SwitchId, Port, Link]]] = {s: [] for s in self.switches}
+        for link in self.links:
+            found[link.a].append((link.a_port, link.b, link.b_port, link))
+            found[link.b].append((link.b_port, link.a, link.a_port, link))
+        return {s: tuple(sorted(each, key=lambda n: n[0])) for s, each in found.items()}
+
+    @cached_property
+    def hosts_of(self) -> Mapping[SwitchId, tuple[Host, ...]]:
+        found: dict[SwitchId, list[Host]] = {s: [] for s in self.switches}
+        for host in self.hosts:
+            found[host.switch].append(host)
+        return {s: tuple(each) for s, each in found.items()}
+
+    def without(self, links: Iterable[Link] = (), switches: Iterable[SwitchId] = ()) -> Topology:
+        """What is left when these fail; the hosts of a failed switch are gone with it."""
+        dead, cut = set(switches), set(links)
+        return replace(
+            self,
+            switches=tuple(s for s in self.switches if s not in dead),
+            hosts=tuple(h for h in self.hosts if h.switch not in dead),
+            links=tuple(x for x in self.links if x not in cut and x.a not in dead and x.b not in dead),
+            limits={s: n for s, n in self.limits.items() if s not in dead},
+        )
+
+    def with_limit(self, limit: int | None) -> Topology:
+        """The same network with one table size for all switches (None: no limit)."""
+        return replace(self, limits={} if limit is None else dict.fromkeys(self.switches, limit))
+
+
+def _attachments(topology: Topology) -> Iterable[tuple[SwitchId, Port]]:
+    for link in topology.links:
+        yield from link.ends
+    for host in topology.hosts:
+        yield host.switch, host.port
+
+
+def _check(topology: Topology) -> None:
+    known = set(topology.switches)
+    if not known:
+        raise TopologyError("a network needs at least one switch", field="switches")
+    if len(known) != len(topology.switches):
+        raise TopologyError("is listed twice", field=_twice(topology.switches))
+    names = [h.name for h in topology.hosts]
+    if len(set(names)) != len(names):
+        raise TopologyError("is listed twice", field=_twice(names))
+    addresses = [h.address for h in topology.hosts]
+    if len(set(addresses)) != len(addresses):
+        raise TopologyError("the address is used by two hosts", field=_twice(addresses))
+    for host in topology.hosts:
+        if host.switch not in known:
+            raise UnknownName("switch", host.switch, topology.switches, field=host.name)
+        if host.name in known:
+            raise TopologyError("is both a host and a switch", field=host.name)
+        try:
+            ipaddress.ip_address(host.address)
+        except ValueError:
+            raise TopologyError(f"{host.address!r} is not an address", field=host.name, value=host.address) from None
+        _check_line(host.name, host.latency, host.capacity)
+    for link in topology.links:
+        for switch, _ in link.ends:
+            if switch not in known:
+                raise UnknownName("switch", switch, topology.switches, field=f"link {link.a}-{link.b}")
+        if link.a == link.b:
+            raise TopologyError("a link joins two different switches", field=f"link {link.a}-{link.b}")
+        _check_line(f"link {link.a}-{link.b}", link.latency, link.capacity)
+    seen: set[tuple[SwitchId, Port]] = set()
+    for switch, port in _attachments(topology):
+        if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65279:
+            raise TopologyError(f"port {port!r} is not between 1 and 65279", field=switch, value=port)
+        if (switch, port) in seen:
+            raise TopologyError(f"port {port} is used twice", field=switch, value=port)
+        seen.add((switch, port))
+    for switch, limit in topology.limits.items():
+        if switch not in known:
+            raise UnknownName("switch", switch, topology.switches, field="limits")
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise TopologyError(f"a table has room for at least one rule, not {limit!r}", field=switch, value=limit)
+
+
+def _check_line(name: str, latency: float, capacity: float) -> None:
+    if not (math.isfinite(latency) and latency >= 0):
+        raise TopologyError(f"latency {latency} is not a time", field=name, value=latency)
+    if not capacity > 0:
+        raise TopologyError(f"capacity {capacity} is not positive", field=name, value=capacity)
+
+
+def _twice(names: Iterable[str]) -> str:
+    listed = list(names)
+    return next(n for n in listed if listed.count(n) > 1)
