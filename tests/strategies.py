@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from pleroma.content import Attribute, Box, Category, Event, Filter, Integer, Ra
 from pleroma.content.range import complement
 from pleroma.errors import ContentError
 
+STOCK = Schema.load(Path(__file__).parents[1] / "examples" / "stock.toml")
 NAMES = ("a", "price", "X", "_", "e5", "inf", "nan", "not.before", "true.x", "in.y", "a.or", "existsx", "or_absent")
 WORDS = ("xetra", "lse", "", "it's", 'say "no"', "back\\slash", "two words", "new\nline", "x and y", "ü", "\U0010ffff")
 TEXTS = (
@@ -57,11 +59,9 @@ def integers(draw: DrawFn, name: str) -> Integer:
 def reals(draw: DrawFn, name: str) -> Real:
     optional = draw(st.booleans())
     low = draw(st.sampled_from([0.0, -1.0, 0.1, -5e-324, -LARGEST_REAL]) | st.floats(-LARGEST_REAL, LARGEST_REAL))
-    width = draw(st.sampled_from([0.0, 1.0, 1000.0, math.inf]) | st.floats(0, LARGEST_REAL))
-    beside = draw(st.integers(0, 3))  # so few doubles that all of them turn up
-    high = math.nextafter(min(low + width, LARGEST_REAL), math.inf) if beside else min(low + width, LARGEST_REAL)
-    if beside == 1:
-        high = math.nextafter(low, math.inf)
+    beside = math.nextafter(low, math.inf)  # a domain of so few doubles that all of them turn up
+    near = [low, beside, math.nextafter(beside, math.inf), low + 1, low + 1000, LARGEST_REAL]
+    high = min(draw(st.sampled_from(near) | st.floats(low, LARGEST_REAL)), LARGEST_REAL)
     inner = Real(name, optional, low, high)
     open_low, open_high = draw(st.booleans()), draw(st.booleans())
     after = inner.successor(low) if open_low else low
@@ -264,7 +264,7 @@ def _negations(draw: DrawFn, inner: SearchStrategy[Expression]) -> Expression:
 
 @st.composite
 def _combinations(draw: DrawFn, inner: SearchStrategy[Expression]) -> Expression:
-    parts = draw(st.lists(inner, min_size=2, max_size=4))
+    parts = draw(st.lists(inner, min_size=2, max_size=3))
     word, binding, every = draw(st.sampled_from((("and", AND, all), ("or", OR, any))))
     text = draw(_within(parts[0], binding))
     for part in parts[1:]:
@@ -278,9 +278,11 @@ def _within(draw: DrawFn, part: Expression, binding: int) -> str:
     return f"( {part.text})" if part.binding < binding or draw(st.booleans()) else part.text
 
 
-def filter_texts(schema: Schema) -> SearchStrategy[Expression]:
-    constants = st.sampled_from((Expression("true", lambda _: True), Expression(" FALSE", lambda _: False)))
+def filter_texts(schema: Schema, depth: int = 3) -> SearchStrategy[Expression]:
     compared = st.one_of([comparison_texts(attribute) for attribute in schema.attributes])
-    # many more comparisons than constants, which make the rest of an expression pointless
-    leaves = st.one_of(compared, compared, compared, constants)
-    return st.recursive(leaves, lambda inner: _negations(inner) | _combinations(inner), max_leaves=8)
+    if depth == 0:
+        return compared
+    constants = st.sampled_from((Expression("true", lambda _: True), Expression(" FALSE", lambda _: False)))
+    inner = filter_texts(schema, depth - 1)
+    # few constants, which make the rest of an expression pointless
+    return st.one_of(compared, compared, constants, _negations(inner), _combinations(inner), _combinations(inner))

@@ -21,12 +21,15 @@ Each carries the offending field and value, so that a program can react and a pe
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
+_SHORT.maxlevel = 1
 
 
 def shown(value: object) -> str:
@@ -45,6 +48,10 @@ class PleromaError(Exception):
         self.reason = reason
         self.field = field
         self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # as it stands, whatever arguments a subclass takes: errors travel between processes
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
         text = f"{self.field}: {self.reason}" if self.field else self.reason

@@ -1,7 +1,191 @@
+"""`pleroma workload`: make data to work on, and look at it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
-app = typer.Typer()
+from pleroma.cli.output import JsonFlag, check_picture, out, progress, show_json, show_table
+
+if TYPE_CHECKING:
+    from pleroma.workloads.summary import AttributeSummary
+    from pleroma.workloads.workload import Workload
+
+app = typer.Typer(help="Make workloads (events and subscriptions) and look at them.", no_args_is_help=True)
+
+
+class Preset(StrEnum):
+    pleroma = "pleroma"
+    expressive = "expressive"
+    thesis = "thesis"
+
+
+class Distribution(StrEnum):
+    uniform = "uniform"
+    zipfian = "zipfian"
+
+
+class Variation(StrEnum):
+    fixed = "fixed"
+    random = "random"
+
+
+class Correlation(StrEnum):
+    positive = "positive"
+    inverse = "inverse"
+    random = "random"
+
+
+class Placement(StrEnum):
+    inside = "inside"
+    independent = "independent"
+
+
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write: new, empty, or an older workload.")]
 
 
 @app.command()
-def x() -> None: ...
+def make(
+    folder: Out,
+    model: Annotated[
+        Preset,
+        typer.Option(help="Begin with 10 x [0, 1023], 8 x [0, 4095] or 8 x [0, 10000]; the options below change it."),
+    ] = Preset.pleroma,
+    dimensions: Annotated[int | None, typer.Option(help="How many attributes: d0, d1, ...")] = None,
+    low: Annotated[int | None, typer.Option(help="The least value of each.")] = None,
+    high: Annotated[int | None, typer.Option(help="The largest value of each.")] = None,
+    subscriptions: Annotated[int | None, typer.Option(help="How many subscriptions.")] = None,
+    events: Annotated[int | None, typer.Option(help="How many events.")] = None,
+    distribution: Annotated[
+        Distribution | None, typer.Option(help="Centres anywhere, or around a few hotspots.")
+    ] = None,
+    hotspots: Annotated[int | None, typer.Option(help="How many hotspots, up to 8, if zipfian.")] = None,
+    exponent: Annotated[
+        float | None, typer.Option(help="The hotspot of rank r is chosen in proportion to 1 / r ** exponent.")
+    ] = None,
+    width: Annotated[float | None, typer.Option(help="Mean share of a dimension that a subscription asks for.")] = None,
+    selectivity: Annotated[Variation | None, typer.Option(help="Random: widths differ between dimensions.")] = None,
+    variance: Annotated[
+        Variation | None, typer.Option(help="Random: the spread of values differs between dimensions.")
+    ] = None,
+    selective: Annotated[
+        int | None, typer.Option(help="With random variance: so many dimensions spread fully, the others hardly.")
+    ] = None,
+    correlation: Annotated[
+        Correlation | None, typer.Option(help="Random pairs of dimensions go together, or against each other.")
+    ] = None,
+    correlation_strength: Annotated[
+        float | None, typer.Option(help="The share of equal values; the largest one if the correlation is random.")
+    ] = None,
+    pairs: Annotated[int | None, typer.Option(help="How many pairs are correlated, if not all.")] = None,
+    placement: Annotated[
+        Placement | None, typer.Option(help="Events inside subscriptions, or independent of them.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed makes the same data.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Make a synthetic workload, by the models of the papers."""
+    given = {name: str(value) if isinstance(value, StrEnum) else value for name, value in locals().items()}
+    from dataclasses import replace
+
+    from pleroma.workloads import PRESETS, generate
+    from pleroma.workloads.workload import check_target
+
+    settings: dict[str, Any] = {
+        name: value for name, value in given.items() if name not in ("folder", "model", "json") and value is not None
+    }
+    chosen = replace(PRESETS[model.value], **settings)
+    check_target(folder)
+    _keep(generate(chosen), folder, json)
+
+
+@app.command()
+def stock(
+    folder: Out,
+    subscriptions: Annotated[int, typer.Option(help="How many subscriptions, each around a random quote.")] = 1000,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same subscriptions.")] = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Make a workload of real data: 12,154 daily quotes of five stocks, 2000 to 2013."""
+    from pleroma.workloads import StockModel, generate_stock
+    from pleroma.workloads.workload import check_target
+
+    model = StockModel(subscriptions=subscriptions, seed=seed)
+    check_target(folder)
+    _keep(generate_stock(model), folder, json)
+
+
+@app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A workload made earlier.")],
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw subscriptions and events over pairs of dimensions (.png or .svg).")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Show what a workload holds: attributes, ranges, variance, widths and matches."""
+    from dataclasses import asdict
+
+    from pleroma.workloads import Workload
+    from pleroma.workloads.summary import summarise
+
+    check_picture(plot)
+    with progress("reading"):
+        workload = Workload.load(folder)
+    with progress("matching", total=len(workload.subscriptions)) as advance:
+        summary = summarise(workload, advance)
+    if plot is not None:
+        from pleroma.workloads.picture import draw
+
+        draw(workload, plot)
+    if json:
+        drawn = {"plot": str(plot)} if plot else {}
+        show_json({"folder": str(folder), **asdict(summary), "description": workload.description} | drawn)
+        return
+    show_table(
+        f"{folder}: {summary.events:,} events, {summary.subscriptions:,} subscriptions",
+        ("attribute", "domain", "seen", "variance", "width", "limits"),
+        [_row(each) for each in summary.attributes],
+    )
+    sample = f" (counted on {summary.counted:,} of them)" if summary.counted < summary.events else ""
+    out.print("width: mean share of the domain; limits: share of subscriptions that set a bound")
+    out.print(
+        f"An event matches {summary.matches:,.4g} subscriptions on average, {summary.most_matches:,} at most; "
+        f"nobody wants {summary.unwanted:.1%} of the events{sample}.",
+        soft_wrap=True,
+    )
+    if plot is not None:
+        out.print(f"drew {plot}", markup=False, soft_wrap=True)
+
+
+def _row(each: AttributeSummary) -> tuple[str, ...]:
+    seen = "nothing" if each.least is None else f"{_short(each.least)} – {_short(each.most)}"
+    variance = "-" if each.variance is None else _short(each.variance)
+    width = "-" if each.width is None else f"{each.width:.1%}"
+    return each.name, each.domain, seen, variance, width, f"{each.limited:.0%}"
+
+
+def _short(value: Any) -> str:
+    """A value in few characters, for it stands in a narrow column."""
+    if isinstance(value, str):
+        return value if len(value) <= 12 else value[:11] + "…"
+    if abs(value) >= 1e7:
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.10g}" if value == round(value, 2) else f"{value:.4g}"
+
+
+def _keep(workload: Workload, folder: Path, json: bool) -> None:
+    workload.save(folder)
+    counts = {"events": len(workload.events), "subscriptions": len(workload.subscriptions)}
+    if json:
+        show_json({"folder": str(folder), **counts, "description": workload.description})
+        return
+    out.print(
+        f"wrote {counts['events']:,} events and {counts['subscriptions']:,} subscriptions to {folder}",
+        markup=False,
+        soft_wrap=True,
+    )
+    out.print(f"look at them with: pleroma workload show {folder}", markup=False, soft_wrap=True)

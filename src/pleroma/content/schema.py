@@ -112,8 +112,10 @@ def _attribute(data: Any) -> Attribute:
         raise SchemaError("an attribute is a table with a name and a kind", field="attribute", value=data)
     name = check_name(data.get("name"))
     kind = data.get("kind")
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        raise UnknownName("kind", str(kind), _FIELDS, field=name)
+    if not isinstance(kind, str):
+        raise SchemaError(f"an attribute needs a kind, one of {', '.join(_FIELDS)}", field=name, value=kind)
+    if kind not in _FIELDS:
+        raise UnknownName("kind", kind, _FIELDS, field=name)
     for given in data:
         if given not in ("name", "kind", *_FIELDS[kind]):
             raise UnknownName(f"field of a {kind} attribute", given, _FIELDS[kind], field=name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from pleroma.errors import RoutingError
 from pleroma.index.dz import Dz
@@ -87,7 +87,7 @@ class FlowTable:
 
     def lookup(self, dz: int) -> Flow | None:
         """The rule that an event of this dz meets first."""
-        flows: Mapping[int, Flow] = self._flows
+        flows = cast(Mapping[int, Flow], self._flows)  # a Dz is an int, and hashes as one
         while dz:
             if dz in flows:
                 return flows[dz]

@@ -133,7 +133,7 @@ def _check(topology: Topology) -> None:
     for host in topology.hosts:
         if host.switch not in known:
             raise UnknownName("switch", host.switch, topology.switches, field=host.name)
-        if host.name in known:
+        if SwitchId(host.name) in known:
             raise TopologyError("is both a host and a switch", field=host.name)
         try:
             ipaddress.ip_address(host.address)
@@ -149,7 +149,7 @@ def _check(topology: Topology) -> None:
         _check_line(f"link {link.a}-{link.b}", link.latency, link.capacity)
     seen: set[tuple[SwitchId, Port]] = set()
     for switch, port in _attachments(topology):
-        if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65279:
+        if type(port) is not int or not 1 <= port <= 65279:
             raise TopologyError(f"port {port!r} is not between 1 and 65279", field=switch, value=port)
         if (switch, port) in seen:
             raise TopologyError(f"port {port} is used twice", field=switch, value=port)

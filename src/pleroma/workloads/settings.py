@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from pleroma.errors import WorkloadError, shown
@@ -16,7 +17,7 @@ def check_whole(field: str, value: Any, least: int, most: float = math.inf) -> N
 
 
 def check_number(field: str, value: Any, least: float = 0.0, most: float = math.inf) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < math.inf:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
         raise WorkloadError(f"{shown(value)} is not a finite number", field=field, value=value)
     if not least <= value <= most:
         raise WorkloadError(f"must be {_bounds(least, most)}, not {shown(value)}", field=field, value=value)

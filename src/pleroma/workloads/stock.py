@@ -44,8 +44,8 @@ class StockModel:
     subscriptions: int = 1000
     ticker: float = 0.9
     """The share of subscriptions that want one ticker only."""
-    ranges: float = 0.5
-    """The chance that a subscription limits a number; each limits at least one."""
+    ranges: float = 0.4
+    """Each subscription limits one number, and each of the others with this chance."""
     width: float = 0.2
     """The mean width of a range, as a share of the number around which it lies."""
     seed: int = 0
@@ -76,19 +76,18 @@ def quotes() -> EventBatch:
 def generate_stock(model: StockModel | None = None) -> Workload:
     model = model or StockModel()
     events = quotes()
-    draw = np.random.default_rng(model.seed)
-    count, numbers = model.subscriptions, len(SCHEMA) - 1
-    centres = draw.integers(len(events), size=count).tolist()
-    one_ticker = (draw.random(count) < model.ticker).tolist()
-    limited = draw.random((count, numbers)) < model.ranges
-    limited[np.arange(count), draw.integers(numbers, size=count)] |= ~limited.any(axis=1)
-    widths = (2 * model.width * draw.random((count, numbers))).tolist()
     filters = []
-    for row, by_ticker, limits, shares in zip(centres, one_ticker, limited.tolist(), widths, strict=True):
-        ticker, *values = events.event(row).keys
-        ranges = [_only(SCHEMA.attributes[0], ticker) if by_ticker else SCHEMA.attributes[0].domain]
-        for attribute, value, limit, share in zip(SCHEMA.attributes[1:], values, limits, shares, strict=True):
-            ranges.append(_around(attribute, value, share) if limit else attribute.domain)
+    numbers = SCHEMA.attributes[1:]
+    # one row of random numbers a subscription: a larger workload begins with the subscriptions of the smaller
+    for drawn in np.random.default_rng(model.seed).random((model.subscriptions, 3 + 2 * len(numbers))).tolist():
+        centre, at_least, which, *rest = drawn
+        ticker, *values = events.event(int(centre * len(events))).keys
+        chances, widths = rest[: len(numbers)], rest[len(numbers) :]
+        always = int(at_least * len(numbers))
+        ranges = [_only(SCHEMA.attributes[0], ticker) if which < model.ticker else SCHEMA.attributes[0].domain]
+        for d, attribute in enumerate(numbers):
+            limited = d == always or chances[d] < model.ranges
+            ranges.append(_around(attribute, values[d], 2 * model.width * widths[d]) if limited else attribute.domain)
         filters.append(Filter(SCHEMA, (Box(tuple(ranges)),)))
     return Workload(SCHEMA, events, tuple(filters), {"kind": "stock", "settings": asdict(model)})
 

@@ -40,7 +40,8 @@ class Workload:
     description: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for part in (self.events, *self.subscriptions):
+        parts: tuple[EventBatch | Filter, ...] = (self.events, *self.subscriptions)
+        for part in parts:
             if part.schema is not self.schema and part.schema != self.schema:
                 names = f"{part.schema.name!r} in a workload of {self.schema.name!r}"
                 raise WorkloadError(f"schemas differ: {names}", field="schema", value=part.schema.name)
@@ -58,7 +59,8 @@ class Workload:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, table in ((EVENTS, events), (SUBSCRIPTIONS, subscriptions)):
-                pq.write_table(table.replace_schema_metadata(label), folder / _unfinished(name), compression="zstd")
+                path = folder / _unfinished(name)
+                pq.write_table(table.replace_schema_metadata(label), path, compression="zstd", write_page_checksum=True)
             for name in (EVENTS, SUBSCRIPTIONS):
                 os.replace(folder / _unfinished(name), folder / name)
         except OSError as error:
@@ -160,7 +162,7 @@ def _label(path: Path) -> dict[str, Any]:
 
 
 def _table(path: Path) -> Any:
-    return _parquet(path, lambda: pq.read_table(path, partitioning=None))
+    return _parquet(path, lambda: pq.read_table(path, partitioning=None, page_checksum_verification=True))
 
 
 def _parquet(path: Path, read: Callable[[], T]) -> T:
@@ -168,7 +170,7 @@ def _parquet(path: Path, read: Callable[[], T]) -> T:
         raise WorkloadError("there is no such file", field=str(path))
     try:
         return read()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise WorkloadError(f"is not a readable Parquet file: {first}", field=str(path)) from None
 

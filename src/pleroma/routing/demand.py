@@ -1,0 +1,209 @@
+"""What every port of a tree demands, kept up to date request by request, and the flow operations that follow.
+
+The port of switch u towards v demands *subscriptions behind v, intersected with advertisements behind u*. All demands
+of all switches live in one trie of cells. A cell knows, as a set of port bits, the ports whose subscriptions cover it
+and the ports whose advertisements cover it; where both do, the port demands it. A switch has a rule at exactly those
+cells where one of its ports demands the cell but not the cell above: the canonical minimal table. A request changes
+the bits of a few cells, whatever the number of switches, and the difference is the flow operations. Flow
+installation's five cases, upgrades and downgrades (papers/004..., III-B) all fall out of that one rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pleroma.index.dz import ROOT, Dz
+from pleroma.routing.flow import Change, Flow, FlowOp
+from pleroma.routing.port_bits import PortBits
+from pleroma.routing.topology import HostId, SwitchId
+
+SUBSCRIPTIONS, ADVERTISEMENTS = 0, 1
+
+
+class _Cell:
+    """A node of the trie. Pairs hold one entry for subscriptions and one for advertisements.
+
+    `holders` counts registrations of exactly this cell by host. `own` are the ports those concern, `within` the ports
+    for which the cell is full counting only what lies in it, `covered` those for which it is full at all.
+    """
+
+    __slots__ = ("children", "covered", "dz", "holders", "own", "parent", "within")
+
+    def __init__(self, dz: Dz, parent: _Cell | None) -> None:
+        self.dz = dz
+        self.parent = parent
+        self.children: list[_Cell | None] = [None, None]
+        self.holders: tuple[dict[HostId, int], dict[HostId, int]] = ({}, {})
+        self.own = [0, 0]
+        self.within = [0, 0]
+        self.covered: list[int] = list(parent.covered) if parent else [0, 0]
+
+    @property
+    def demand(self) -> int:
+        return self.covered[0] & self.covered[1]
+
+    @property
+    def demand_above(self) -> int:
+        return self.parent.demand if self.parent else 0
+
+
+class Demands:
+    """The demands on one tree. `reach` gives, for each host, the ports its subscriptions and its events concern."""
+
+    def __init__(self, ports: PortBits, reach: Mapping[HostId, tuple[int, int]]) -> None:
+        self._ports = ports
+        self._reach = reach
+        self._root = _Cell(ROOT, None)
+        self._touched: dict[_Cell, tuple[int, int]] = {}  # cell: (demand, demand above) before the request
+
+    def add(self, side: int, host: HostId, dz: Dz) -> None:
+        cell = self._materialise(dz)
+        self._touch(cell)
+        holders = cell.holders[side]
+        holders[host] = holders.get(host, 0) + 1
+        if holders[host] == 1:
+            self._set_own(cell, side, cell.own[side] | self._reach[host][side])
+
+    def remove(self, side: int, host: HostId, dz: Dz) -> None:
+        cell = self._materialise(dz)
+        self._touch(cell)
+        holders = cell.holders[side]
+        holders[host] -= 1
+        if not holders[host]:
+            del holders[host]
+            own = 0
+            for other in holders:
+                own |= self._reach[other][side]
+            self._set_own(cell, side, own)
+
+    def flows(self) -> Iterator[tuple[SwitchId, Flow]]:
+        """Every rule of every switch, from the definition."""
+        for cell in self._cells():
+            demand = cell.demand
+            for switch in self._switches(demand ^ cell.demand_above):
+                yield switch, Flow(cell.dz, self._ports.outputs(demand & self._ports.mask[switch]))
+
+    def changes(self) -> tuple[list[FlowOp], list[FlowOp], list[FlowOp]]:
+        """Additions, modifications and deletions since the last call."""
+        added: list[FlowOp] = []
+        modified: list[FlowOp] = []
+        deleted: list[FlowOp] = []
+        ports, outputs = self._ports.mask, self._ports.outputs
+        for cell, (was, was_above) in self._touched.items():
+            now = cell.covered[0] & cell.covered[1]
+            had, has = was ^ was_above, now ^ cell.demand_above
+            for switch in self._switches(had ^ has | was ^ now):
+                mask = ports[switch]
+                if has & mask:
+                    if not had & mask:
+                        added.append(FlowOp(switch, Change.ADD, Flow(cell.dz, outputs(now & mask))))
+                    elif (was ^ now) & mask:
+                        modified.append(FlowOp(switch, Change.MODIFY, Flow(cell.dz, outputs(now & mask))))
+                elif had & mask:
+                    deleted.append(FlowOp(switch, Change.DELETE, Flow(cell.dz, outputs(was & mask))))
+        touched, self._touched = self._touched, {}
+        for cell in touched:
+            self._prune(cell)
+        return added, modified, deleted
+
+    # -- the trie ------------------------------------------------------------------------------------------------
+
+    def _cells(self) -> Iterator[_Cell]:
+        stack = [self._root]
+        while stack:
+            cell = stack.pop()
+            yield cell
+            stack.extend(child for child in cell.children if child is not None)
+
+    def _switches(self, bits: int) -> Iterator[SwitchId]:
+        """The switches that these ports belong to."""
+        switch_at, mask = self._ports.switch_at, self._ports.mask
+        while bits:
+            switch = switch_at[(bits & -bits).bit_length() - 1]
+            yield switch
+            bits &= ~mask[switch]
+
+    def _materialise(self, dz: Dz) -> _Cell:
+        """The cell of `dz`. Making one, and the branching point above it, changes no demand."""
+        cell = self._root
+        length = dz.bit_length()
+        while cell.dz != dz:
+            side = dz >> length - cell.dz.bit_length() - 1 & 1
+            child = cell.children[side]
+            if child is None:
+                return self._insert(dz, cell, side)
+            depth = child.dz.bit_length()
+            if depth <= length and dz >> length - depth == child.dz:
+                cell = child
+                continue
+            shorter = min(depth, length)
+            here, there = dz >> length - shorter, child.dz >> depth - shorter
+            apart = (here ^ there).bit_length()  # 0 when dz is a prefix of the child
+            cell = self._insert(Dz(here >> apart), cell, side)
+            beneath = child.dz >> depth - cell.dz.bit_length() - 1 & 1
+            cell.children[beneath] = child
+            child.parent = cell
+        return cell
+
+    def _insert(self, dz: Dz, parent: _Cell, side: int) -> _Cell:
+        cell = _Cell(dz, parent)
+        parent.children[side] = cell
+        return cell
+
+    def _set_own(self, cell: _Cell, side: int, own: int) -> None:
+        if own == cell.own[side]:
+            return
+        cell.own[side] = own
+        changed = []
+        above: _Cell | None = cell
+        while above is not None:  # a cell is full where it was asked for as a whole, or where both halves are full
+            within = above.own[side]
+            low, high = above.children
+            if low is not None and high is not None and low.dz ^ high.dz == 1:
+                within |= low.within[side] & high.within[side]
+            if within == above.within[side]:
+                break
+            above.within[side] = within
+            changed.append(above)
+            above = above.parent
+        for top in reversed(changed):
+            self._spread(top, side)
+
+    def _spread(self, top: _Cell, side: int) -> None:
+        """Hand down what covers a cell, for as long as that makes a difference."""
+        stack = [top]
+        while stack:
+            cell = stack.pop()
+            inherited = cell.parent.covered[side] if cell.parent else 0
+            covered = cell.within[side] | inherited
+            if covered == cell.covered[side]:
+                continue
+            self._touch(cell)
+            low, high = cell.children
+            if low is not None:
+                self._touch(low)
+                stack.append(low)
+            if high is not None:
+                self._touch(high)
+                stack.append(high)
+            cell.covered[side] = covered
+
+    def _touch(self, cell: _Cell) -> None:
+        if cell not in self._touched:
+            self._touched[cell] = cell.demand, cell.demand_above
+
+    def _prune(self, cell: _Cell) -> None:
+        """Take out cells that no registration and no branching needs any more."""
+        while cell.parent is not None and not (cell.holders[0] or cell.holders[1]):
+            low, high = cell.children
+            if low is not None and high is not None:
+                return
+            parent, heir = cell.parent, low or high
+            side = cell.dz >> cell.dz.bit_length() - parent.dz.bit_length() - 1 & 1
+            if parent.children[side] is not cell:
+                return  # already taken out
+            parent.children[side] = heir
+            if heir is not None:
+                heir.parent = parent
+                return
+            cell = parent

@@ -1,0 +1,246 @@
+"""Requests in, flow operations out: the pure core that turns who says and who wants what into rules.
+
+The rules are a function of the registrations and of the trees; requests change them step by step, and what a step
+returns is the difference. Where a switch has room for fewer rules than the function asks for, it gets a coarser table
+that forwards more and never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pleroma.errors import RoutingError, UnknownName
+from pleroma.index.dz import MAX_LENGTH, Dz
+from pleroma.index.dzset import EVERYTHING, DzSet
+from pleroma.routing.budget import Coarsening, Weights, coarsen
+from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
+from pleroma.routing.flow import Flow, FlowOp, FlowTable, difference, in_safe_order
+from pleroma.routing.port_bits import PortBits
+from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
+from pleroma.routing.topology import SwitchId, Topology
+from pleroma.routing.tree import Tree, low_latency_tree, repair
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The tree on which the events of one region travel. Regions of different families are disjoint."""
+
+    region: DzSet
+    tree: Tree
+
+
+class Policy(Protocol):
+    """How the event space is divided among trees. Each answer is the list of families to use from now on."""
+
+    def start(self, topology: Topology, /) -> Sequence[Family]:
+        """The families of a network in which nobody has said anything yet."""
+
+    def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise, /) -> Sequence[Family]:
+        """A publisher is about to join."""
+
+    def unadvertised(self, families: Sequence[Family], advertised: Callable[[], DzSet], /) -> Sequence[Family]:
+        """One has left; `advertised` tells what is still published."""
+
+    def changed(self, families: Sequence[Family], topology: Topology, /) -> Sequence[Family]:
+        """Links or switches have come or gone."""
+
+
+class OneTree:
+    """A single low-latency spanning tree for everything (papers/004..., III-B)."""
+
+    def start(self, topology: Topology) -> Sequence[Family]:
+        return [Family(EVERYTHING, low_latency_tree(topology))]
+
+    def advertised(self, families: Sequence[Family], _topology: Topology, _request: Advertise) -> Sequence[Family]:
+        return families
+
+    def unadvertised(self, families: Sequence[Family], _advertised: Callable[[], DzSet]) -> Sequence[Family]:
+        return families
+
+    def changed(self, families: Sequence[Family], topology: Topology) -> Sequence[Family]:
+        return [Family(f.region, repair(f.tree, topology)) for f in families]
+
+
+class Router:
+    """The state of one network: topology, registrations, trees, and the tables they make."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        policy: Policy | None = None,
+        max_length: int = MAX_LENGTH,
+        weights: Weights | None = None,
+    ) -> None:
+        self.topology = topology
+        self.max_length = max_length
+        self.registrations: dict[str, Registration] = {}
+        self.tables: dict[SwitchId, FlowTable] = {s: FlowTable() for s in topology.switches}
+        self.coarsened: dict[SwitchId, Coarsening] = {}
+        self._exact: dict[SwitchId, FlowTable] = {s: FlowTable() for s in topology.limits}
+        self._weights = weights
+        self._policy = policy or OneTree()
+        self._ports = PortBits(topology)
+        self._families: dict[DzSet, tuple[Family, Demands]] = {}
+        self._take(self._policy.start(topology))
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return tuple(family for family, _ in self._families.values())
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def apply(self, request: Request) -> list[FlowOp]:
+        """Carry out one request. A request that cannot be is refused with an error and changes nothing."""
+        match request:
+            case Advertise():
+                return self._register(request, ADVERTISEMENTS)
+            case Subscribe():
+                return self._register(request, SUBSCRIPTIONS)
+            case Unadvertise():
+                return self._withdraw(request.id, Advertise, ADVERTISEMENTS)
+            case Unsubscribe():
+                return self._withdraw(request.id, Subscribe, SUBSCRIPTIONS)
+
+    def _register(self, request: Registration, side: int) -> list[FlowOp]:
+        if request.id in self.registrations:
+            raise RoutingError("the id is in use", field=request.id)
+        if request.host not in self.topology.host:
+            raise UnknownName("host", request.host, self.topology.host, field=request.id)
+        if not request.region:
+            raise RoutingError("the region is empty", field=request.id)
+        if request.region.longest > self.max_length:
+            reason = f"a dz of {request.region.longest} bits is longer than the plan's {self.max_length}"
+            raise RoutingError(reason, field=request.id, value=request.region.longest)
+        moved = False
+        if isinstance(request, Advertise):
+            moved = self._take(self._policy.advertised(self.families, self.topology, request))
+        self.registrations[request.id] = request
+        for family, demands in self._families.values():
+            for dz in _within(request.region, family.region):
+                demands.add(side, request.host, dz)
+        return self._replace_tables() if moved else self._collect()
+
+    def _withdraw(self, id: str, kind: type[Registration], side: int) -> list[FlowOp]:
+        registration = self.registrations.get(id)
+        if not isinstance(registration, kind):
+            what = "advertised" if kind is Advertise else "subscribed"
+            raise RoutingError(f"nothing is {what} under this id", field=id)
+        del self.registrations[id]
+        if registration.host not in self.topology.host:
+            return []  # the host is gone, and its demands went with it
+        for family, demands in self._families.values():
+            for dz in _within(registration.region, family.region):
+                demands.remove(side, registration.host, dz)
+        ops = self._collect()
+        if side == ADVERTISEMENTS:
+            self._take(self._policy.unadvertised(self.families, self._advertised))
+        return ops
+
+    def _advertised(self) -> DzSet:
+        return DzSet(dz for r in self.registrations.values() if isinstance(r, Advertise) for dz in r.region)
+
+    # -- the network itself --------------------------------------------------------------------------------------
+
+    def change_topology(self, topology: Topology) -> list[FlowOp]:
+        """Go on with another network. Registrations of hosts that are gone wait for their return."""
+        self.topology = topology
+        self._ports = PortBits(topology)
+        families = self._policy.changed(self.families, topology)
+        self._families = {}
+        self._take(families)
+        return self._replace_tables()
+
+    def reweigh(self, weights: Weights | None) -> list[FlowOp]:
+        """Judge coarser tables by other traffic from now on."""
+        self._weights = weights
+        return self._replace_tables()
+
+    def _take(self, families: Sequence[Family]) -> bool:
+        """Adopt these families; those that stay keep their state. Tells whether one with rules went."""
+        adopted: dict[DzSet, tuple[Family, Demands]] = {}
+        for family in families:
+            known = self._families.get(family.region)
+            adopted[family.region] = known if known and known[0] == family else (family, self._demands(family))
+        moved = any(adopted.get(region) is not known for region, known in self._families.items())
+        self._families = adopted
+        return moved
+
+    def _demands(self, family: Family) -> Demands:
+        ports, tree = self._ports, family.tree
+        reach = {host: (ports.toward(tree, host), ports.away(tree, host)) for host in self.topology.host}
+        demands = Demands(ports, reach)
+        for request in self.registrations.values():
+            if request.host in reach:
+                side = ADVERTISEMENTS if isinstance(request, Advertise) else SUBSCRIPTIONS
+                for dz in _within(request.region, family.region):
+                    demands.add(side, request.host, dz)
+        return demands
+
+    # -- tables --------------------------------------------------------------------------------------------------
+
+    def _collect(self) -> list[FlowOp]:
+        """The operations of this step, in an order that is safe to apply one by one."""
+        added: list[FlowOp] = []
+        modified: list[FlowOp] = []
+        deleted: list[FlowOp] = []
+        for _, demands in self._families.values():
+            more = demands.changes()
+            added += more[0]
+            modified += more[1]
+            deleted += more[2]
+        if len(deleted) > 1:
+            deleted.sort(key=lambda op: op.flow.dz.bit_length())
+        ops = added + modified + deleted
+        if not self.topology.limits:
+            for op in ops:
+                self.tables[op.switch].apply(op)
+            return ops
+        return self._within_limits(ops)
+
+    def _within_limits(self, ops: Iterable[FlowOp]) -> list[FlowOp]:
+        passed: list[FlowOp] = []
+        limited: dict[SwitchId, list[FlowOp]] = {}
+        for op in ops:
+            if op.switch in self._exact:
+                self._exact[op.switch].apply(op)
+                limited.setdefault(op.switch, []).append(op)
+            else:
+                passed.append(op)
+        for switch, wanted in limited.items():
+            if switch not in self.coarsened and len(self._exact[switch]) <= self.topology.limits[switch]:
+                passed += wanted
+            else:
+                passed += difference(switch, self.tables[switch], self._fitted(switch))
+        for op in passed:
+            self.tables[op.switch].apply(op)
+        return in_safe_order(passed)
+
+    def _fitted(self, switch: SwitchId) -> FlowTable:
+        """The exact table, or the best one that fits."""
+        exact = self._exact[switch]
+        self.coarsened.pop(switch, None)
+        if len(exact) <= self.topology.limits[switch]:
+            return exact.copy()
+        table, self.coarsened[switch] = coarsen(exact, self.topology.limits[switch], self._weights)
+        return table
+
+    def _replace_tables(self) -> list[FlowOp]:
+        """Compute all tables anew; what differs from those in force is returned."""
+        exact: dict[SwitchId, list[Flow]] = {s: [] for s in self.topology.switches}
+        for _, demands in self._families.values():
+            demands.changes()  # nothing is pending any more
+            for switch, flow in demands.flows():
+                exact[switch].append(flow)
+        before = self.tables
+        self._exact = {s: FlowTable(exact[s]) for s in self.topology.limits}
+        self.coarsened = {}
+        self.tables = {s: self._fitted(s) if s in self._exact else FlowTable(exact[s]) for s in exact}
+        ops = [op for s, table in self.tables.items() for op in difference(s, before.get(s, FlowTable()), table)]
+        return in_safe_order(ops)
+
+
+def _within(region: DzSet, family: DzSet) -> Iterable[Dz]:
+    return region if family is EVERYTHING or family == EVERYTHING else region & family

@@ -1,0 +1,49 @@
+"""What became of a batch of events: who received which, and what crossed every line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.index.kernels import Ints
+from pleroma.routing.topology import SwitchId
+from pleroma.switches.wiring import Line, Wiring
+
+Rows = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """Arrays go by the numbers of hosts and switches in the topology and of lines in the wiring.
+
+    `delivered[h]` are the rows of the events that host h received, sorted and each once; arrivals beyond the first are
+    in `duplicates`, those under a wrong address (not taken by the host) in `misaddressed`. `hits`, when asked for,
+    counts for each switch by the order of its rules.
+    """
+
+    wiring: Wiring
+    delivered: tuple[Rows, ...]
+    duplicates: Ints
+    misaddressed: Ints
+    events: Ints
+    bytes: Ints
+    lookups: Ints
+    misses: Ints
+    unconnected: Ints
+    hits: Mapping[SwitchId, Ints] | None
+
+    def rows(self, host: str) -> Rows:
+        """What one host received."""
+        return self.delivered[self.wiring.topology.hosts.index(self.wiring.topology.find_host(host))]
+
+    @property
+    def deliveries(self) -> int:
+        return sum(map(len, self.delivered))
+
+    def by_line(self) -> Mapping[Line, tuple[int, int]]:
+        """Events and bytes of every direction of every cable."""
+        counts = zip(self.events.tolist(), self.bytes.tolist(), strict=True)
+        return dict(zip(self.wiring.lines, counts, strict=True))

@@ -1,0 +1,273 @@
+"""The embedded network: switches, links and hosts in one process, live and event by event.
+
+A discrete-event simulation with a clock of its own, so the same calls give the same result to the last digit. Tables
+can be changed, links cut and switches lost while packets are under way, which is what the promises about transitions
+are tested on; for large numbers of events through tables that stand still there is `batch`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from pleroma.errors import RoutingError, UnknownName
+from pleroma.routing.flow import FlowOp, FlowTable
+from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
+from pleroma.switches.clock import Clock
+from pleroma.switches.counters import PortCounters, SwitchCounters, Traffic
+from pleroma.switches.installation import Installation, Refusal
+from pleroma.switches.loop import ForwardingLoop
+from pleroma.switches.packet import Delivery, Packet
+from pleroma.switches.table import SimulatedTable
+from pleroma.switches.wiring import Line, Wiring
+
+Path = tuple[SwitchId, ...]
+
+
+class EmbeddedNetwork:
+    """`capacity` makes lines as slow as they are: a packet takes its transmission time, and waits for those before it.
+
+    Everything that can be read of its state is public and only to be read; `deliveries` may be emptied.
+    """
+
+    def __init__(self, topology: Topology, *, capacity: bool = False) -> None:
+        self.topology = topology
+        self.wiring = Wiring(topology)
+        self.clock = Clock()
+        self.tables = {s: SimulatedTable(s, topology.limits.get(s)) for s in topology.switches}
+        self.counters = {s: SwitchCounters() for s in topology.switches}
+        self.traffic = tuple(Traffic() for _ in self.wiring.lines)
+        self.misaddressed = {h.name: 0 for h in topology.hosts}
+        """Packets that came to a host under another address than its own, which it does not take."""
+        self.deliveries: list[Delivery] = []
+        self._capacity = capacity
+        self._listeners: dict[HostId, Callable[[Delivery], None]] = {}
+        self._uplink = {h.name: self.wiring.uplink(number) for number, h in enumerate(topology.hosts)}
+        self._dead: set[SwitchId] = set()
+        self._cut: set[int] = set()
+        self._breaks = [0 for _ in self.wiring.lines]  # how often what was on the line was lost
+        self._free = [0.0 for _ in self.wiring.lines]  # when the line has sent what was given to it
+        self._ready = dict.fromkeys(topology.switches, 0.0)  # when the switch has done what it was asked
+        self._backlog = dict.fromkeys(topology.switches, 0)
+
+    @property
+    def now(self) -> float:
+        return self.clock.now
+
+    # -- rules ---------------------------------------------------------------------------------------------------
+
+    def install(
+        self,
+        ops: Iterable[FlowOp],
+        *,
+        atomic: bool = False,
+        delay: Callable[[FlowOp], float] | None = None,
+        failure: Callable[[FlowOp], Exception | None] | None = None,
+        then: Callable[[Installation], None] | None = None,
+    ) -> Installation:
+        """Change tables; `atomic` makes the operations of each switch one bundle.
+
+        Switches work side by side, each on one operation after the other, in the order given and for `delay` seconds
+        each; without delay it is done on return. What a switch refuses, or `failure` names an error for, is reported
+        in the result. `then` is called once everything is decided.
+        """
+        installation = Installation(tuple(ops))
+        groups: dict[SwitchId, list[tuple[float, FlowOp]]] = {}
+        for op in installation.ops:
+            self._known(op.switch)
+            seconds = 0.0 if delay is None else delay(op)
+            if not (math.isfinite(seconds) and seconds >= 0):
+                raise RoutingError(f"a delay of {seconds} seconds for {op}", field="delay", value=seconds)
+            groups.setdefault(op.switch, []).append((seconds, op))
+        due: list[tuple[float, list[FlowOp]]] = []
+        for switch, timed in groups.items():
+            time = max(self.now, self._ready[switch])
+            for seconds, op in timed:
+                time += seconds
+                if not atomic:
+                    due.append((time, [op]))
+            if atomic:
+                due.append((time, [op for _, op in timed]))
+            self._ready[switch] = time
+        left = [len(due)]
+
+        def carry_out(ops: list[FlowOp]) -> None:
+            self._carry_out(ops, failure, installation)
+            left[0] -= 1
+            if not left[0]:
+                self._finish(installation, then)
+
+        for time, group in due:
+            if time <= self.now and not self._backlog[group[0].switch]:
+                carry_out(group)
+            else:
+                self._backlog[group[0].switch] += 1
+                self.clock.at(time, partial(self._catch_up, group, carry_out))
+        if not due:
+            self._finish(installation, then)
+        return installation
+
+    def _catch_up(self, ops: list[FlowOp], carry_out: Callable[[list[FlowOp]], None]) -> None:
+        self._backlog[ops[0].switch] -= 1
+        carry_out(ops)
+
+    def _carry_out(
+        self, ops: list[FlowOp], failure: Callable[[FlowOp], Exception | None] | None, installation: Installation
+    ) -> None:
+        switch = ops[0].switch
+        error = None if failure is None else next((e for e in map(failure, ops) if e is not None), None)
+        if switch in self._dead:
+            error = RoutingError("the switch is down", field=switch)
+        if error is None:
+            try:
+                self.tables[switch].bundle(ops)
+            except RoutingError as refused:
+                error = refused
+        if error is None:
+            installation.applied += ops
+        else:
+            installation.refused += [Refusal(op, error) for op in ops]
+
+    def _finish(self, installation: Installation, then: Callable[[Installation], None] | None) -> None:
+        installation.finished = self.now
+        if then is not None:
+            then(installation)
+
+    def flow_tables(self) -> dict[SwitchId, FlowTable]:
+        """The rules of all switches as they are now."""
+        return {switch: table.flows() for switch, table in self.tables.items()}
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def publish(self, host: str, packet: Packet, at: float | None = None) -> None:
+        """Send from a host, now or at a time to come."""
+        sender = self.topology.find_host(host)
+        if packet.destination is not None:
+            raise RoutingError(f"is already addressed to {packet.destination}", field="packet", value=packet)
+        self.clock.at(self.now if at is None else at, partial(self._send, self._uplink[sender.name], packet, ()))
+
+    def listen(self, host: str, callback: Callable[[Delivery], None]) -> None:
+        """Call back on every delivery to a host from now on, in place of any callback before."""
+        self._listeners[self.topology.find_host(host).name] = callback
+
+    def run(self, until: float | None = None) -> list[Delivery]:
+        """Let time pass until `until`, or until nothing is under way. Returns what was delivered meanwhile.
+
+        Raises ForwardingLoop when a packet has come through more switches than there are.
+        """
+        before = len(self.deliveries)
+        self.clock.run(until)
+        return self.deliveries[before:]
+
+    def _send(self, number: int, packet: Packet, path: Path) -> None:
+        traffic, line = self.traffic[number], self.wiring.lines[number]
+        traffic.sent += 1
+        traffic.sent_bytes += packet.size
+        if not self._carries(number, line):
+            traffic.lost += 1
+            return
+        leaves = self.now
+        if self._capacity:
+            leaves = self._free[number] = max(leaves, self._free[number]) + packet.size * 8 / line.capacity
+        arrive = partial(self._arrive, number, packet, path, self._breaks[number])
+        self.clock.at(leaves + line.latency, arrive)
+
+    def _arrive(self, number: int, packet: Packet, path: Path, breaks: int) -> None:
+        traffic = self.traffic[number]
+        if breaks != self._breaks[number]:
+            traffic.lost += 1
+            return
+        traffic.received += 1
+        traffic.received_bytes += packet.size
+        host = self.wiring.host_behind(number)
+        if host is None:
+            self._switch(number, packet, path)
+        elif packet.destination == host.address:
+            self._deliver(host, packet, len(path))
+        else:
+            self.misaddressed[host.name] += 1
+
+    def _switch(self, arrival: int, packet: Packet, path: Path) -> None:
+        switch = SwitchId(self.wiring.lines[arrival].target)
+        counters = self.counters[switch]
+        flow = None
+        if packet.destination is None:  # once rewritten, it is no event that a rule could match
+            path = (*path, switch)
+            if len(path) > len(self.topology.switches):
+                raise ForwardingLoop(path, packet.dz)
+            flow = self.tables[switch].forward(packet.dz, packet.size)
+        counters.lookups += 1
+        if flow is None:
+            counters.misses += 1
+            return
+        for port, rewrite in flow.outputs:
+            if port == self.wiring.lines[arrival].target_port:
+                continue
+            line = self.wiring.leaving.get((switch, port))
+            if line is None:
+                counters.unconnected += 1
+            else:
+                self._send(line, packet if rewrite is None else replace(packet, destination=rewrite), path)
+
+    def _deliver(self, host: Host, packet: Packet, hops: int) -> None:
+        delivery = Delivery(host.name, packet, self.now, hops)
+        self.deliveries.append(delivery)
+        if host.name in self._listeners:
+            self._listeners[host.name](delivery)
+
+    # -- failures ------------------------------------------------------------------------------------------------
+
+    def set_link(self, link: Link, up: bool) -> None:
+        """Cut a link or mend it; what is on it when it is cut is lost."""
+        numbers = self.wiring.of(link)
+        if up:
+            self._cut.difference_update(numbers)
+        else:
+            self._cut.update(numbers)
+            self._break(numbers)
+
+    def set_switch(self, switch: str, up: bool, *, forget: bool = True) -> None:
+        """Take a switch down with all its lines, or bring it back: with an empty table unless told not to forget."""
+        name = self._known(switch)
+        if up:
+            self._dead.discard(name)
+            return
+        self._dead.add(name)
+        self._break(n for n, line in enumerate(self.wiring.lines) if name in (line.source, line.target))
+        if forget:
+            self.tables[name].clear()
+
+    def _break(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._breaks[number] += 1
+            self._free[number] = self.now
+
+    def _carries(self, number: int, line: Line) -> bool:
+        return number not in self._cut and line.source not in self._dead and line.target not in self._dead
+
+    # -- counters ------------------------------------------------------------------------------------------------
+
+    def port(self, switch: str, port: int) -> PortCounters:
+        """The counters of one port in use."""
+        place = self._known(switch), Port(port)
+        if place not in self.wiring.leaving:
+            raise RoutingError(f"nothing is connected to port {port}", field=switch, value=port)
+        number = self.wiring.leaving[place]
+        sent, received = self.traffic[number], self.traffic[number ^ 1]
+        return PortCounters(received.received, received.received_bytes, sent.sent, sent.sent_bytes)
+
+    def by_line(self) -> Mapping[Line, Traffic]:
+        """The counters of every direction of every cable."""
+        return dict(zip(self.wiring.lines, self.traffic, strict=True))
+
+    @property
+    def lost(self) -> int:
+        """Packets lost on cut lines and dead switches, in all."""
+        return sum(traffic.lost for traffic in self.traffic)
+
+    def _known(self, switch: str) -> SwitchId:
+        if switch not in self.tables:
+            raise UnknownName("switch", switch, self.topology.switches)
+        return SwitchId(switch)

@@ -1,0 +1,168 @@
+"""A flow table as a switch has one: prioritised prefix matches, a limited number of entries, counters per rule.
+
+It is the semantics that the rest is measured by. `match` scans by priority, slow and plain; `lookup` tries the lengths
+that are present, longest first, and must agree with it. A bundle takes effect as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import neg
+from typing import NamedTuple
+
+from pleroma.errors import RoutingError, TableFull
+from pleroma.index.dz import Dz
+from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable
+from pleroma.routing.topology import SwitchId
+
+
+@dataclass(slots=True)
+class Hits:
+    """What a rule has forwarded since it was added; modifying it goes on counting."""
+
+    packets: int = 0
+    bytes: int = 0
+
+
+class _Entry(NamedTuple):
+    flow: Flow
+    hits: Hits
+
+
+class SimulatedTable:
+    """The table of one switch; `capacity` None is no limit."""
+
+    def __init__(self, switch: SwitchId, capacity: int | None = None, flows: Iterable[Flow] = ()) -> None:
+        self.switch = switch
+        self.capacity = capacity
+        self._entries: dict[Dz, _Entry] = {}
+        self._by_length: dict[int, dict[int, _Entry]] = {}
+        self._lengths: list[int] = []  # those present, longest first
+        self.bundle(FlowOp(switch, Change.ADD, flow) for flow in flows)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Flow]:
+        return (entry.flow for entry in self._entries.values())
+
+    def __contains__(self, dz: object) -> bool:
+        return dz in self._entries
+
+    def hits(self, dz: Dz) -> Hits:
+        """The counters of the rule at exactly this dz."""
+        if dz not in self._entries:
+            raise RoutingError(f"there is no rule {dz}", field=self.switch, value=str(dz))
+        return self._entries[dz].hits
+
+    def flows(self) -> FlowTable:
+        """The rules as they are now, as the routing knows them."""
+        return FlowTable(self)
+
+    def match(self, dz: Dz) -> Flow | None:
+        """The rule of the highest priority that matches, by looking at all of them."""
+        by_priority = sorted(self, key=lambda flow: flow.priority, reverse=True)
+        return next((flow for flow in by_priority if flow.dz.covers(dz)), None)
+
+    def lookup(self, dz: Dz) -> Flow | None:
+        """The same, fast."""
+        entry = self._find(dz)
+        return None if entry is None else entry.flow
+
+    def forward(self, dz: Dz, size: int) -> Flow | None:
+        """The rule that a packet follows, which counts it."""
+        entry = self._find(dz)
+        if entry is None:
+            return None
+        entry.hits.packets += 1
+        entry.hits.bytes += size
+        return entry.flow
+
+    def _find(self, dz: Dz) -> _Entry | None:
+        full = dz.length
+        for length in self._lengths:
+            if length <= full:
+                entry = self._by_length[length].get(dz >> full - length)
+                if entry is not None:
+                    return entry
+        return None
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def apply(self, ops: Iterable[FlowOp]) -> None:
+        """One by one: what comes before an operation that is refused stays done."""
+        for op in ops:
+            self._check(op)
+            if op.change is Change.ADD and len(self) == self.capacity:
+                raise self._full(op.flow, len(self) + 1)
+            self._do(op)
+
+    def bundle(self, ops: Iterable[FlowOp]) -> None:
+        """All or nothing. Only the final state has to fit, so that a full table can be turned over."""
+        undo: list[tuple[Dz, _Entry | None]] = []
+        try:
+            for op in ops:
+                self._check(op)
+                undo.append((op.flow.dz, self._entries.get(op.flow.dz)))
+                self._do(op)
+            if self.capacity is not None and len(self) > self.capacity and undo:
+                raise self._full(op.flow, len(self))
+        except BaseException:
+            for dz, entry in reversed(undo):
+                self._put(dz, entry)
+            raise
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._by_length.clear()
+        self._lengths.clear()
+
+    def _check(self, op: FlowOp) -> None:
+        if op.switch != self.switch:
+            raise RoutingError(f"the operation is for {op.switch}", field=self.switch, value=str(op))
+        check_outputs(op.flow, self.switch)
+        present = op.flow.dz in self._entries
+        if present != (op.change is not Change.ADD):
+            state = "already there" if present else "not there"
+            raise RoutingError(
+                f"cannot {op.change} {op.flow.dz}: the rule is {state}", field=self.switch, value=str(op.flow.dz)
+            )
+
+    def _do(self, op: FlowOp) -> None:
+        dz = op.flow.dz
+        match op.change:
+            case Change.ADD:
+                self._put(dz, _Entry(op.flow, Hits()))
+            case Change.MODIFY:
+                self._put(dz, _Entry(op.flow, self._entries[dz].hits))
+            case Change.DELETE:
+                self._put(dz, None)
+
+    def _put(self, dz: Dz, entry: _Entry | None) -> None:
+        """Make this the entry at `dz`, or make sure that there is none."""
+        length = dz.length
+        if entry is not None:
+            if length not in self._by_length:
+                self._by_length[length] = {}
+                insort(self._lengths, length, key=neg)
+            self._entries[dz] = self._by_length[length][dz] = entry
+        elif self._entries.pop(dz, None) is not None:
+            del self._by_length[length][dz]
+            if not self._by_length[length]:
+                del self._by_length[length]
+                self._lengths.remove(length)
+
+    def _full(self, flow: Flow, size: int) -> TableFull:
+        return TableFull(
+            f"no room for {flow.dz}: {size} rules, the table holds {self.capacity}", field=self.switch, value=size
+        )
+
+
+def check_outputs(flow: Flow, switch: str | None = None) -> None:
+    """A rule names a port once; twice would deliver twice."""
+    if len(set(flow.ports)) != len(flow.outputs):
+        raise RoutingError(f"the rule {flow} names a port twice", field=switch, value=str(flow.dz))

@@ -1,0 +1,71 @@
+"""The cables of a topology, one direction at a time.
+
+Lines are numbered so that the two directions of a cable are 2k and 2k + 1: the way back is `number ^ 1`. First come the
+links, both ways, then the hosts' lines, up and down. The live and the batch network count traffic by these numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pleroma.errors import RoutingError
+from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One direction of a cable; the end at a host has no port number."""
+
+    source: SwitchId | HostId
+    source_port: Port | None
+    target: SwitchId | HostId
+    target_port: Port | None
+    latency: float
+    capacity: float
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.target}"
+
+
+@dataclass(frozen=True)
+class Wiring:
+    topology: Topology
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        lines = []
+        for x in self.topology.links:
+            lines.append(Line(x.a, x.a_port, x.b, x.b_port, x.latency, x.capacity))
+            lines.append(Line(x.b, x.b_port, x.a, x.a_port, x.latency, x.capacity))
+        for h in self.topology.hosts:
+            lines.append(Line(h.name, None, h.switch, h.port, h.latency, h.capacity))
+            lines.append(Line(h.switch, h.port, h.name, None, h.latency, h.capacity))
+        return tuple(lines)
+
+    @cached_property
+    def leaving(self) -> Mapping[tuple[SwitchId, Port], int]:
+        """The line behind each port in use."""
+        return {
+            (SwitchId(line.source), line.source_port): number
+            for number, line in enumerate(self.lines)
+            if line.source_port is not None
+        }
+
+    def uplink(self, host: int) -> int:
+        """The line from the host of this number to its switch."""
+        return 2 * (len(self.topology.links) + host)
+
+    def of(self, link: Link) -> tuple[int, int]:
+        """The two directions of a link."""
+        try:
+            first = 2 * self.topology.links.index(link)
+        except ValueError:
+            raise RoutingError("is no link of this network", field=f"link {link.a}-{link.b}", value=link) from None
+        return first, first + 1
+
+    def host_behind(self, line: int) -> Host | None:
+        """The host that the line leads to, if it leads to one."""
+        place, down = divmod(line - 2 * len(self.topology.links), 2)
+        return self.topology.hosts[place] if place >= 0 and down else None

@@ -1,0 +1,108 @@
+"""A workload as a picture: subscriptions as rectangles and events as points over pairs of dimensions.
+
+In the manner of papers/003..., figure 5.2: each panel shows two dimensions, so that four panels show eight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.collections import PatchCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from pleroma.content import Attribute, Category, Range, Real, Text
+from pleroma.content.batch import EventBatch
+from pleroma.workloads.workload import Workload
+
+MOST_PANELS = 4
+MOST_SUBSCRIPTIONS = 200
+MOST_EVENTS = 2000
+SUBSCRIPTION = "#4c78a8"
+EVENT = "#1b7837"
+
+
+def draw(workload: Workload, path: Path) -> None:
+    """Write a PNG or SVG of a sample that can be read: at most 200 subscriptions and 2,000 events."""
+    every_event = max(1, ceil(len(workload.events) / MOST_EVENTS))
+    every_filter = max(1, ceil(len(workload.subscriptions) / MOST_SUBSCRIPTIONS))
+    events, filters = workload.events[::every_event], workload.subscriptions[::every_filter]
+    scales = [_Scale.of(attribute, events, d) for d, attribute in enumerate(workload.schema.attributes)]
+    panels = _panels(workload)
+    columns = min(2, len(panels))
+    rows = ceil(len(panels) / columns)
+    figure = Figure(figsize=(5.4 * columns, 4.6 * rows + 0.6), layout="constrained")
+    for number, (x, y) in enumerate(panels, 1):
+        axes = figure.add_subplot(rows, columns, number)
+        across, up = scales[x], scales[y]
+        boxes = [
+            Rectangle((left, bottom), right - left, top - bottom)
+            for box in chain.from_iterable(each.boxes for each in filters)
+            for left, right in [across.span(box.ranges[x])]
+            for bottom, top in [up.span(box.ranges[y])]
+        ]
+        shade = min(0.15, 1.2 / max(1, len(boxes)))  # so that points stay visible where all boxes overlap
+        axes.add_collection(PatchCollection(boxes, facecolor=SUBSCRIPTION, edgecolor="none", alpha=shade))
+        axes.add_collection(PatchCollection(boxes, facecolor="none", edgecolor=SUBSCRIPTION, linewidth=0.6, alpha=0.45))
+        axes.plot(across.places, up.places, ".", color=EVENT, markersize=3, alpha=0.8, rasterized=True)
+        across.dress(axes.xaxis, axes.set_xlim)
+        up.dress(axes.yaxis, axes.set_ylim)
+    shown = f"{len(filters):,} of {len(workload.subscriptions):,} subscriptions (rectangles)"
+    figure.suptitle(f"{shown}, {len(events):,} of {len(workload.events):,} events (points)", fontsize=11)
+    with mpl.rc_context({"svg.hashsalt": "pleroma"}):
+        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def _panels(workload: Workload) -> list[tuple[int, int]]:
+    """Dimensions two by two; pairs known to be correlated come first and together."""
+    pairs = [tuple(pair) for pair in workload.description.get("drawn", {}).get("pairs", [])]
+    rest = [d for d in range(len(workload.schema)) if d not in set(chain.from_iterable(pairs))]
+    pairs += [(rest[i], rest[i + 1] if i + 1 < len(rest) else rest[i - 1]) for i in range(0, len(rest), 2)]
+    return pairs[:MOST_PANELS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where the values of one attribute are drawn; texts are drawn in order, one step apart."""
+
+    attribute: Attribute
+    texts: list[str]
+    places: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, attribute: Attribute, events: EventBatch, d: int) -> _Scale:
+        column = events.columns[d]
+        if isinstance(attribute, Text):
+            texts = sorted({text for text in column.tolist() if text is not None})
+            rank = {text: place for place, text in enumerate(texts)}
+            return cls(attribute, texts, np.array([rank.get(text, -1) for text in column.tolist()], np.float64))
+        return cls(attribute, [], np.maximum(column, attribute.extent[0]).astype(np.float64))
+
+    def span(self, part: Range) -> tuple[float, float]:
+        """The ends of a side; whole numbers, words and texts are one step wide around their point."""
+        if isinstance(self.attribute, Text):
+            keys = [self.attribute.key(text) for text in self.texts]
+            inside = [place for place, key in enumerate(keys) if key in part]
+            return (inside[0] - 0.4, inside[-1] + 0.4) if inside else (-1.0, -1.0)
+        first, last = self.attribute.span(part)
+        return (first, last) if isinstance(self.attribute, Real) else (first - 0.5, last + 0.5)
+
+    def dress(self, axis: Any, limit: Any) -> None:
+        axis.set_label_text(self.attribute.name)
+        if isinstance(self.attribute, Text):
+            limit(-0.6, max(0, len(self.texts) - 1) + 0.6)
+            shown = range(0, len(self.texts), max(1, ceil(len(self.texts) / 12)))
+            axis.set_ticks(list(shown), labels=[self.texts[place][:12] for place in shown])
+        elif isinstance(self.attribute, Category):
+            limit(-0.6, len(self.attribute.values) - 0.4)
+            axis.set_ticks(range(len(self.attribute.values)), labels=self.attribute.values)
+        else:
+            low, high = self.attribute.extent
+            limit(low - 0.02 * (high - low), high + 0.02 * (high - low))

@@ -1,0 +1,194 @@
+"""Random networks, random requests: after every step the tables are what their definition says, and events arrive."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+
+import routing_oracle as oracle
+from pleroma.index import Dz, DzSet
+from pleroma.routing.flow import FlowTable
+from pleroma.routing.forest import PublisherForest
+from pleroma.routing.request import Advertise, Subscribe, Unadvertise, Unsubscribe
+from pleroma.routing.router import Router
+from pleroma.routing.topology import Host, Link, Topology
+
+DEPTH = 5
+dzs = st.integers(1, (1 << DEPTH + 1) - 1).map(Dz)
+regions = st.lists(dzs, min_size=1, max_size=3).map(DzSet)
+points = st.integers(1 << DEPTH, (1 << DEPTH + 1) - 1).map(Dz)
+
+
+@st.composite
+def topologies(draw, most=6):
+    """A connected network: a random tree, some more links, hosts anywhere."""
+    count = draw(st.integers(1, most))
+    switches = tuple(f"R{i}" for i in range(1, count + 1))
+    free = dict.fromkeys(switches, 1)
+
+    def port(switch):
+        free[switch] += 1
+        return free[switch] - 1
+
+    pairs = [(draw(st.integers(0, i - 1)), i) for i in range(1, count)]
+    pairs += [p for p in draw(st.lists(st.tuples(*[st.integers(0, count - 1)] * 2), max_size=3)) if p[0] != p[1]]
+    latency = st.sampled_from([0.001, 0.002, 0.005])
+    links = tuple(Link(switches[a], port(switches[a]), switches[b], port(switches[b]), draw(latency)) for a, b in pairs)
+    homes = draw(st.lists(st.sampled_from(switches), min_size=2, max_size=6))
+    hosts = tuple(Host(f"h{i}", s, port(s), f"fd00::{i + 1}") for i, s in enumerate(homes))
+    return Topology(switches, hosts, links)
+
+
+class Routing(RuleBasedStateMachine):
+    """One tree, no limits: everything is known exactly."""
+
+    advertisements = Bundle("advertisements")
+    subscriptions = Bundle("subscriptions")
+    policy = None
+
+    @initialize(topology=topologies())
+    def begin(self, topology):
+        self.whole = topology
+        self.router = Router(topology, policy=self.policy)
+        self.switches = {s: FlowTable() for s in topology.switches}  # what a network that follows the ops would have
+        self.count = 0
+
+    def carry_out(self, request):
+        before = {s: table.copy() for s, table in self.switches.items()}
+        ops = self.router.apply(request)
+        self.follow(ops, before)
+        touched = Counter((op.switch, op.flow.dz) for op in ops)
+        assert not touched or max(touched.values()) == 1, "a rule is changed twice"
+
+    def follow(self, ops, before):
+        """Apply one by one; in between, nothing is lost that is wanted before and after."""
+        steps = [{s: table.copy() for s, table in before.items()}]
+        for op in ops:
+            self.switches.setdefault(op.switch, FlowTable()).apply(op)
+            steps.append({s: table.copy() for s, table in self.switches.items()})
+        for step in steps[1:-1]:
+            for switch, table in step.items():
+                for point in range(1 << DEPTH, 1 << DEPTH + 1):
+                    always = ports(before.get(switch), point) & ports(steps[-1].get(switch), point)
+                    assert always <= ports(table, point), "an event is lost between two operations"
+
+    def name(self, kind):
+        self.count += 1
+        return f"{kind}{self.count}"
+
+    @rule(target=advertisements, data=st.data(), region=regions)
+    def advertise(self, data, region):
+        host = data.draw(st.sampled_from(sorted(self.router.topology.host)), label="host")
+        self.carry_out(Advertise(self.name("a"), host, region))
+        return f"a{self.count}"
+
+    @rule(target=subscriptions, data=st.data(), region=regions)
+    def subscribe(self, data, region):
+        host = data.draw(st.sampled_from(sorted(self.router.topology.host)), label="host")
+        self.carry_out(Subscribe(self.name("s"), host, region))
+        return f"s{self.count}"
+
+    @rule(id=consumes(advertisements))
+    def unadvertise(self, id):
+        self.carry_out(Unadvertise(id))
+
+    @rule(id=consumes(subscriptions))
+    def unsubscribe(self, id):
+        self.carry_out(Unsubscribe(id))
+
+    @precondition(lambda self: self.whole.links)
+    @rule(data=st.data())
+    def change_the_network(self, data):
+        cut = data.draw(st.sets(st.sampled_from(self.whole.links), max_size=2), label="cut links")
+        before = self.switches
+        for op in self.router.change_topology(self.whole.without(cut)):
+            before[op.switch].apply(op)
+
+    @rule(data=st.data(), point=points)
+    def publish(self, data, point):
+        registered = list(self.router.registrations.values())
+        allowed = [a for a in registered if isinstance(a, Advertise) and a.region.covers(point)]
+        if not allowed:
+            return
+        sender = data.draw(st.sampled_from(allowed), label="publisher").host
+        family = next(f for f in self.router.families if f.region.covers(point))
+        reached = oracle.walk(self.router.topology, self.router.tables, sender, point)
+        reachable = {h for h in family.tree.toward if family.tree.path(sender, h)}
+        wanting = {s.host for s in registered if isinstance(s, Subscribe) and s.region.covers(point)}
+        assert sorted(host for host, _ in reached) == sorted(wanting & reachable - {sender})
+        assert all(address == self.whole.host[host].address for host, address in reached)
+
+    @invariant()
+    def tables_are_what_their_definition_says(self):
+        if hasattr(self, "router"):
+            assert self.switches == self.router.tables
+            assert self.router.tables == self.defined()
+
+    def defined(self):
+        (family,) = self.router.families
+        return oracle.tables(self.router.topology, family.tree, self.router.registrations.values())
+
+    def teardown(self):
+        if hasattr(self, "router"):
+            for name, registration in list(self.router.registrations.items()):
+                kind = Unadvertise if isinstance(registration, Advertise) else Unsubscribe
+                self.router.apply(kind(name))
+            assert all(len(table) == 0 for table in self.router.tables.values()), "something was left behind"
+
+
+def ports(table, point):
+    flow = table.lookup(point) if table is not None else None
+    return set(flow.ports) if flow else set()
+
+
+class ForestRouting(Routing):
+    """Publisher-driven trees: the same promises, family by family."""
+
+    policy = PublisherForest(limit=3)
+
+    def defined(self):
+        tables = {s: [] for s in self.router.topology.switches}
+        for family in self.router.families:
+            registrations = self.router.registrations.values()
+            for s, table in oracle.tables(self.router.topology, family.tree, registrations, family.region).items():
+                tables[s] += table
+        return {s: FlowTable(flows) for s, flows in tables.items()}
+
+
+TestRouting = Routing.TestCase
+TestRouting.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestForestRouting = ForestRouting.TestCase
+TestForestRouting.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+@st.composite
+def histories(draw):
+    topology = draw(topologies())
+    made, withdrawn = [], []
+    for i, region in enumerate(draw(st.lists(regions, min_size=1, max_size=10))):
+        kind = draw(st.sampled_from([Advertise, Subscribe]))
+        made.append(kind(f"r{i}", draw(st.sampled_from([h.name for h in topology.hosts])), region))
+        if draw(st.booleans()):
+            withdrawn.append((Unadvertise if kind is Advertise else Unsubscribe)(f"r{i}"))
+    return topology, made, withdrawn
+
+
+@given(histories(), st.randoms(use_true_random=False))
+def test_the_order_of_requests_does_not_matter(history, random):
+    topology, made, withdrawn = history
+    first = Router(topology)
+    for request in (*made, *withdrawn):
+        first.apply(request)
+    second = Router(topology)
+    random.shuffle(made)
+    random.shuffle(withdrawn)
+    pending = list(withdrawn)
+    for request in made:
+        second.apply(request)
+        for leave in [w for w in pending if w.id in second.registrations and random.random() < 0.5]:
+            second.apply(leave)
+            pending.remove(leave)
+    for request in pending:
+        second.apply(request)
+    assert first.tables == second.tables

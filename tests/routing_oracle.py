@@ -1,0 +1,75 @@
+"""The definition of the flow tables, spelled out slowly, to judge the router by."""
+
+from collections import deque
+
+from pleroma.index import DzSet
+from pleroma.routing.flow import Flow, FlowTable, Output
+from pleroma.routing.request import Advertise, Subscribe
+
+
+def behind(topology, tree, switch, port):
+    """The hosts that one reaches from `switch` through `port`, on the tree."""
+    used = {end: other for link in tree.links for end, other in (link.ends, link.ends[::-1])}
+    for host in topology.hosts_of[switch]:
+        if host.port == port:
+            return {host.name}
+    if (switch, port) not in used:
+        return set()
+    found, seen, queue = set(), {switch}, deque([used[switch, port][0]])
+    while queue:
+        here = queue.popleft()
+        seen.add(here)
+        found |= {host.name for host in topology.hosts_of[here]}
+        queue += [there for (s, _), (there, _) in used.items() if s == here and there not in seen]
+    return found
+
+
+def union(registrations, kind, hosts):
+    return DzSet(dz for r in registrations if isinstance(r, kind) and r.host in hosts for dz in r.region)
+
+
+def tables(topology, tree, registrations, within=None):
+    """For each switch: the rules that its ports' demands make."""
+    registrations = list(registrations)
+    made = {}
+    for switch in topology.switches:
+        demands = {}
+        sides = {port: behind(topology, tree, switch, port) for port in topology.ports[switch]}
+        for port, there in sides.items():
+            here = set().union(*(hosts for other, hosts in sides.items() if other != port)) - there
+            demand = union(registrations, Subscribe, there) & union(registrations, Advertise, here)
+            demands[port] = demand if within is None else demand & within
+        made[switch] = FlowTable(rules(topology, switch, demands))
+    return made
+
+
+def rules(topology, switch, demands):
+    address = {host.port: host.address for host in topology.hosts_of[switch]}
+    kept = {}
+    for dz in sorted({dz for demand in demands.values() for dz in demand}, key=lambda dz: dz.length):
+        ports = [port for port in sorted(demands) if demands[port].covers(dz)]
+        above = next((kept[dz >> k] for k in range(1, dz.length + 1) if dz >> k in kept), [])
+        if ports != above:
+            kept[dz] = ports
+            yield Flow(dz, tuple(Output(port, address.get(port)) for port in ports))
+
+
+def walk(topology, tables, host, dz):
+    """Send one event through the tables by hand: every (host, rewritten address) it reaches, in order of arrival."""
+    ends = {end: other for link in topology.links for end, other in (link.ends, link.ends[::-1])}
+    hosts = {(h.switch, h.port): h for h in topology.hosts}
+    start = topology.host[host]
+    queue, reached = deque([(start.switch, start.port, 0)]), []
+    while queue:
+        switch, came, hops = queue.popleft()
+        assert hops <= len(topology.switches), "a loop"
+        flow = tables[switch].lookup(dz)
+        for output in flow.outputs if flow else ():
+            if output.port == came:
+                continue
+            if (switch, output.port) in hosts:
+                reached.append((hosts[switch, output.port].name, output.rewrite))
+            else:
+                there, port = ends[switch, output.port]
+                queue.append((there, port, hops + 1))
+    return reached
