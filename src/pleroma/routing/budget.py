@@ -1,10 +1,10 @@
 """When a table has room for fewer rules than are wanted: cover more with fewer, and waste as little as possible.
 
 The rules of a switch form a forest by covering. Collapsing a subtree into one rule at its root, for the union of all
-ports below, forwards more and never less. Which subtrees to collapse is decided for the whole table at once: for a
-price per rule, the best choice follows from one pass from the leaves up; the price is raised until the table fits,
-and the last step, from the price that is just too low, is decided exactly. The result depends on the table alone, so
-it does not matter in which order requests came, and space freed later refines it again.
+ports below, forwards more and never less. Which subtrees to collapse is decided for the whole table at once, exactly
+where that is affordable. In larger tables most of it follows from a price per rule, for which the best choice takes one
+pass from the leaves up; the price is raised until the table nearly fits, and the rest is decided exactly. The result
+depends on the table alone, so the order of requests does not matter, and space freed later refines it again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pleroma.index.kernels import Floats, Ints, compiled
 from pleroma.routing.flow import Flow, FlowTable, Output
 
 ROUNDS = 60
-MOST_STEPS = 300_000_000
-"""Beyond this much work the last step is not worth an exact answer: about a second."""
+EXACT_STEPS = 50_000_000
+"""How much work an exact answer may be: about a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Coarsening:
 
 def coarsen(table: FlowTable, limit: int, weights: Weights | None = None) -> tuple[FlowTable, Coarsening]:
     """The table with at most `limit` rules that forwards all that `table` does and least beyond it."""
+    if len(table) <= limit:
+        return table.copy(), Coarsening(len(table), len(table), 0.0)
     forest = _Forest(table)
     weight = weights.weigh(forest.cells) if weights else _volumes(forest.cells)
     cost = forest.collapse_costs(weight)
@@ -163,6 +165,9 @@ def _volumes(cells: list[Dz]) -> Floats:
 
 def _choose(parent: Ints, real: Ints, cost: Floats, limit: int) -> Ints:
     """The topmost nodes to collapse so that at most `limit` rules are left."""
+    wanted, nothing = int(real.sum()), np.zeros(len(parent), np.int64)
+    if (wanted - limit) * len(parent) <= EXACT_STEPS:
+        return np.flatnonzero(_save(parent, real, cost, nothing, wanted - limit))
     low, high = 0.0, float(cost.max()) + 1.0
     for _ in range(ROUNDS):
         price = (low + high) / 2
@@ -170,7 +175,7 @@ def _choose(parent: Ints, real: Ints, cost: Floats, limit: int) -> Ints:
         low, high = (price, high) if rules > limit else (low, price)
     rules, choice = _priced(parent, real, cost, high)
     more, finer = _priced(parent, real, cost, low)
-    if rules < limit < more and (more - limit) * len(parent) <= MOST_STEPS:
+    if rules < limit < more and (more - limit) * len(parent) <= EXACT_STEPS:
         choice = _save(parent, real, cost, finer, more - limit)
     return np.flatnonzero(choice)
 

@@ -220,11 +220,11 @@ class Router:
 
     def _fitted(self, switch: SwitchId) -> FlowTable:
         """The exact table, or the best one that fits."""
-        exact = self._exact[switch]
-        self.coarsened.pop(switch, None)
-        if len(exact) <= self.topology.limits[switch]:
-            return exact.copy()
-        table, self.coarsened[switch] = coarsen(exact, self.topology.limits[switch], self._weights)
+        table, report = coarsen(self._exact[switch], self.topology.limits[switch], self._weights)
+        if report.installed < report.wanted:
+            self.coarsened[switch] = report
+        else:
+            self.coarsened.pop(switch, None)
         return table
 
     def _replace_tables(self) -> list[FlowOp]:

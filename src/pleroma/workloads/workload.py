@@ -50,7 +50,7 @@ class Workload:
         """Write both files, in place of an older workload if the folder holds one."""
         folder = Path(folder)
         check_target(folder)
-        label = {_LABEL: json.dumps({"schema": self.schema.to_json(), "description": self.description}).encode()}
+        label = {_LABEL: json.dumps(self._label()).encode()}
         pairs = zip(self.schema.attributes, self.events.columns, strict=True)
         events = pa.table({attribute.name: _to_arrow(attribute, column) for attribute, column in pairs})
         filters = [json.dumps(to_json(each), ensure_ascii=False) for each in self.subscriptions]
@@ -70,6 +70,10 @@ class Workload:
                 with suppress(OSError):
                     (folder / _unfinished(name)).unlink()
 
+    def _label(self) -> dict[str, Any]:
+        counts = {"events": len(self.events), "subscriptions": len(self.subscriptions)}
+        return {"schema": self.schema.to_json(), **counts, "description": self.description}
+
     @classmethod
     def load(cls, folder: str | Path) -> Workload:
         folder = Path(folder)
@@ -81,7 +85,10 @@ class Workload:
         schema = _checked(folder / EVENTS, lambda: Schema.from_json(label["schema"]))
         events = _checked(folder / EVENTS, lambda: _events(schema, _table(folder / EVENTS)))
         filters = _checked(folder / SUBSCRIPTIONS, lambda: _subscriptions(schema, _table(folder / SUBSCRIPTIONS)))
-        return cls(schema, events, filters, label["description"])
+        workload = cls(schema, events, filters, label["description"])
+        if workload._label() != label:
+            raise WorkloadError("events or subscriptions are missing", field=str(folder))
+        return workload
 
 
 def check_target(folder: Path) -> None:

@@ -63,7 +63,7 @@ def test_one_limit_can_be_set_for_all_switches_and_taken_away():
         ({"switches": ("R1", "R2", "R3", "R2")}, "R2: is listed twice"),
         ({"hosts": (HOSTS[0], Host("h1", "R2", 9, "fd00::9"))}, "h1: is listed twice"),
         ({"hosts": (HOSTS[0], Host("h9", "R2", 9, "fd00::1"))}, "fd00::1: the address is used by two hosts"),
-        ({"hosts": (Host("h1", "R4", 1, "fd00::1"),)}, "h1: unknown switch 'R4'; did you mean 'R1'?"),
+        ({"hosts": (Host("h1", "R4", 1, "fd00::1"),)}, "h1: unknown switch 'R4'; did you mean 'R3'?"),
         ({"hosts": (Host("R2", "R1", 1, "fd00::1"),)}, "R2: is both a host and a switch"),
         ({"hosts": (Host("h1", "R1", 1, "fd00::g"),)}, "h1: 'fd00::g' is not an address"),
         ({"hosts": (Host("h1", "R1", 1, "fd00::1", latency=-1.0),)}, "h1: latency -1.0 is not a time"),
@@ -77,7 +77,7 @@ def test_one_limit_can_be_set_for_all_switches_and_taken_away():
         ({"links": (Link("R1", 0, "R2", 1),)}, "R1: port 0 is not between 1 and 65279"),
         ({"links": (Link("R1", 2, "R2", 65280),)}, "R2: port 65280 is not between 1 and 65279"),
         ({"links": (Link("R1", True, "R2", 1),)}, "R1: port True is not between 1 and 65279"),
-        ({"limits": {"R7": 5}}, "limits: unknown switch 'R7'; did you mean 'R1'?"),
+        ({"limits": {"R7": 5}}, "limits: unknown switch 'R7'; did you mean 'R3'?"),
         ({"limits": {"R1": 0}}, "R1: a table has room for at least one rule, not 0"),
     ],
 )

@@ -27,7 +27,7 @@ def test_quotes_come_by_date_and_then_by_ticker():
     assert [event["ticker"] for event in first] == ["AAPL", "IBM", "MSFT", "AAPL"]
     assert [event["ticker"] for event in last] == ["AAPL", "FB", "GOOG", "IBM", "MSFT"]
     # Apple's first day in the data, 1 March 2000, and Google's last, 1 March 2013
-    assert (first[0]["open"], first[0]["close"], first[0]["volume"]) == (118.56, 130.31, 38_478_000)
+    assert (first[0]["open"], first[0]["close"], first[0]["volume"]) == (118.56, 130.31, 9_616_100)
     assert last[2]["close"] == 806.19
 
 
