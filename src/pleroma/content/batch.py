@@ -123,6 +123,15 @@ class EventBatch:
                 np.maximum(self.columns[d], attribute.coordinate(attribute.absent), out=points[:, d])
         return points
 
+    def ordinals(self) -> NDArray[np.float64]:
+        """One row per event: numbers that compare exactly as the keys do, text by its rank in this batch."""
+        columns = [self._words[d].ranks if d in self._words else column for d, column in enumerate(self.columns)]
+        return np.column_stack(columns).astype(np.float64, copy=False)
+
+    def bounds(self, box: Box) -> list[tuple[float, float]]:
+        """The box in terms of `ordinals`: the range `[low, high)` of every attribute."""
+        return [self._words[d].span(part) if d in self._words else part for d, part in enumerate(box.ranges)]
+
     def matches(self, filter: Filter) -> NDArray[np.bool_]:
         """For each event whether the filter, exactly, wants it."""
         if filter.schema is not self.schema and filter.schema != self.schema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,9 @@ class Codes:
 
     def __len__(self) -> int:
         return int(self.words.shape[0])
+
+    def dz_of(self, rows: Iterable[int]) -> list[Dz]:
+        return [self.dz(int(row)) for row in rows]
 
     def dz(self, row: int) -> Dz:
         value = 0

@@ -22,8 +22,9 @@ class DzSet:
     __slots__ = ("_bounds", "_members")
 
     def __init__(self, members: Iterable[Dz] = ()) -> None:
-        self._bounds = _merge(sorted((dz.start, dz.end) for dz in members))
-        self._members: tuple[Dz, ...] | None = None
+        given = tuple(members)
+        self._bounds = _merge(sorted((dz.start, dz.end) for dz in given))
+        self._members: tuple[Dz, ...] | None = given if len(given) == 1 else None
 
     @classmethod
     def parse(cls, *bits: str) -> DzSet:

@@ -40,11 +40,15 @@ class _Cell:
 
     @property
     def demand(self) -> int:
-        return self.covered[0] & self.covered[1]
+        subscribed, advertised = self.covered
+        return subscribed & advertised
 
     @property
     def demand_above(self) -> int:
-        return self.parent.demand if self.parent else 0
+        if self.parent is None:
+            return 0
+        subscribed, advertised = self.parent.covered
+        return subscribed & advertised
 
 
 class Demands:
@@ -88,12 +92,15 @@ class Demands:
         added: list[FlowOp] = []
         modified: list[FlowOp] = []
         deleted: list[FlowOp] = []
-        ports, outputs = self._ports.mask, self._ports.outputs
+        switch_at, masks, outputs = self._ports.switch_at, self._ports.mask, self._ports.outputs
         for cell, (was, was_above) in self._touched.items():
-            now = cell.covered[0] & cell.covered[1]
+            now = cell.demand
             had, has = was ^ was_above, now ^ cell.demand_above
-            for switch in self._switches(had ^ has | was ^ now):
-                mask = ports[switch]
+            bits = had ^ has | was ^ now
+            while bits:
+                switch = switch_at[(bits & -bits).bit_length() - 1]
+                mask = masks[switch]
+                bits &= ~mask
                 if has & mask:
                     if not had & mask:
                         added.append(FlowOp(switch, Change.ADD, Flow(cell.dz, outputs(now & mask))))
@@ -101,10 +108,14 @@ class Demands:
                         modified.append(FlowOp(switch, Change.MODIFY, Flow(cell.dz, outputs(now & mask))))
                 elif had & mask:
                     deleted.append(FlowOp(switch, Change.DELETE, Flow(cell.dz, outputs(was & mask))))
+        self.settle()
+        return added, modified, deleted
+
+    def settle(self) -> None:
+        """Forget what was before: the tables are taken from `flows` instead."""
         touched, self._touched = self._touched, {}
         for cell in touched:
             self._prune(cell)
-        return added, modified, deleted
 
     # -- the trie ------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pleroma.errors import RoutingError, UnknownName
+from pleroma.errors import PleromaError, RoutingError, UnknownName
 from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
@@ -95,16 +95,31 @@ class Router:
     def apply(self, request: Request) -> list[FlowOp]:
         """Carry out one request. A request that cannot be is refused with an error and changes nothing."""
         match request:
-            case Advertise():
-                return self._register(request, ADVERTISEMENTS)
-            case Subscribe():
-                return self._register(request, SUBSCRIPTIONS)
+            case Advertise() | Subscribe():
+                return self._register(request)
             case Unadvertise():
                 return self._withdraw(request.id, Advertise, ADVERTISEMENTS)
             case Unsubscribe():
                 return self._withdraw(request.id, Subscribe, SUBSCRIPTIONS)
 
-    def _register(self, request: Registration, side: int) -> list[FlowOp]:
+    def load(self, registrations: Iterable[Registration]) -> list[FlowOp]:
+        """Many registrations at once, as after a restart: the same tables as one by one, computed a single time."""
+        before = dict(self.registrations)
+        try:
+            for request in registrations:
+                self._check(request)
+                if isinstance(request, Advertise):
+                    self._take(self._policy.advertised(self.families, self.topology, request))
+                self._add(request)
+        except PleromaError:
+            self.registrations = before
+            families, self._families = self.families, {}
+            self._take(families)
+            self._replace_tables()
+            raise
+        return self._replace_tables()
+
+    def _check(self, request: Registration) -> None:
         if request.id in self.registrations:
             raise RoutingError("the id is in use", field=request.id)
         if request.host not in self.topology.host:
@@ -114,14 +129,21 @@ class Router:
         if request.region.longest > self.max_length:
             reason = f"a dz of {request.region.longest} bits is longer than the plan's {self.max_length}"
             raise RoutingError(reason, field=request.id, value=request.region.longest)
+
+    def _register(self, request: Registration) -> list[FlowOp]:
+        self._check(request)
         moved = False
         if isinstance(request, Advertise):
             moved = self._take(self._policy.advertised(self.families, self.topology, request))
+        self._add(request)
+        return self._replace_tables() if moved else self._collect()
+
+    def _add(self, request: Registration) -> None:
         self.registrations[request.id] = request
+        side = ADVERTISEMENTS if isinstance(request, Advertise) else SUBSCRIPTIONS
         for family, demands in self._families.values():
             for dz in _within(request.region, family.region):
                 demands.add(side, request.host, dz)
-        return self._replace_tables() if moved else self._collect()
 
     def _withdraw(self, id: str, kind: type[Registration], side: int) -> list[FlowOp]:
         registration = self.registrations.get(id)
@@ -231,7 +253,7 @@ class Router:
         """Compute all tables anew; what differs from those in force is returned."""
         exact: dict[SwitchId, list[Flow]] = {s: [] for s in self.topology.switches}
         for _, demands in self._families.values():
-            demands.changes()  # nothing is pending any more
+            demands.settle()
             for switch, flow in demands.flows():
                 exact[switch].append(flow)
         before = self.tables

@@ -126,7 +126,7 @@ def _numbered(hosts: Sequence[Host], links: Sequence[Link]) -> tuple[tuple[Host,
     for switch, port in [*((h.switch, h.port) for h in hosts), *(end for link in links for end in link.ends)]:
         taken.setdefault(switch, set()).add(port)
     free = {switch: _unused(map(Port, count(1)), ports) for switch, ports in taken.items()}
-    addresses = _unused(map(_address, count(1)), {_plain(host.address) for host in hosts})
+    addresses = _unused(map(_address, count(1)), {_plain(host.address) for host in hosts if host.address})
     return (
         tuple(
             replace(host, port=host.port or next(free[host.switch]), address=host.address or next(addresses))
@@ -144,7 +144,7 @@ def _unused(candidates: Iterable[T], used: Set[T]) -> Iterator[T]:
 
 
 def _address(number: int) -> str:
-    return str(ipaddress.IPv6Address((0xFD00 << 112) + number))
+    return f"fd00::{number:x}" if number < 1 << 16 else f"fd00::{number >> 16:x}:{number & 0xFFFF:x}"
 
 
 def _plain(address: str) -> str:

@@ -161,7 +161,9 @@ def repair(tree: Tree, topology: Topology) -> Tree:
     groups = _Groups()
     for link in links:
         groups.join(link.a, link.b)
-    further = sorted(topology.links, key=lambda link: (away[link.a] + link.latency + away[link.b], _cable(link)))
+    further = sorted(
+        topology.links, key=lambda link: (math.fsum((away[link.a], link.latency, away[link.b])), _cable(link))
+    )
     links += [link for link in further if groups.join(link.a, link.b)]
     return Tree(topology, tuple(links))
 

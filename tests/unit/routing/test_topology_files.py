@@ -118,7 +118,7 @@ def test_switches_without_hosts_get_as_many_as_asked_for():
 
 
 def test_addresses_go_on_beyond_one_group_of_digits():
-    topology = from_json({"switches": ["R1", "R2"], "links": [{"a": "R1", "b": "R2"}]}, hosts_per_switch=40_000)
+    topology = from_json({"switches": ["R1", "R2"], "links": [{"a": "R1", "b": "R2"}]}, hosts_per_switch=32_800)
     assert topology.hosts[65_534].address == "fd00::ffff"
     assert topology.hosts[65_535].address == "fd00::1:0"
 

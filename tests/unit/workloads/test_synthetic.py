@@ -8,7 +8,7 @@ import pytest
 from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, Layout, generate, hotspots_of_subscriptions
 from pleroma.workloads.layout import BUCKET
 
-SEEDS = range(5)
+SEEDS = range(3)
 
 
 def points(workload):

@@ -192,8 +192,8 @@ def test_a_damaged_foreign_or_missing_file_gets_one_clear_error(saved, name, dam
 def test_a_flipped_bit_is_noticed_unless_it_changes_nothing(saved, name):
     content = (saved / name).read_bytes()
     noticed = 0
-    for place in range(0, len(content), 3):
-        (saved / name).write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+    for place in range(0, len(content), 5):
+        (saved / name).write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
         try:
             assert Workload.load(saved) == MIXED
         except WorkloadError:

@@ -1,0 +1,123 @@
+"""A workload on a network: subscriptions placed on hosts, rules computed, every event sent, and each delivery judged.
+
+The judgement is exact: for every host and every event, what arrived is compared with what the host's filters want.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.content import Filter
+from pleroma.errors import WorkloadError
+from pleroma.index import EVERYTHING, Index, Waste
+from pleroma.matching import wanted_by
+from pleroma.routing import Advertise, FlowOp, Policy, Router, Subscribe, Topology, Weights
+from pleroma.switches import Forwarding, forward
+from pleroma.workloads import Workload
+
+MEMBERS = 32
+SAMPLE = 10_000
+"""How many events tell budgets where traffic is."""
+
+Advance = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What happened. `missed` counts wanted events that did not arrive: it must be zero."""
+
+    router: Router
+    operations: list[FlowOp] = field(repr=False)
+    forwarding: Forwarding
+    waste: Waste
+    missed: int
+    seconds: dict[str, float] = field(compare=False)
+
+    @property
+    def rules(self) -> list[int]:
+        """Rules by switch, in the topology's order."""
+        return [len(self.router.tables[s]) for s in self.router.topology.switches]
+
+
+def simulate(
+    topology: Topology,
+    workload: Workload,
+    index: Index,
+    *,
+    publishers: int | None = None,
+    max_members: int = MEMBERS,
+    policy: Policy | None = None,
+    seed: int = 0,
+    advance: Advance = lambda _: None,
+) -> Simulation:
+    """Place subscriptions on hosts at random, let `publishers` hosts (all, unless told) publish the events in turn."""
+    random = np.random.default_rng(seed)
+    hosts = len(topology.hosts)
+    senders = _senders(publishers, hosts, random)
+    homes = random.integers(0, hosts, len(workload.subscriptions))
+    origin = senders[random.integers(0, len(senders), len(workload.events))]
+    clock = _Clock()
+
+    with clock.measure("encode"):
+        codes = index.encode(workload.events.points())
+    with clock.measure("cover"):
+        regions = []
+        for wanted in workload.subscriptions:
+            regions.append(index.cover(wanted, max_members=max_members))
+            advance(1)
+    sample = codes.dz_of(random.integers(0, len(codes), SAMPLE)) if topology.limits and len(codes) else []
+    router = Router(topology, policy=policy, max_length=index.bits, weights=Weights.of(sample) if sample else None)
+    names = [host.name for host in topology.hosts]
+    with clock.measure("route"):
+        published = [Advertise(f"a{sender}", names[sender], EVERYTHING) for sender in senders.tolist()]
+        placed = enumerate(zip(homes.tolist(), regions, strict=True))
+        operations = router.load([*published, *(Subscribe(f"s{i}", names[h], r) for i, (h, r) in placed if r)])
+    with clock.measure("forward"):
+        forwarding = forward(topology, router.tables, codes, origin)
+    with clock.measure("judge"):
+        waste, missed = _judge(workload, homes, origin, forwarding)
+    return Simulation(router, operations, forwarding, waste, missed, clock.seconds)
+
+
+def _senders(publishers: int | None, hosts: int, random: np.random.Generator) -> NDArray[np.int64]:
+    if not hosts:
+        raise WorkloadError("the network has no host", field="topology")
+    count = hosts if publishers is None else publishers
+    if not 1 <= count <= hosts:
+        raise WorkloadError(f"{count} publishers on {hosts} hosts", field="publishers", value=publishers)
+    return np.sort(random.permutation(hosts)[:count])
+
+
+def _judge(
+    workload: Workload, homes: NDArray[np.int64], origin: NDArray[np.int64], forwarding: Forwarding
+) -> tuple[Waste, int]:
+    """Compare deliveries with wishes, host by host. Nobody is sent its own events."""
+    groups: list[list[Filter]] = [[] for _ in forwarding.delivered]
+    for home, subscription in zip(homes.tolist(), workload.subscriptions, strict=True):
+        groups[home].append(subscription)
+    wishes = wanted_by(groups, workload.events)
+    deliveries = wanted = missed = 0
+    for host, rows in enumerate(forwarding.delivered):
+        wish = wishes[host] & (origin != host)
+        served = int(np.count_nonzero(wish[rows]))
+        deliveries += len(rows)
+        wanted += served
+        missed += int(np.count_nonzero(wish)) - served
+    return Waste(deliveries, wanted), missed
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def measure(self, what: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[what] = time.perf_counter() - start

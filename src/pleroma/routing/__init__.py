@@ -1,0 +1,48 @@
+"""Bits to rules: topologies, trees, demands, and the flow tables that follow from them."""
+
+from pleroma.routing.budget import Coarsening, Weights
+from pleroma.routing.cases import Case, cases
+from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, Output, difference, in_safe_order
+from pleroma.routing.forest import PublisherForest
+from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
+from pleroma.routing.router import Family, OneTree, Policy, Router
+from pleroma.routing.shapes import SHAPES, build
+from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
+from pleroma.routing.tree import Tree, low_latency_tree, repair, rooted_tree
+
+__all__ = [
+    "SHAPES",
+    "Advertise",
+    "Case",
+    "Change",
+    "Coarsening",
+    "Family",
+    "Flow",
+    "FlowOp",
+    "FlowTable",
+    "Host",
+    "HostId",
+    "Link",
+    "OneTree",
+    "Output",
+    "Policy",
+    "Port",
+    "PublisherForest",
+    "Registration",
+    "Request",
+    "Router",
+    "Subscribe",
+    "SwitchId",
+    "Topology",
+    "Tree",
+    "Unadvertise",
+    "Unsubscribe",
+    "Weights",
+    "build",
+    "cases",
+    "difference",
+    "in_safe_order",
+    "low_latency_tree",
+    "repair",
+    "rooted_tree",
+]

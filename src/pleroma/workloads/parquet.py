@@ -1,0 +1,80 @@
+"""Columns with a label in a Parquet file that is either whole or not there.
+
+The label is JSON in the file's metadata, so that the file says what it is. A file is written under another name and
+renamed when complete; reading checks everything, for a flipped bit must not become a wrong result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pleroma.errors import WorkloadError
+
+_LABEL = b"pleroma.workload"
+
+T = TypeVar("T")
+
+
+def unfinished(path: Path) -> Path:
+    """The name of a file while it is written."""
+    return path.with_name(f".{path.name}.unfinished")
+
+
+def write_all(files: Mapping[Path, Mapping[str, Any]], label: dict[str, Any]) -> None:
+    """Write columns to each file; none appears under its own name before all are complete."""
+    metadata = {_LABEL: json.dumps(label, allow_nan=False).encode()}
+    try:
+        for path, columns in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            table = pa.table(dict(columns)).replace_schema_metadata(metadata)
+            pq.write_table(table, unfinished(path), compression="zstd", write_page_checksum=True)
+        for path in files:
+            os.replace(unfinished(path), path)
+    except OSError as error:
+        folder = str(next(iter(files)).parent)
+        raise WorkloadError(f"cannot be written: {error.strerror or error}", field=folder) from None
+    finally:
+        for path in files:
+            with suppress(OSError):
+                unfinished(path).unlink()
+
+
+def read_label(path: Path) -> dict[str, Any]:
+    metadata = _readable(path, lambda: pq.read_schema(path).metadata) or {}
+    if _LABEL not in metadata:
+        raise WorkloadError("is a Parquet file, but not of a workload", field=str(path))
+    try:
+        label = json.loads(metadata[_LABEL])
+    except (ValueError, RecursionError):
+        label = None
+    if not isinstance(label, dict):
+        raise WorkloadError("its label is damaged", field=str(path))
+    return label
+
+
+def read_columns(path: Path) -> dict[str, Any]:
+    def read() -> dict[str, Any]:
+        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+        # the checksums are of pages: what lies between these, such as the names of columns, may still be wrong
+        table.validate(full=True)
+        return dict(zip(table.column_names, table.columns, strict=True))
+
+    return _readable(path, read)
+
+
+def _readable(path: Path, read: Callable[[], T]) -> T:
+    if not path.is_file():
+        raise WorkloadError("there is no such file", field=str(path))
+    try:
+        return read()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise WorkloadError(f"is not a readable Parquet file: {first}", field=str(path)) from None
