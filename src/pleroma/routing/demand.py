@@ -18,37 +18,48 @@ from pleroma.routing.port_bits import PortBits
 from pleroma.routing.topology import HostId, SwitchId
 
 SUBSCRIPTIONS, ADVERTISEMENTS = 0, 1
+OWN, WITHIN, COVERED = 0, 2, 4
 
 
 class _Cell:
-    """A node of the trie. Pairs hold one entry for subscriptions and one for advertisements.
+    """A node of the trie. There are many, so each is few objects: port sets are integers in one list.
 
-    `holders` counts registrations of exactly this cell by host. `own` are the ports those concern, `within` the ports
-    for which the cell is full counting only what lies in it, `covered` those for which it is full at all.
+    For subscriptions and for advertisements it has the ports concerned by registrations of exactly this cell (`OWN`),
+    those for which the cell is full counting only what lies in it (`WITHIN`), and those for which it is full at all
+    (`COVERED`). `holders` counts the registrations of exactly this cell by side and host.
     """
 
-    __slots__ = ("children", "covered", "dz", "holders", "own", "parent", "within")
+    __slots__ = ("dz", "high", "holders", "low", "parent", "ports")
 
     def __init__(self, dz: Dz, parent: _Cell | None) -> None:
         self.dz = dz
         self.parent = parent
-        self.children: list[_Cell | None] = [None, None]
-        self.holders: tuple[dict[HostId, int], dict[HostId, int]] = ({}, {})
-        self.own = [0, 0]
-        self.within = [0, 0]
-        self.covered: list[int] = list(parent.covered) if parent else [0, 0]
+        self.low: _Cell | None = None
+        self.high: _Cell | None = None
+        self.holders: dict[tuple[int, HostId], int] | None = None
+        inherited = parent.ports[COVERED:] if parent else [0, 0]
+        self.ports: list[int] = [0, 0, 0, 0, *inherited]
 
     @property
     def demand(self) -> int:
-        subscribed, advertised = self.covered
-        return subscribed & advertised
+        ports = self.ports
+        return ports[COVERED] & ports[COVERED + 1]
 
     @property
     def demand_above(self) -> int:
         if self.parent is None:
             return 0
-        subscribed, advertised = self.parent.covered
-        return subscribed & advertised
+        ports = self.parent.ports
+        return ports[COVERED] & ports[COVERED + 1]
+
+    def half(self, side: int) -> _Cell | None:
+        return self.high if side else self.low
+
+    def set_half(self, side: int, cell: _Cell | None) -> None:
+        if side:
+            self.high = cell
+        else:
+            self.low = cell
 
 
 class Demands:
@@ -63,21 +74,24 @@ class Demands:
     def add(self, side: int, host: HostId, dz: Dz) -> None:
         cell = self._materialise(dz)
         self._touch(cell)
-        holders = cell.holders[side]
-        holders[host] = holders.get(host, 0) + 1
-        if holders[host] == 1:
-            self._set_own(cell, side, cell.own[side] | self._reach[host][side])
+        if cell.holders is None:
+            cell.holders = {}
+        count = cell.holders.get((side, host), 0)
+        cell.holders[side, host] = count + 1
+        if not count:
+            self._set_own(cell, side, cell.ports[OWN + side] | self._reach[host][side])
 
     def remove(self, side: int, host: HostId, dz: Dz) -> None:
         cell = self._materialise(dz)
         self._touch(cell)
-        holders = cell.holders[side]
-        holders[host] -= 1
-        if not holders[host]:
-            del holders[host]
+        holders = cell.holders or {}
+        holders[side, host] -= 1
+        if not holders[side, host]:
+            del holders[side, host]
             own = 0
-            for other in holders:
-                own |= self._reach[other][side]
+            for its, other in holders:
+                if its == side:
+                    own |= self._reach[other][side]
             self._set_own(cell, side, own)
 
     def flows(self) -> Iterator[tuple[SwitchId, Flow]]:
@@ -124,7 +138,10 @@ class Demands:
         while stack:
             cell = stack.pop()
             yield cell
-            stack.extend(child for child in cell.children if child is not None)
+            if cell.low is not None:
+                stack.append(cell.low)
+            if cell.high is not None:
+                stack.append(cell.high)
 
     def _switches(self, bits: int) -> Iterator[SwitchId]:
         """The switches that these ports belong to."""
@@ -140,7 +157,7 @@ class Demands:
         length = dz.bit_length()
         while cell.dz != dz:
             side = dz >> length - cell.dz.bit_length() - 1 & 1
-            child = cell.children[side]
+            child = cell.high if side else cell.low
             if child is None:
                 return self._insert(dz, cell, side)
             depth = child.dz.bit_length()
@@ -151,30 +168,29 @@ class Demands:
             here, there = dz >> length - shorter, child.dz >> depth - shorter
             apart = (here ^ there).bit_length()  # 0 when dz is a prefix of the child
             cell = self._insert(Dz(here >> apart), cell, side)
-            beneath = child.dz >> depth - cell.dz.bit_length() - 1 & 1
-            cell.children[beneath] = child
+            cell.set_half(child.dz >> depth - cell.dz.bit_length() - 1 & 1, child)
             child.parent = cell
         return cell
 
     def _insert(self, dz: Dz, parent: _Cell, side: int) -> _Cell:
         cell = _Cell(dz, parent)
-        parent.children[side] = cell
+        parent.set_half(side, cell)
         return cell
 
     def _set_own(self, cell: _Cell, side: int, own: int) -> None:
-        if own == cell.own[side]:
+        if own == cell.ports[OWN + side]:
             return
-        cell.own[side] = own
+        cell.ports[OWN + side] = own
         changed = []
         above: _Cell | None = cell
         while above is not None:  # a cell is full where it was asked for as a whole, or where both halves are full
-            within = above.own[side]
-            low, high = above.children
+            ports, low, high = above.ports, above.low, above.high
+            within = ports[OWN + side]
             if low is not None and high is not None and low.dz ^ high.dz == 1:
-                within |= low.within[side] & high.within[side]
-            if within == above.within[side]:
+                within |= low.ports[WITHIN + side] & high.ports[WITHIN + side]
+            if within == ports[WITHIN + side]:
                 break
-            above.within[side] = within
+            ports[WITHIN + side] = within
             changed.append(above)
             above = above.parent
         for top in reversed(changed):
@@ -185,19 +201,16 @@ class Demands:
         stack = [top]
         while stack:
             cell = stack.pop()
-            inherited = cell.parent.covered[side] if cell.parent else 0
-            covered = cell.within[side] | inherited
-            if covered == cell.covered[side]:
+            inherited = cell.parent.ports[COVERED + side] if cell.parent else 0
+            covered = cell.ports[WITHIN + side] | inherited
+            if covered == cell.ports[COVERED + side]:
                 continue
             self._touch(cell)
-            low, high = cell.children
-            if low is not None:
-                self._touch(low)
-                stack.append(low)
-            if high is not None:
-                self._touch(high)
-                stack.append(high)
-            cell.covered[side] = covered
+            for half in (cell.low, cell.high):
+                if half is not None:
+                    self._touch(half)
+                    stack.append(half)
+            cell.ports[COVERED + side] = covered
 
     def _touch(self, cell: _Cell) -> None:
         if cell not in self._touched:
@@ -205,15 +218,14 @@ class Demands:
 
     def _prune(self, cell: _Cell) -> None:
         """Take out cells that no registration and no branching needs any more."""
-        while cell.parent is not None and not (cell.holders[0] or cell.holders[1]):
-            low, high = cell.children
-            if low is not None and high is not None:
+        while cell.parent is not None and not cell.holders:
+            if cell.low is not None and cell.high is not None:
                 return
-            parent, heir = cell.parent, low or high
+            parent, heir = cell.parent, cell.low or cell.high
             side = cell.dz >> cell.dz.bit_length() - parent.dz.bit_length() - 1 & 1
-            if parent.children[side] is not cell:
+            if parent.half(side) is not cell:
                 return  # already taken out
-            parent.children[side] = heir
+            parent.set_half(side, heir)
             if heir is not None:
                 heir.parent = parent
                 return
