@@ -10,6 +10,7 @@ import pleroma
 from pleroma.cli import workload
 from pleroma.cli.bench import bench
 from pleroma.cli.explain import explain
+from pleroma.cli.simulate import simulate
 
 app = typer.Typer(
     name="pleroma",
@@ -38,5 +39,6 @@ def _options(
 
 
 app.command()(explain)
+app.command()(simulate)
 app.command()(bench)
 app.add_typer(workload.app, name="workload")

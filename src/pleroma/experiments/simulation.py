@@ -6,7 +6,7 @@ The judgement is exact: for every host and every event, what arrived is compared
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.content import Filter
+from pleroma.content.batch import EventBatch
 from pleroma.errors import WorkloadError
 from pleroma.index import EVERYTHING, Index, Waste
 from pleroma.matching import wanted_by
@@ -56,23 +57,29 @@ def simulate(
     seed: int = 0,
     advance: Advance = lambda _: None,
 ) -> Simulation:
-    """Place subscriptions on hosts at random, let `publishers` hosts (all, unless told) publish the events in turn."""
+    """Place subscriptions on hosts at random and let `publishers` hosts (all, unless told) publish the events.
+
+    Where switches have limits, a part of the events tells the router where traffic is, and only the others are sent.
+    """
     random = np.random.default_rng(seed)
     hosts = len(topology.hosts)
     senders = _senders(publishers, hosts, random)
     homes = random.integers(0, hosts, len(workload.subscriptions))
-    origin = senders[random.integers(0, len(senders), len(workload.events))]
+    learned = min(SAMPLE, len(workload.events) // 5) if topology.limits else 0
+    sample, events = workload.events[:learned], workload.events[learned:]
+    origin = senders[random.integers(0, len(senders), len(events))]
     clock = _Clock()
 
     with clock.measure("encode"):
-        codes = index.encode(workload.events.points())
+        codes = index.encode(events.points())
+        seen = index.encode(sample.points())
     with clock.measure("cover"):
         regions = []
         for wanted in workload.subscriptions:
             regions.append(index.cover(wanted, max_members=max_members))
             advance(1)
-    sample = codes.dz_of(random.integers(0, len(codes), SAMPLE)) if topology.limits and len(codes) else []
-    router = Router(topology, policy=policy, max_length=index.bits, weights=Weights.of(sample) if sample else None)
+    weights = Weights.of(seen.dz_of(range(len(seen)))) if learned else None
+    router = Router(topology, policy=policy, max_length=index.bits, weights=weights)
     names = [host.name for host in topology.hosts]
     with clock.measure("route"):
         published = [Advertise(f"a{sender}", names[sender], EVERYTHING) for sender in senders.tolist()]
@@ -81,7 +88,7 @@ def simulate(
     with clock.measure("forward"):
         forwarding = forward(topology, router.tables, codes, origin)
     with clock.measure("judge"):
-        waste, missed = _judge(workload, homes, origin, forwarding)
+        waste, missed = _judge(workload.subscriptions, homes, events, origin, forwarding)
     return Simulation(router, operations, forwarding, waste, missed, clock.seconds)
 
 
@@ -95,13 +102,17 @@ def _senders(publishers: int | None, hosts: int, random: np.random.Generator) ->
 
 
 def _judge(
-    workload: Workload, homes: NDArray[np.int64], origin: NDArray[np.int64], forwarding: Forwarding
+    subscriptions: Sequence[Filter],
+    homes: NDArray[np.int64],
+    events: EventBatch,
+    origin: NDArray[np.int64],
+    forwarding: Forwarding,
 ) -> tuple[Waste, int]:
     """Compare deliveries with wishes, host by host. Nobody is sent its own events."""
     groups: list[list[Filter]] = [[] for _ in forwarding.delivered]
-    for home, subscription in zip(homes.tolist(), workload.subscriptions, strict=True):
+    for home, subscription in zip(homes.tolist(), subscriptions, strict=True):
         groups[home].append(subscription)
-    wishes = wanted_by(groups, workload.events)
+    wishes = wanted_by(groups, events)
     deliveries = wanted = missed = 0
     for host, rows in enumerate(forwarding.delivered):
         wish = wishes[host] & (origin != host)

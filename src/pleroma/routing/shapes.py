@@ -89,6 +89,9 @@ def testbed() -> Topology:
     return _network(10, _spread((7, 8, 9, 10), 2), below + above)
 
 
+testbed.__test__ = False  # type: ignore[attr-defined]  # or pytest takes it for a test wherever it is imported
+
+
 def random_graph(switches: int, hosts: int, seed: int = 0, degree: int = 3) -> Topology:
     """A random tree, with random links added until a switch has `degree` of them on average, or one to each other.
 

@@ -85,6 +85,13 @@ def test_a_fat_tree_gives_hosts_of_one_pod_a_path_over_each_of_its_aggregation_s
     assert [h.name for h in topology.hosts_of["R13"]] == ["h1", "h2"]
 
 
+def test_a_fat_tree_gives_the_first_aggregation_switches_the_first_core_switches():
+    topology = fat_tree(4)
+    assert [other for _, other, _, _ in topology.neighbours["R5"]] == ["R13", "R14", "R1", "R2"]
+    assert [other for _, other, _, _ in topology.neighbours["R6"]] == ["R13", "R14", "R3", "R4"]
+    assert [other for _, other, _, _ in topology.neighbours["R4"]] == ["R6", "R8", "R10", "R12"]
+
+
 def test_the_testbed_has_ten_switches_of_four_ports_and_eight_hosts():
     topology = shapes.testbed()
     assert sizes(topology) == (10, 8, 16)

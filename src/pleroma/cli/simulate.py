@@ -1,0 +1,133 @@
+"""`pleroma simulate`: a workload on an embedded network, every delivery judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pleroma.cli.output import JsonFlag, check_picture, out, progress, show_json, show_table
+from pleroma.errors import RoutingError
+
+if TYPE_CHECKING:
+    from pleroma.experiments.simulation import Simulation
+    from pleroma.routing import Topology
+    from pleroma.workloads import Workload
+
+SHOWN = 12
+
+
+def simulate(
+    workload: Annotated[
+        Path | None, typer.Argument(help="A folder made by `pleroma workload`; without one, data is made up.")
+    ] = None,
+    topology: Annotated[
+        str,
+        typer.Option(help="testbed, line:5, ring:6, star:4, single:8, fat-tree:4, random:20x64, or a .json/.graphml."),
+    ] = "testbed",
+    bits: Annotated[int, typer.Option(help="Bits of the index.")] = 23,
+    dimensions: Annotated[str | None, typer.Option(help="Index only these attributes, separated by commas.")] = None,
+    members: Annotated[int, typer.Option(help="At most this many dz per subscription.")] = 32,
+    subscriptions: Annotated[int, typer.Option(help="How many to make up.")] = 400,
+    events: Annotated[int, typer.Option(help="How many to make up.")] = 10_000,
+    distribution: Annotated[str, typer.Option(help="uniform or zipfian, for made-up data.")] = "zipfian",
+    publishers: Annotated[int | None, typer.Option(help="How many hosts publish; all, unless told.")] = None,
+    rules: Annotated[int | None, typer.Option(help="Room for this many rules on every switch.")] = None,
+    trees: Annotated[str, typer.Option(help="one (spanning tree) or forest (a tree per publisher's dz).")] = "one",
+    seed: Annotated[int, typer.Option(help="Other seed, other data and placement.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the network with the use of its links (.png, .svg).")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Send events through simulated switches and report what was delivered, wasted and used.
+
+    Subscriptions are placed on hosts at random and covered with the index; the controller computes every rule; the
+    events are forwarded in batches; each host's deliveries are compared exactly with its subscriptions.
+    """
+    from pleroma.experiments.simulation import simulate as run
+    from pleroma.index import GridIndex
+    from pleroma.routing import PublisherForest, build
+
+    check_picture(plot)
+    if trees not in ("one", "forest"):
+        raise RoutingError(f"trees is one or forest, not {trees!r}", field="--trees", value=trees)
+    network = build(topology).with_limit(rules)
+    data = _data(workload, subscriptions, events, distribution, seed)
+    names = None if dimensions is None else [name.strip() for name in dimensions.split(",") if name.strip()]
+    index = GridIndex.regular(data.schema, bits, names)
+    with progress("covering subscriptions", len(data.subscriptions)) as advance:
+        result = run(
+            network,
+            data,
+            index,
+            publishers=publishers,
+            max_members=members,
+            policy=PublisherForest() if trees == "forest" else None,
+            seed=seed,
+            advance=advance,
+        )
+    if plot is not None:
+        from pleroma.cli.network_picture import draw_use
+
+        draw_use(result, plot)
+    if json:
+        show_json(_figures(result, index.bits) | ({"plot": str(plot)} if plot else {}))
+    else:
+        _show(result, network, data)
+        if plot is not None:
+            out.print(f"drew {plot}", markup=False, soft_wrap=True)
+    if result.missed:
+        raise RoutingError(f"{result.missed} wanted events did not arrive: this is a bug, please report it")
+
+
+def _data(folder: Path | None, subscriptions: int, events: int, distribution: str, seed: int) -> Workload:
+    from dataclasses import replace
+
+    from pleroma.workloads import EXPRESSIVE, Workload, generate
+
+    if folder is not None:
+        return Workload.load(folder)
+    settings: dict[str, Any] = {"distribution": distribution, "placement": "inside", "width": 0.2}
+    return generate(replace(EXPRESSIVE, subscriptions=subscriptions, events=events, seed=seed, **settings))
+
+
+def _figures(result: Simulation, bits: int) -> dict[str, Any]:
+    switches = result.router.topology.switches
+    lines = [(str(line), *counts) for line, counts in result.forwarding.by_line().items()]
+    return {
+        "bits": bits,
+        "deliveries": result.waste.deliveries,
+        "wanted": result.waste.wanted,
+        "wasted": result.waste.wasted,
+        "waste": result.waste.rate,
+        "missed": result.missed,
+        "rules": dict(zip(switches, result.rules, strict=True)),
+        "rules_total": sum(result.rules),
+        "coarsened": {
+            switch: {"wanted": c.wanted, "installed": c.installed, "extra": c.extra}
+            for switch, c in result.router.coarsened.items()
+        },
+        "links": {name: {"events": count, "bytes": size} for name, count, size in lines},
+        "seconds": result.seconds,
+    }
+
+
+def _show(result: Simulation, network: Topology, data: Workload) -> None:
+    waste, rules = result.waste, result.rules
+    parts = (len(network.switches), len(network.hosts), len(data.subscriptions), len(data.events))
+    out.print("{} switches, {} hosts, {:,} subscriptions, {:,} events".format(*parts))
+    show_table(
+        "deliveries",
+        ("delivered", "wanted", "wasted", "waste", "missed"),
+        [(waste.deliveries, waste.wanted, waste.wasted, f"{waste.rate:.1%}", result.missed)],
+    )
+    by_rules = sorted(zip(rules, network.switches, strict=True), key=lambda each: -each[0])
+    rows = []
+    for count, switch in by_rules[:SHOWN]:
+        c = result.router.coarsened.get(switch)
+        rows.append((switch, count, c.wanted if c else count, f"{c.extra:.2f}" if c else ""))
+    title = f"rules: {sum(rules):,} in all" + (f", the {SHOWN} fullest switches" if len(rules) > SHOWN else "")
+    show_table(title, ("switch", "rules", "wanted", "needless ports per event"), rows)
+    busiest = sorted(result.forwarding.by_line().items(), key=lambda each: -each[1][1])[:SHOWN]
+    show_table("busiest links", ("link", "events", "bytes"), [(line, *counts) for line, counts in busiest])
+    show_table("seconds", tuple(result.seconds), [tuple(f"{s:.2f}" for s in result.seconds.values())])
