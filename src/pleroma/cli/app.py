@@ -18,7 +18,7 @@ app = typer.Typer(
     "Begin with: pleroma explain 'price >= 50 and volume < 30' --schema examples/stock.toml",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

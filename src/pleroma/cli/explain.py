@@ -90,11 +90,13 @@ def _one_box(wanted: Any, number: int, name: str) -> str:
     inside = part.meet(attribute.present)
     if inside is None:
         return "absent"
-    words = " and ".join(f"{op} {_operand(value)}" for op, value in attribute.conditions(inside))
+    words = " and ".join(_condition(op, value) for op, value in attribute.conditions(inside))
     return words + (" or absent" if part.lo < inside.lo else "")
 
 
-def _operand(value: Any) -> str:
+def _condition(operator: str, operand: Any) -> str:
     from pleroma.content.filter import literal
 
-    return " to ".join(map(literal, value)) if isinstance(value, list) else literal(value)
+    if operator == "between":
+        return " to ".join(map(literal, operand))
+    return ", ".join(map(literal, operand)) if operator == "in" else f"{operator} {literal(operand)}"

@@ -22,7 +22,8 @@ CELL = "#4c78a8"
 BOX = "#e45756"
 LINE = "#c8ccd2"
 MOST_LINES = 64
-MOST_LABELS = 24
+LETTER = 0.0085
+"""The width of a digit, as a share of the picture: a cell is labelled when its dz fits."""
 
 
 def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> None:
@@ -31,11 +32,12 @@ def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> No
     canvas = figure.add_subplot()
     shown = list(dict.fromkeys((*index.order, *range(len(index.schema)))))[:2]
     attributes = [index.schema.attributes[d] for d in shown]
+    breadth = attributes[0].extent[1] - attributes[0].extent[0]
     for dz in cover:
         extent = index.extent(dz)
         x, y, width, height = _rectangle([extent[d] for d in shown])
         canvas.add_patch(Rectangle((x, y), width, height, fc=CELL, ec="white", lw=0.8, alpha=0.45))
-        if len(cover) <= MOST_LABELS:
+        if width >= LETTER * len(str(dz)) * breadth:
             canvas.text(x + width / 2, y + height / 2, str(dz), ha="center", va="center", fontsize=7, clip_on=True)
     for box in wanted.boxes:
         sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
