@@ -8,11 +8,12 @@ beside other conditions also lets events through that lack the attribute.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from pleroma.content.attribute import Attribute
-from pleroma.content.filter import Filter
+from pleroma.content.filter import Box, Filter
 from pleroma.content.range import Range, Ranges, join
 from pleroma.content.schema import Schema
 from pleroma.errors import FilterSyntax, shown
@@ -34,7 +35,7 @@ def from_json(schema: Schema, data: Any) -> Filter:
         data = [data]
     if not isinstance(data, list):
         raise FilterSyntax("a filter is a list of boxes", value=data)
-    return Filter.of(schema, (box for each in data for box in _conjunction(schema, each).boxes))
+    return Filter.of(schema, (box for each in data for box in _boxes(schema, each)))
 
 
 def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
@@ -47,14 +48,15 @@ def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
     return conditions | ({"or_absent": True} if part.lo < inside.lo else {})
 
 
-def _conjunction(schema: Schema, data: Any) -> Filter:
+def _boxes(schema: Schema, data: Any) -> Iterator[Box]:
+    """Every choice of one range per attribute."""
     if not isinstance(data, Mapping):
         raise FilterSyntax("a box is an object of attribute to conditions", value=data)
-    result = Filter.everything(schema)
+    chosen: list[Ranges] = [(a.domain,) for a in schema.attributes]
     for name, conditions in data.items():
         position = schema.position(str(name))
-        result &= Filter.where(schema, position, _ranges(schema.attributes[position], conditions))
-    return result
+        chosen[position] = _ranges(schema.attributes[position], conditions)
+    return map(Box, product(*chosen))
 
 
 def _ranges(attribute: Attribute, conditions: Any) -> Ranges:

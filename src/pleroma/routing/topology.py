@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -127,7 +128,7 @@ def _check(topology: Topology) -> None:
     names = [h.name for h in topology.hosts]
     if len(set(names)) != len(names):
         raise TopologyError("is listed twice", field=_twice(names))
-    addresses = [h.address for h in topology.hosts]
+    addresses = [_address(h) for h in topology.hosts]
     if len(set(addresses)) != len(addresses):
         raise TopologyError("the address is used by two hosts", field=_twice(addresses))
     for host in topology.hosts:
@@ -135,10 +136,6 @@ def _check(topology: Topology) -> None:
             raise UnknownName("switch", host.switch, topology.switches, field=host.name)
         if SwitchId(host.name) in known:
             raise TopologyError("is both a host and a switch", field=host.name)
-        try:
-            ipaddress.ip_address(host.address)
-        except ValueError:
-            raise TopologyError(f"{host.address!r} is not an address", field=host.name, value=host.address) from None
         _check_line(host.name, host.latency, host.capacity)
     for link in topology.links:
         for switch, _ in link.ends:
@@ -162,12 +159,28 @@ def _check(topology: Topology) -> None:
 
 
 def _check_line(name: str, latency: float, capacity: float) -> None:
-    if not (math.isfinite(latency) and latency >= 0):
-        raise TopologyError(f"latency {latency} is not a time", field=name, value=latency)
-    if not capacity > 0:
-        raise TopologyError(f"capacity {capacity} is not positive", field=name, value=capacity)
+    if not (_is_number(latency) and math.isfinite(latency) and latency >= 0):
+        raise TopologyError(f"latency {latency!r} is not a time", field=name, value=latency)
+    if not (_is_number(capacity) and capacity > 0):
+        raise TopologyError(f"capacity {capacity!r} is not positive", field=name, value=capacity)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _address(host: Host) -> str:
+    """The address in its one canonical form; a host needs one of its own, apart from where events travel."""
+    try:
+        address = ipaddress.ip_address(host.address) if isinstance(host.address, str) else None
+    except ValueError:
+        address = None
+    if address is None:
+        raise TopologyError(f"{host.address!r} is not an address", field=host.name, value=host.address)
+    if address.is_multicast:
+        raise TopologyError(f"{host.address} is a multicast address", field=host.name, value=host.address)
+    return str(address)
 
 
 def _twice(names: Iterable[str]) -> str:
-    listed = list(names)
-    return next(n for n in listed if listed.count(n) > 1)
+    return Counter(names).most_common(1)[0][0]

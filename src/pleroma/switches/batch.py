@@ -8,13 +8,11 @@ once; where they could, all events advance hop by hop, and one that outlives the
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pleroma.errors import RoutingError, UnknownName
 from pleroma.index.codes import Codes
@@ -22,25 +20,12 @@ from pleroma.index.kernels import Ints
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import SwitchId, Topology
 from pleroma.switches.compiled import MISS, CompiledTable, words_of
-from pleroma.switches.forwarding import Forwarding, Rows
+from pleroma.switches.forwarding import Forwarding
+from pleroma.switches.load import Load
 from pleroma.switches.loop import ForwardingLoop
 from pleroma.switches.packet import EVENT_SIZE
+from pleroma.switches.routes import NOWHERE, Routes
 from pleroma.switches.wiring import Wiring
-
-Flags = NDArray[np.bool_]
-NOWHERE = -1
-
-
-@dataclass(frozen=True, slots=True)
-class _Exit:
-    """A port that some rule sends to and the line behind it.
-
-    By group: whether it sends there under the address that belongs there, or under a wrong one (None: none does).
-    """
-
-    line: int
-    good: Flags
-    astray: Flags | None
 
 
 def forward(
@@ -56,7 +41,6 @@ def forward(
 
     A switch without a table drops everything. Raises ForwardingLoop where an event would never come to an end.
     """
-    wiring = Wiring(topology)
     hosts = np.asarray(origin, np.int64)
     if hosts.shape != (len(codes),):
         raise RoutingError(f"{len(codes)} events need as many origins, not shape {hosts.shape}", field="origin")
@@ -67,7 +51,8 @@ def forward(
     bytes_each = np.asarray(EVENT_SIZE if sizes is None else sizes, np.int64)
     if bytes_each.shape not in ((), (len(codes),)):
         raise RoutingError(f"{len(codes)} events need as many sizes, not shape {bytes_each.shape}", field="sizes")
-    return _Batch(wiring, _compile(topology, tables, codes.bits), codes, hosts, bytes_each, count_rules).run()
+    routes = Routes(Wiring(topology), _compile(topology, tables, codes.bits))
+    return _Batch(routes, codes, hosts, bytes_each, count_rules).run()
 
 
 def _compile(
@@ -90,102 +75,79 @@ def _compile(
 class _Batch:
     """One run. Inside, events go by their rank in the order of their codes, which keeps searches close together."""
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        tables: Sequence[CompiledTable],
-        codes: Codes,
-        hosts: Ints,
-        sizes: Ints,
-        count_rules: bool,
-    ) -> None:
-        topology = wiring.topology
+    def __init__(self, routes: Routes, codes: Codes, hosts: Ints, sizes: Ints, count_rules: bool) -> None:
+        topology = routes.wiring.topology
         words = words_of(codes)
+        self.routes = routes
+        self.topology = topology
+        self.codes = codes
         self.order = np.lexsort(words[::-1]).astype(np.int32)
         self.words = tuple(word[self.order] for word in words)
-        self.codes = codes
         self.hosts = hosts[self.order]
         self.sizes = sizes[self.order] if sizes.ndim else sizes
-        self.wiring = wiring
-        self.tables = tables
-        number = {switch: n for n, switch in enumerate(topology.switches)}
-        # where each line leads: the number of a switch, or of a host counted down from -1
-        self.target = [
-            number[SwitchId(line.target)] if line.target_port is not None else -1 - (n >> 1) + len(topology.links)
-            for n, line in enumerate(wiring.lines)
-        ]
-        self.exits = [self._exits(switch, table) for switch, table in zip(topology.switches, tables, strict=True)]
-        # of those, the lines on which events go on to another switch
-        self.onward = [
-            [(x.line, x.good) for x in exits if x.line != NOWHERE and self.target[x.line] >= 0 and x.good.any()]
-            for exits in self.exits
-        ]
-        self.events = np.zeros(len(wiring.lines), np.int64)
-        self.bytes = np.zeros(len(wiring.lines), np.int64)
+        self.events, self.bytes = np.zeros((2, len(routes.wiring.lines)), np.int64)
         self.lookups, self.misses, self.unconnected = np.zeros((3, len(topology.switches)), np.int64)
         self.misaddressed = np.zeros(len(topology.hosts), np.int64)
-        self.received: list[list[Rows]] = [[] for _ in topology.hosts]
-        self.hits = [np.zeros(len(table.flows), np.int64) for table in tables] if count_rules else None
+        self.received: list[list[Load]] = [[] for _ in topology.hosts]
+        self.hits = [np.zeros(len(table.flows), np.int64) for table in routes.tables] if count_rules else None
 
     def run(self) -> Forwarding:
-        topology = self.wiring.topology
-        rank = self._ranks()
-        waiting: dict[tuple[int, int, int], list[Rows]] = {}
+        rank = self.routes.order()
+        waiting: dict[tuple[int, int, int], list[Load]] = {}
         due: list[tuple[int, int, int]] = []
 
-        def wait(hop: int, line: int, rows: Rows) -> None:
+        def wait(hop: int, line: int, load: Load) -> None:
             key = (hop, -1 if rank is None else rank.get(line, -1), line)  # hosts' lines have no rank and come first
             if key not in waiting:
                 waiting[key] = []
                 heapq.heappush(due, key)
-            waiting[key].append(rows)
+            waiting[key].append(load)
 
-        for line, rows in self._published():
-            self._count(line, rows)
-            wait(1, line, rows)
+        for line, load in self._published():
+            self._count(line, load)
+            wait(1, line, load)
+        furthest = 1
         while due:
             key = heapq.heappop(due)
             hop, _, line = key
-            parts = waiting.pop(key)
-            rows = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts), kind="stable")
-            if hop > len(topology.switches):
-                raise self._loop(int(rows[0]))
-            for onward, moved in self._switch(line, rows):
+            load = Load.merge(waiting.pop(key))
+            if hop > furthest:
+                furthest = hop
+                self._check_for_loop(load, hop)
+            for onward, moved in self._switch(line, load):
                 wait(hop + 1 if rank is None else hop, onward, moved)
         return self._result()
 
-    def _published(self) -> list[tuple[int, Rows]]:
+    def _published(self) -> list[tuple[int, Load]]:
         """For each host that publishes, its uplink and its events."""
         by_host = np.argsort(self.hosts, kind="stable").astype(np.int32)
         bounds = np.searchsorted(self.hosts[by_host], np.arange(len(self.received) + 1)).tolist()
         spans = enumerate(pairwise(bounds))
-        return [(self.wiring.uplink(host), by_host[a:b]) for host, (a, b) in spans if a < b]
+        return [(self.routes.wiring.uplink(host), Load(by_host[a:b])) for host, (a, b) in spans if a < b]
 
-    def _switch(self, arrival: int, rows: Rows) -> list[tuple[int, Rows]]:
+    def _switch(self, arrival: int, load: Load) -> list[tuple[int, Load]]:
         """Look up what came in by a line; returns what goes on to other switches."""
-        switch = self.target[arrival]
-        table = self.tables[switch]
-        interval = table.find(*(word[rows] for word in self.words))
+        switch = self.routes.target[arrival]
+        table = self.routes.tables[switch]
+        interval = table.find(*(word[load.rows] for word in self.words))
         group = table.group[interval]
-        self.lookups[switch] += len(rows)
-        self.misses[switch] += np.count_nonzero(group == MISS)
+        self.lookups[switch] += load.copies
+        self.misses[switch] += load.where(group == MISS).copies
         if self.hits is not None:
             rule = table.rule[interval]
-            self.hits[switch] += np.bincount(rule[rule >= 0], minlength=len(table.flows))
+            np.add.at(self.hits[switch], rule[rule >= 0], 1 if load.times is None else load.times[rule >= 0])
         onward = []
-        for leaving in self.exits[switch]:
+        for leaving in self.routes.exits[switch]:
             if leaving.line == arrival ^ 1:
                 continue
-            sent = rows[leaving.good[group]]
+            sent = load.where(leaving.good[group])
             if leaving.line == NOWHERE:
-                self.unconnected[switch] += len(sent)
+                self.unconnected[switch] += sent.copies
                 continue
-            target = self.target[leaving.line]
+            target = self.routes.target[leaving.line]
             if leaving.astray is not None:
-                lost = rows[leaving.astray[group]]
-                self._count(leaving.line, lost)
-                self._astray(target, len(lost))
-            if len(sent):
+                self._astray(leaving.line, target, load.where(leaving.astray[group]))
+            if len(sent.rows):
                 self._count(leaving.line, sent)
                 if target >= 0:
                     onward.append((leaving.line, sent))
@@ -193,29 +155,36 @@ class _Batch:
                     self.received[-1 - target].append(sent)
         return onward
 
-    def _astray(self, target: int, count: int) -> None:
+    def _astray(self, line: int, target: int, load: Load) -> None:
         """Under a host's address no switch knows a packet, and no other host takes it."""
+        self._count(line, load)
         if target >= 0:
-            self.lookups[target] += count
-            self.misses[target] += count
+            self.lookups[target] += load.copies
+            self.misses[target] += load.copies
         else:
-            self.misaddressed[-1 - target] += count
+            self.misaddressed[-1 - target] += load.copies
 
-    def _count(self, line: int, rows: Rows) -> None:
-        self.events[line] += len(rows)
-        self.bytes[line] += self.sizes[rows].sum() if self.sizes.ndim else self.sizes * len(rows)
+    def _count(self, line: int, load: Load) -> None:
+        self.events[line] += load.copies
+        self.bytes[line] += load.bytes(self.sizes)
+
+    def _check_for_loop(self, load: Load, hop: int) -> None:
+        """Look at one event at every hop, so that most loops end early, and at the limit there is one for certain."""
+        row = load.most_copied
+        path = self.routes.loop(int(self.hosts[row]), [word[row : row + 1] for word in self.words])
+        if path is not None:
+            raise ForwardingLoop(path, self.codes.dz(int(self.order[row])))
+        if hop > len(self.topology.switches):
+            raise AssertionError(f"an event came {hop} switches far without being in a loop")
 
     def _result(self) -> Forwarding:
         delivered, duplicates = [], []
         for parts in self.received:
-            rows = np.sort(self.order[np.concatenate(parts)]) if parts else np.empty(0, np.int32)
-            first = np.ones(len(rows), np.bool_)
-            first[1:] = rows[1:] != rows[:-1]
-            delivered.append(rows[first])
-            duplicates.append(len(rows) - len(delivered[-1]))
-        switches = self.wiring.topology.switches
+            load = Load.merge(parts) if parts else Load(np.empty(0, np.int32))
+            delivered.append(np.sort(self.order[load.rows]))
+            duplicates.append(load.copies - len(load.rows))
         return Forwarding(
-            wiring=self.wiring,
+            wiring=self.routes.wiring,
             delivered=tuple(delivered),
             duplicates=np.array(duplicates, np.int64),
             misaddressed=self.misaddressed,
@@ -224,52 +193,5 @@ class _Batch:
             lookups=self.lookups,
             misses=self.misses,
             unconnected=self.unconnected,
-            hits=None if self.hits is None else dict(zip(switches, self.hits, strict=True)),
+            hits=None if self.hits is None else dict(zip(self.topology.switches, self.hits, strict=True)),
         )
-
-    # -- where the tables lead -----------------------------------------------------------------------------------
-
-    def _exits(self, switch: SwitchId, table: CompiledTable) -> list[_Exit]:
-        exits = []
-        for port, rewrites in table.by_port().items():
-            line = self.wiring.leaving.get((switch, port), NOWHERE)
-            host = None if line == NOWHERE else self.wiring.host_behind(line)
-            proper = None if host is None else host.address
-            emits, good = np.zeros((2, len(table.groups)), np.bool_)
-            emits[list(rewrites)] = True
-            good[[group for group, rewrite in rewrites.items() if rewrite == proper or line == NOWHERE]] = True
-            astray = emits & ~good
-            exits.append(_Exit(line, good, astray if astray.any() else None))
-        return exits
-
-    def _ranks(self) -> dict[int, int] | None:
-        """An order of the lines in which nothing comes back to one already done, if there is one."""
-        sorter: TopologicalSorter[int] = TopologicalSorter()
-        for line in range(2 * len(self.wiring.topology.links)):
-            sorter.add(line)
-            for onward, _ in self.onward[self.target[line]]:
-                if onward != line ^ 1:
-                    sorter.add(onward, line)
-        try:
-            return {line: rank for rank, line in enumerate(sorter.static_order())}
-        except CycleError:
-            return None
-
-    def _loop(self, row: int) -> ForwardingLoop:
-        """Follow one event until it comes back to a switch."""
-        switches = self.wiring.topology.switches
-        code = tuple(word[row : row + 1] for word in self.words)
-        dz = self.codes.dz(int(self.order[row]))
-        seen: set[int] = set()
-        paths: list[tuple[int, tuple[SwitchId, ...]]] = [(self.wiring.uplink(int(self.hosts[row])), ())]
-        while True:
-            line, path = paths.pop()
-            switch = self.target[line]
-            if switches[switch] in path:
-                return ForwardingLoop((*path, switches[switch]), dz)
-            if line in seen:
-                continue
-            seen.add(line)
-            group = self.tables[switch].group[self.tables[switch].find(*code)[0]]
-            onward = ((n, good) for n, good in self.onward[switch] if n != line ^ 1 and good[group])
-            paths += [(n, (*path, switches[switch])) for n, _ in onward]

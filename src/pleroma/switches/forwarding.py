@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pleroma.index.kernels import Ints
 from pleroma.routing.topology import SwitchId
+from pleroma.switches.load import Rows
 from pleroma.switches.wiring import Line, Wiring
-
-Rows = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)

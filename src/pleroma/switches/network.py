@@ -23,7 +23,8 @@ from pleroma.switches.packet import Delivery, Packet
 from pleroma.switches.table import SimulatedTable
 from pleroma.switches.wiring import Line, Wiring
 
-Path = tuple[SwitchId, ...]
+Path = tuple[int, ...]
+"""The lines by which a packet came to the switches it has seen."""
 
 
 class EmbeddedNetwork:
@@ -155,7 +156,7 @@ class EmbeddedNetwork:
     def run(self, until: float | None = None) -> list[Delivery]:
         """Let time pass until `until`, or until nothing is under way. Returns what was delivered meanwhile.
 
-        Raises ForwardingLoop when a packet has come through more switches than there are.
+        Raises ForwardingLoop when a packet comes by a line it came by before, or through more switches than there are.
         """
         before = len(self.deliveries)
         self.clock.run(until)
@@ -194,9 +195,9 @@ class EmbeddedNetwork:
         counters = self.counters[switch]
         flow = None
         if packet.destination is None:  # once rewritten, it is no event that a rule could match
-            path = (*path, switch)
-            if len(path) > len(self.topology.switches):
-                raise ForwardingLoop(path, packet.dz)
+            came_back, path = arrival in path, (*path, arrival)
+            if came_back or len(path) > len(self.topology.switches):
+                raise ForwardingLoop([SwitchId(self.wiring.lines[line].target) for line in path], packet.dz)
             flow = self.tables[switch].forward(packet.dz, packet.size)
         counters.lookups += 1
         if flow is None:
@@ -245,7 +246,7 @@ class EmbeddedNetwork:
             self._free[number] = self.now
 
     def _carries(self, number: int, line: Line) -> bool:
-        return number not in self._cut and line.source not in self._dead and line.target not in self._dead
+        return number not in self._cut and line.target not in self._dead  # a dead switch sends nothing
 
     # -- counters ------------------------------------------------------------------------------------------------
 

@@ -97,6 +97,16 @@ def test_a_switch_keeps_the_order_even_where_the_later_one_is_quick(network):
     assert len(network.tables[A]) == 0
 
 
+def test_the_order_holds_even_within_a_moment(network):
+    """At 1.0 something asks for the deletion just before the addition, asked for earlier, has its turn."""
+    asked = []
+    network.clock.at(1.0, lambda: asked.append(network.install([delete("0")])))
+    network.install([add("0")], delay=lambda _: 1.0)
+    network.run()
+    assert asked[0].complete
+    assert len(network.tables[A]) == 0
+
+
 def test_an_atomic_group_takes_effect_at_once_when_all_its_time_is_over(network):
     network.install([add("0"), add("1")], atomic=True, delay=lambda _: 1.0)
     network.run(until=1.9)

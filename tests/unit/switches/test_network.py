@@ -262,3 +262,28 @@ def test_a_switch_that_comes_back_has_forgotten_its_rules_unless_told_not_to():
         assert receivers(net.run()) == expected
     with pytest.raises(UnknownName, match="unknown switch"):
         net.set_switch("s9", up=False)
+
+
+def test_a_switch_that_goes_down_loses_what_is_on_its_lines():
+    net = network()
+    net.publish("h1", packet("1"))
+    net.run(until=0.005)
+    net.set_switch("s2", up=False, forget=False)
+    net.set_switch("s2", up=True)
+    assert receivers(net.run()) == []
+    assert net.lost == 1
+
+
+def test_a_cut_line_forgets_what_waited_to_be_sent():
+    net = network(capacity=True)
+    for _ in range(50):
+        net.publish("h1", packet("1", size=1250))  # 10 ms each on the way to s1
+    net.run(until=0.3)
+    for _ in range(50):
+        net.publish("h2", packet("1", size=1250))
+    net.run(until=1.0)
+    net.set_link(TO_S2, up=False)
+    net.set_link(TO_S2, up=True)
+    net.deliveries.clear()
+    net.publish("h1", packet("1", size=1250), at=2.0)
+    assert [d.time for d in net.run() if d.host == "h3"] == pytest.approx([2.0 + 3 * 0.010 + 0.012])

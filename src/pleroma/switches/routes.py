@@ -1,0 +1,94 @@
+"""Where compiled tables can lead: for each switch the lines its rules send to, and whether they could lead back.
+
+On a tree they cannot, whatever the rules, since nothing leaves by the port it came in by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+import numpy as np
+
+from pleroma.index.kernels import Words
+from pleroma.routing.topology import SwitchId
+from pleroma.switches.compiled import CompiledTable
+from pleroma.switches.load import Flags
+from pleroma.switches.wiring import Wiring
+
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A port that some rule sends to and the line behind it.
+
+    By group: whether it sends there under the address that belongs there, or under a wrong one (None: none does).
+    """
+
+    line: int
+    good: Flags
+    astray: Flags | None
+
+
+class Routes:
+    """`target` says where each line leads: the number of a switch, or -1 - the number of a host."""
+
+    def __init__(self, wiring: Wiring, tables: Sequence[CompiledTable]) -> None:
+        topology = wiring.topology
+        number = {switch: n for n, switch in enumerate(topology.switches)}
+        self.wiring = wiring
+        self.tables = tables
+        self.target = [
+            number[SwitchId(line.target)] if line.target_port is not None else -1 - (n >> 1) + len(topology.links)
+            for n, line in enumerate(wiring.lines)
+        ]
+        self.exits = [self._exits(switch, table) for switch, table in zip(topology.switches, tables, strict=True)]
+        self._onward = [
+            [x for x in exits if x.line != NOWHERE and self.target[x.line] >= 0 and x.good.any()]
+            for exits in self.exits
+        ]
+
+    def _exits(self, switch: SwitchId, table: CompiledTable) -> list[Exit]:
+        exits = []
+        for port, rewrites in table.by_port().items():
+            line = self.wiring.leaving.get((switch, port), NOWHERE)
+            host = None if line == NOWHERE else self.wiring.host_behind(line)
+            proper = None if host is None else host.address
+            emits, good = np.zeros((2, len(table.groups)), np.bool_)
+            emits[list(rewrites)] = True
+            good[[group for group, rewrite in rewrites.items() if rewrite == proper or line == NOWHERE]] = True
+            astray = emits & ~good
+            exits.append(Exit(line, good, astray if astray.any() else None))
+        return exits
+
+    def order(self) -> dict[int, int] | None:
+        """A rank for every line between switches, such that events only go up; None where they could come back."""
+        sorter: TopologicalSorter[int] = TopologicalSorter()
+        for line in range(2 * len(self.wiring.topology.links)):
+            sorter.add(line)
+            for onward in self._onward[self.target[line]]:
+                if onward.line != line ^ 1:
+                    sorter.add(onward.line, line)
+        try:
+            return {line: rank for rank, line in enumerate(sorter.static_order())}
+        except CycleError:
+            return None
+
+    def loop(self, host: int, words: Sequence[Words]) -> tuple[SwitchId, ...] | None:
+        """The way of one event (given by its words, arrays of one) to a switch it was at before, if it has one."""
+        switches = self.wiring.topology.switches
+        seen: set[int] = set()
+        paths: list[tuple[int, tuple[SwitchId, ...]]] = [(self.wiring.uplink(host), ())]
+        while paths:
+            line, path = paths.pop()
+            switch = self.target[line]
+            if switches[switch] in path:
+                return (*path, switches[switch])
+            if line not in seen:
+                seen.add(line)
+                group = self.tables[switch].group[self.tables[switch].find(*words)[0]]
+                taken = [x.line for x in self._onward[switch] if x.line != line ^ 1 and x.good[group]]
+                paths += [(onward, (*path, switches[switch])) for onward in taken]
+        return None
