@@ -10,7 +10,7 @@ installation's five cases, upgrades and downgrades (papers/004..., III-B) all fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pleroma.index.dz import ROOT, Dz
 from pleroma.routing.flow import Change, Flow, FlowOp
@@ -52,6 +52,13 @@ class _Cell:
         ports = self.parent.ports
         return ports[COVERED] & ports[COVERED + 1]
 
+    def full_within(self, side: int) -> int:
+        """A cell is full where it was asked for as a whole, and where both halves are full."""
+        within, low, high = self.ports[OWN + side], self.low, self.high
+        if low is not None and high is not None and low.dz ^ high.dz == 1:
+            within |= low.ports[WITHIN + side] & high.ports[WITHIN + side]
+        return within
+
     def half(self, side: int) -> _Cell | None:
         return self.high if side else self.low
 
@@ -80,6 +87,24 @@ class Demands:
         cell.holders[side, host] = count + 1
         if not count:
             self._set_own(cell, side, cell.ports[OWN + side] | self._reach[host][side])
+
+    def load(self, registered: Iterable[tuple[int, HostId, Dz]]) -> None:
+        """Add many at once, in one pass over all cells. The tables are then to be taken from `flows`."""
+        for side, host, dz in registered:
+            cell = self._materialise(dz)
+            if cell.holders is None:
+                cell.holders = {}
+            cell.holders[side, host] = cell.holders.get((side, host), 0) + 1
+            cell.ports[OWN + side] |= self._reach[host][side]
+        cells = list(self._cells())
+        for cell in reversed(cells):
+            for side in (SUBSCRIPTIONS, ADVERTISEMENTS):
+                cell.ports[WITHIN + side] = cell.full_within(side)
+        for cell in cells:
+            for side in (SUBSCRIPTIONS, ADVERTISEMENTS):
+                inherited = cell.parent.ports[COVERED + side] if cell.parent else 0
+                cell.ports[COVERED + side] = cell.ports[WITHIN + side] | inherited
+        self.settle()
 
     def remove(self, side: int, host: HostId, dz: Dz) -> None:
         cell = self._materialise(dz)
@@ -183,14 +208,11 @@ class Demands:
         cell.ports[OWN + side] = own
         changed = []
         above: _Cell | None = cell
-        while above is not None:  # a cell is full where it was asked for as a whole, or where both halves are full
-            ports, low, high = above.ports, above.low, above.high
-            within = ports[OWN + side]
-            if low is not None and high is not None and low.dz ^ high.dz == 1:
-                within |= low.ports[WITHIN + side] & high.ports[WITHIN + side]
-            if within == ports[WITHIN + side]:
+        while above is not None:
+            within = above.full_within(side)
+            if within == above.ports[WITHIN + side]:
                 break
-            ports[WITHIN + side] = within
+            above.ports[WITHIN + side] = within
             changed.append(above)
             above = above.parent
         for top in reversed(changed):

@@ -116,8 +116,11 @@ def in_safe_order(ops: Iterable[FlowOp]) -> list[FlowOp]:
     additions stand nothing is taken away, and a rule that covers another goes before it, so that what is uncovered in
     the end is the new state and never a half-removed old one.
     """
-    rank = {Change.ADD: 0, Change.MODIFY: 1, Change.DELETE: 2}
-    return sorted(ops, key=lambda op: (rank[op.change], op.flow.dz.length, op.switch, op.flow.dz))
+    kinds: dict[Change, list[FlowOp]] = {change: [] for change in Change}
+    for op in ops:
+        kinds[op.change].append(op)
+    kinds[Change.DELETE].sort(key=lambda op: op.flow.dz.bit_length())
+    return [*kinds[Change.ADD], *kinds[Change.MODIFY], *kinds[Change.DELETE]]
 
 
 def difference(switch: SwitchId, before: FlowTable, after: FlowTable) -> list[FlowOp]:

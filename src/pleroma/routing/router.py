@@ -7,7 +7,9 @@ that forwards more and never less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -98,26 +100,27 @@ class Router:
             case Advertise() | Subscribe():
                 return self._register(request)
             case Unadvertise():
-                return self._withdraw(request.id, Advertise, ADVERTISEMENTS)
+                return self._withdraw(request.id, Advertise)
             case Unsubscribe():
-                return self._withdraw(request.id, Subscribe, SUBSCRIPTIONS)
+                return self._withdraw(request.id, Subscribe)
 
     def load(self, registrations: Iterable[Registration]) -> list[FlowOp]:
         """Many registrations at once, as after a restart: the same tables as one by one, computed a single time."""
         before = dict(self.registrations)
+        families: Sequence[Family] = self.families
         try:
             for request in registrations:
                 self._check(request)
                 if isinstance(request, Advertise):
-                    self._take(self._policy.advertised(self.families, self.topology, request))
-                self._add(request)
+                    families = self._policy.advertised(families, self.topology, request)
+                self.registrations[request.id] = request
         except PleromaError:
             self.registrations = before
-            families, self._families = self.families, {}
-            self._take(families)
-            self._replace_tables()
             raise
-        return self._replace_tables()
+        with _collecting_later():
+            self._families = {}
+            self._take(families)
+            return self._replace_tables()
 
     def _check(self, request: Registration) -> None:
         if request.id in self.registrations:
@@ -140,12 +143,11 @@ class Router:
 
     def _add(self, request: Registration) -> None:
         self.registrations[request.id] = request
-        side = ADVERTISEMENTS if isinstance(request, Advertise) else SUBSCRIPTIONS
         for family, demands in self._families.values():
             for dz in _within(request.region, family.region):
-                demands.add(side, request.host, dz)
+                demands.add(_side(request), request.host, dz)
 
-    def _withdraw(self, id: str, kind: type[Registration], side: int) -> list[FlowOp]:
+    def _withdraw(self, id: str, kind: type[Registration]) -> list[FlowOp]:
         registration = self.registrations.get(id)
         if not isinstance(registration, kind):
             what = "advertised" if kind is Advertise else "subscribed"
@@ -155,9 +157,9 @@ class Router:
             return []  # the host is gone, and its demands went with it
         for family, demands in self._families.values():
             for dz in _within(registration.region, family.region):
-                demands.remove(side, registration.host, dz)
+                demands.remove(_side(registration), registration.host, dz)
         ops = self._collect()
-        if side == ADVERTISEMENTS:
+        if kind is Advertise:
             self._take(self._policy.unadvertised(self.families, self._advertised))
         return ops
 
@@ -171,9 +173,10 @@ class Router:
         self.topology = topology
         self._ports = PortBits(topology)
         families = self._policy.changed(self.families, topology)
-        self._families = {}
-        self._take(families)
-        return self._replace_tables()
+        with _collecting_later():
+            self._families = {}
+            self._take(families)
+            return self._replace_tables()
 
     def reweigh(self, weights: Weights | None) -> list[FlowOp]:
         """Judge coarser tables by other traffic from now on."""
@@ -194,11 +197,12 @@ class Router:
         ports, tree = self._ports, family.tree
         reach = {host: (ports.toward(tree, host), ports.away(tree, host)) for host in self.topology.host}
         demands = Demands(ports, reach)
-        for request in self.registrations.values():
-            if request.host in reach:
-                side = ADVERTISEMENTS if isinstance(request, Advertise) else SUBSCRIPTIONS
-                for dz in _within(request.region, family.region):
-                    demands.add(side, request.host, dz)
+        demands.load(
+            (_side(request), request.host, dz)
+            for request in self.registrations.values()
+            if request.host in reach
+            for dz in _within(request.region, family.region)
+        )
         return demands
 
     # -- tables --------------------------------------------------------------------------------------------------
@@ -262,6 +266,22 @@ class Router:
         self.tables = {s: self._fitted(s) if s in self._exact else FlowTable(exact[s]) for s in exact}
         ops = [op for s, table in self.tables.items() for op in difference(s, before.get(s, FlowTable()), table)]
         return in_safe_order(ops)
+
+
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Hundreds of thousands of new objects that all stay: looking for garbage among them would cost a third."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _side(registration: Registration) -> int:
+    return ADVERTISEMENTS if isinstance(registration, Advertise) else SUBSCRIPTIONS
 
 
 def _within(region: DzSet, family: DzSet) -> Iterable[Dz]:

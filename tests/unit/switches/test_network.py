@@ -277,13 +277,12 @@ def test_a_switch_that_goes_down_loses_what_is_on_its_lines():
 def test_a_cut_line_forgets_what_waited_to_be_sent():
     net = network(capacity=True)
     for _ in range(50):
-        net.publish("h1", packet("1", size=1250))  # 10 ms each on the way to s1
-    net.run(until=0.3)
-    for _ in range(50):
-        net.publish("h2", packet("1", size=1250))
-    net.run(until=1.0)
+        for sender in ("h1", "h2"):  # both at 1 Mbit/s, and so is the link: half of it has to wait there
+            net.publish(sender, packet("1", size=1250))
+    net.run(until=0.6)
     net.set_link(TO_S2, up=False)
     net.set_link(TO_S2, up=True)
-    net.deliveries.clear()
-    net.publish("h1", packet("1", size=1250), at=2.0)
-    assert [d.time for d in net.run() if d.host == "h3"] == pytest.approx([2.0 + 3 * 0.010 + 0.012])
+    net.publish("h1", packet("1", size=1250, payload="late"))
+    late = [d.time for d in net.run() if d.host == "h3" and d.packet.payload]
+    assert late == pytest.approx([0.6 + 0.011 + 0.020 + 0.011])
+    assert 40 <= net.traffic[net.wiring.of(TO_S2)[0]].lost <= 45
