@@ -1,4 +1,4 @@
-"""Exact matching without an index over filters: every box looks at the events that its narrowest range lets through.
+"""Exact matching without an index over filters: events are sorted along one attribute, each box looks at a stretch.
 
 Nothing is approximated and there is little to get wrong, so this is what all other matching is measured against.
 """
@@ -25,39 +25,43 @@ def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> NDArray
             reason = f"the events are of schema {events.schema.name!r}, a filter of {each.schema.name!r}"
             raise ContentError(reason)
     keys = events.ordinals()
-    order = np.argsort(keys.T, axis=1, kind="stable")
-    columns = np.take_along_axis(keys.T, order, axis=1)
+    boxes = [[events.bounds(box) for each in group for box in each.boxes] for group in groups]
+    bounds = [np.array(group, np.float64).reshape(-1, keys.shape[1], 2) for group in boxes]
+    lead = _narrowest(keys, np.concatenate(bounds)) if bounds else 0
+    order = np.argsort(keys[:, lead], kind="stable")
+    keys = keys[order]
     wanted = np.zeros((len(groups), len(events)), np.bool_)
 
-    def mark(group: Sequence[Filter], row: NDArray[np.bool_]) -> None:
-        boxes = [events.bounds(box) for each in group for box in each.boxes]
-        if boxes:
-            bounds = np.array(boxes, np.float64)
-            low, high = np.ascontiguousarray(bounds[:, :, 0]), np.ascontiguousarray(bounds[:, :, 1])
-            _mark(keys, columns, order, low, high, row)
+    def mark(bounds: Floats, row: NDArray[np.bool_]) -> None:
+        low, high = np.ascontiguousarray(bounds[:, :, 0]), np.ascontiguousarray(bounds[:, :, 1])
+        first = np.searchsorted(keys[:, lead], low[:, lead])
+        last = np.searchsorted(keys[:, lead], high[:, lead])
+        _mark(keys, first, last, low, high, row)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(mark, groups, wanted))
-    return wanted
+        list(pool.map(mark, bounds, wanted))
+    found = np.empty_like(wanted)
+    found[:, order] = wanted
+    return found
+
+
+def _narrowest(keys: Floats, bounds: Floats) -> int:
+    """The attribute along which the boxes hold the fewest events."""
+    held = [
+        np.searchsorted(column, bounds[:, d, 1]).sum() - np.searchsorted(column, bounds[:, d, 0]).sum()
+        for d, column in enumerate(np.sort(keys.T, axis=1))
+    ]
+    return int(np.argmin(held))
 
 
 @compiled
-def _mark(keys: Floats, columns: Floats, order: Ints, low: Floats, high: Floats, wanted: NDArray[np.bool_]) -> None:
-    """`columns` are the keys of each attribute, sorted; `order` says which event each belongs to."""
+def _mark(keys: Floats, first: Ints, last: Ints, low: Floats, high: Floats, wanted: NDArray[np.bool_]) -> None:
     for box in range(low.shape[0]):
-        narrowest, first, last = 0, 0, keys.shape[0] + 1
-        for d in range(keys.shape[1]):
-            a = np.searchsorted(columns[d], low[box, d])
-            b = np.searchsorted(columns[d], high[box, d])
-            if b - a < last - first:
-                narrowest, first, last = d, a, b
-        for place in range(first, last):
-            event = order[narrowest, place]
-            if wanted[event]:
-                continue
+        for event in range(first[box], last[box]):
             inside = True
             for d in range(keys.shape[1]):
                 if keys[event, d] < low[box, d] or keys[event, d] >= high[box, d]:
                     inside = False
                     break
-            wanted[event] = inside
+            if inside:
+                wanted[event] = True

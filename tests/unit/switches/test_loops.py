@@ -68,13 +68,15 @@ def test_copies_are_counted_exactly_where_every_second_switch_doubles_them():
     chain = joined(3 * diamonds + 1, pairs)
     tables = {}
     for n, switch in enumerate(chain.switches):
-        ahead = [Output(Port(b + 1)) for a, b in pairs if a == n]
-        tables[switch] = FlowTable([Flow(ROOT, tuple(ahead) or (Output(Port(HOST), chain.hosts[1].address),))])
+        ahead = tuple(Output(Port(b + 1)) for a, b in pairs if a == n)
+        tables[switch] = FlowTable([Flow(ROOT, ahead)])
+    tables[chain.switches[-1]] = FlowTable([Flow(Dz.parse("0"), (Output(Port(HOST), chain.hosts[1].address),))])
     got = forward(chain, tables, BOTH, [0, 0], [10, 1], count_rules=True)
-    assert got.delivered[1].tolist() == [0, 1]
-    assert got.duplicates.tolist() == [0, 2 * (2**20 - 1)]
-    assert got.bytes.max() == 11 * 2**20
-    assert got.lookups[-1] == got.hits[chain.switches[-1]][0] == 2 * 2**20
+    assert got.delivered[1].tolist() == [0]
+    assert got.duplicates.tolist() == [0, 2**20 - 1]
+    assert got.bytes[-1] == 10 * 2**20
+    assert got.lookups[-1] == 2 * 2**20
+    assert got.misses[-1] == got.hits[chain.switches[-1]][0] == 2**20
 
 
 def test_on_a_tree_every_line_has_its_turn_whatever_the_tables_and_on_a_ring_only_if_they_break_it():
