@@ -12,7 +12,8 @@
     │   └── AddressError    an address outside the reserved range
     ├── TopologyError       a network that cannot be built
     ├── RoutingError        a request or a flow operation that does not fit the state
-    │   └── TableFull       a switch has no room for a rule
+    │   ├── TableFull       a switch has no room for a rule
+    │   └── ForwardingLoop  tables that send an event round in circles
     ├── WorkloadError       impossible generator settings, unreadable data sets
     └── SetupError          something this machine lacks
 
@@ -24,7 +25,7 @@ from __future__ import annotations
 import copyreg
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _SHORT = reprlib.Repr()
@@ -124,6 +125,14 @@ class RoutingError(PleromaError):
 
 class TableFull(RoutingError):
     pass
+
+
+class ForwardingLoop(RoutingError):
+    """`path` names the switches in the order of the visit; at least one of them comes twice."""
+
+    def __init__(self, path: Sequence[str], dz: object) -> None:
+        self.path = tuple(path)
+        super().__init__(f"the tables send {dz} in a loop: {' > '.join(path)}", field=path[-1], value=self.path)
 
 
 class WorkloadError(PleromaError):

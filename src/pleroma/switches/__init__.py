@@ -5,7 +5,6 @@ from pleroma.switches.compiled import CompiledTable
 from pleroma.switches.counters import PortCounters, SwitchCounters, Traffic
 from pleroma.switches.forwarding import Forwarding
 from pleroma.switches.installation import Installation, Refusal
-from pleroma.switches.loop import ForwardingLoop
 from pleroma.switches.network import EmbeddedNetwork
 from pleroma.switches.packet import EVENT_SIZE, Delivery, Packet
 from pleroma.switches.table import Hits, SimulatedTable
@@ -17,7 +16,6 @@ __all__ = [
     "Delivery",
     "EmbeddedNetwork",
     "Forwarding",
-    "ForwardingLoop",
     "Hits",
     "Installation",
     "Line",

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pleroma.errors import RoutingError, UnknownName
+from pleroma.errors import ForwardingLoop, RoutingError, UnknownName
 from pleroma.index.codes import Codes
 from pleroma.index.kernels import Ints
 from pleroma.routing.flow import FlowTable
@@ -22,7 +22,6 @@ from pleroma.routing.topology import SwitchId, Topology
 from pleroma.switches.compiled import MISS, CompiledTable, words_of
 from pleroma.switches.forwarding import Forwarding
 from pleroma.switches.load import Load
-from pleroma.switches.loop import ForwardingLoop
 from pleroma.switches.packet import EVENT_SIZE
 from pleroma.switches.routes import NOWHERE, Routes
 from pleroma.switches.wiring import Wiring

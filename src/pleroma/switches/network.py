@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from pleroma.errors import RoutingError, UnknownName
+from pleroma.errors import ForwardingLoop, RoutingError, UnknownName
 from pleroma.routing.flow import FlowOp, FlowTable
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.switches.clock import Clock
 from pleroma.switches.counters import PortCounters, SwitchCounters, Traffic
 from pleroma.switches.installation import Installation, Refusal
-from pleroma.switches.loop import ForwardingLoop
 from pleroma.switches.packet import Delivery, Packet
 from pleroma.switches.table import SimulatedTable
 from pleroma.switches.wiring import Line, Wiring
@@ -92,12 +91,10 @@ class EmbeddedNetwork:
             if atomic:
                 due.append((time, [op for _, op in timed]))
             self._ready[switch] = time
-        left = [len(due)]
 
         def carry_out(ops: list[FlowOp]) -> None:
             self._carry_out(ops, failure, installation)
-            left[0] -= 1
-            if not left[0]:
+            if not installation.pending:
                 self._finish(installation, then)
 
         for time, group in due:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pleroma.errors import ForwardingLoop
 from pleroma.index.dz import ROOT
 from pleroma.routing.flow import Flow, FlowTable, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
-from pleroma.switches import CompiledTable, ForwardingLoop, forward
+from pleroma.switches import CompiledTable, forward
 from property.switches.networks import (
     Sent,
     any_events,

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pleroma.errors import RoutingError, UnknownName
+from pleroma.errors import ForwardingLoop, RoutingError, UnknownName
 from pleroma.index.codes import Codes
 from pleroma.index.dz import ROOT, Dz
 from pleroma.routing.flow import Flow, FlowTable, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
-from pleroma.switches import CompiledTable, ForwardingLoop, forward
+from pleroma.switches import CompiledTable, forward
 
 S1, S2, S3, S4 = SWITCHES = tuple(SwitchId(f"s{n}") for n in (1, 2, 3, 4))
 DIAMOND = Topology(

@@ -5,11 +5,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from pleroma.errors import ForwardingLoop
 from pleroma.index.codes import Codes
 from pleroma.index.dz import ROOT, Dz
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
-from pleroma.switches import CompiledTable, EmbeddedNetwork, ForwardingLoop, Packet, Wiring, forward
+from pleroma.switches import CompiledTable, EmbeddedNetwork, Packet, Wiring, forward
 from pleroma.switches.routes import Routes
 
 HOST = 200

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pleroma.errors import RoutingError, UnknownName
+from pleroma.errors import ForwardingLoop, RoutingError, UnknownName
 from pleroma.index.dz import Dz
 from pleroma.routing.flow import Change, Flow, FlowOp, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
-from pleroma.switches import Delivery, EmbeddedNetwork, ForwardingLoop, Packet
+from pleroma.switches import Delivery, EmbeddedNetwork, Packet
 
 S1, S2, S3 = (SwitchId(f"s{n}") for n in (1, 2, 3))
 ADDRESS = {f"h{n}": f"10.0.0.{n}" for n in range(1, 5)}
