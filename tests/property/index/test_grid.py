@@ -3,10 +3,10 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import events, filters, schemas
 
 from pleroma.content import Filter
 from pleroma.index import Dz, DzSet, GridIndex, IndexPlan
+from strategies import events, filters, schemas
 
 
 @st.composite
