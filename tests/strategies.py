@@ -285,4 +285,5 @@ def filter_texts(schema: Schema, depth: int = 3) -> SearchStrategy[Expression]:
     constants = st.sampled_from((Expression("true", lambda _: True), Expression(" FALSE", lambda _: False)))
     inner = filter_texts(schema, depth - 1)
     # few constants, which make the rest of an expression pointless
-    return st.one_of(compared, compared, constants, _negations(inner), _combinations(inner), _combinations(inner))
+    leaves = st.one_of(compared, compared, compared, constants)
+    return st.one_of(leaves, _negations(inner), _negations(inner), _combinations(inner), _combinations(inner))

@@ -98,7 +98,15 @@ class FlowTable:
         """The nearest rule above `dz`, leaving out one at `dz` itself."""
         return self.lookup(dz >> 1)
 
+    def put(self, flow: Flow) -> None:
+        """Have this rule, whether or not there was one at its dz."""
+        self._flows[flow.dz] = flow
+
+    def drop(self, dz: Dz) -> None:
+        del self._flows[dz]
+
     def apply(self, op: FlowOp) -> None:
+        """Carry out an operation from outside, and refuse one that does not fit."""
         present = op.flow.dz in self._flows
         if present != (op.change is not Change.ADD):
             state = "already there" if present else "not there"

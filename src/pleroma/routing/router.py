@@ -219,12 +219,13 @@ class Router:
             deleted += more[2]
         if len(deleted) > 1:
             deleted.sort(key=lambda op: op.flow.dz.bit_length())
-        ops = added + modified + deleted
-        if not self.topology.limits:
-            for op in ops:
-                self.tables[op.switch].apply(op)
-            return ops
-        return self._within_limits(ops)
+        if self.topology.limits:
+            return self._within_limits([*added, *modified, *deleted])
+        for op in (*added, *modified):
+            self.tables[op.switch].put(op.flow)
+        for op in deleted:
+            self.tables[op.switch].drop(op.flow.dz)
+        return [*added, *modified, *deleted]
 
     def _within_limits(self, ops: Iterable[FlowOp]) -> list[FlowOp]:
         passed: list[FlowOp] = []

@@ -1,9 +1,15 @@
 """The third view of a value: an index must never place a key outside the span of a range that holds it."""
 
+import itertools
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import attributes, every_event, ranges, tiny_schemas, values
+from pleroma.content import Text
+from pleroma.content.attribute import EQUALITY, ORDER
+from pleroma.content.text import LINEARISATIONS
+from strategies import TEXTS, attributes, every_event, ranges, tiny_schemas, values
 
 
 def some_keys(data, attribute, part):
@@ -20,6 +26,17 @@ def test_the_span_of_a_range_holds_the_coordinate_of_every_key_in_it(data):
     assert first <= last
     for key in some_keys(data, attribute, part):
         assert first <= attribute.coordinate(key) <= last
+
+
+@pytest.mark.parametrize("linearise", LINEARISATIONS)
+def test_the_span_of_texts_holds_every_text_between(linearise):
+    attribute = Text("a", True, linearise)
+    bounds = [(operator, text) for operator in (*EQUALITY, *ORDER, "startswith") for text in TEXTS]
+    bounds += [("between", sorted(pair)) for pair in itertools.combinations(TEXTS, 2)]
+    for part in {part for bound in bounds for part in attribute.select(*bound)}:
+        first, last = attribute.span(part)
+        for key in map(attribute.key, TEXTS):
+            assert key not in part or first <= attribute.coordinate(key) <= last, (part, key)
 
 
 @given(st.data())

@@ -1,6 +1,6 @@
 """The filter language against an oracle that walks the expression, and printing against parsing."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content import Filter
@@ -31,6 +31,7 @@ fragments = st.sampled_from(
 )
 
 
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.data())
 def test_a_filter_matches_the_events_its_text_holds_for(data):
     schema = data.draw(schemas())
@@ -40,6 +41,7 @@ def test_a_filter_matches_the_events_its_text_holds_for(data):
         assert parsed.matches(event) == expression.holds(event.values())
 
 
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.data())
 def test_a_filter_over_a_tiny_space_matches_exactly_the_events_its_text_holds_for(data):
     schema = data.draw(tiny_schemas())
