@@ -139,7 +139,7 @@ class Demands:
             while bits:
                 switch = switch_at[(bits & -bits).bit_length() - 1]
                 mask = masks[switch]
-                bits &= ~mask
+                bits ^= bits & mask
                 if has & mask:
                     if not had & mask:
                         added.append(FlowOp(switch, Change.ADD, Flow(cell.dz, outputs(now & mask))))
@@ -174,7 +174,7 @@ class Demands:
         while bits:
             switch = switch_at[(bits & -bits).bit_length() - 1]
             yield switch
-            bits &= ~mask[switch]
+            bits ^= bits & mask[switch]
 
     def _materialise(self, dz: Dz) -> _Cell:
         """The cell of `dz`. Making one, and the branching point above it, changes no demand."""
