@@ -4,6 +4,6 @@ import os
 
 from hypothesis import settings
 
-settings.register_profile("default", derandomize=True, max_examples=80, deadline=None)
+settings.register_profile("default", derandomize=True, max_examples=60, deadline=None)
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
