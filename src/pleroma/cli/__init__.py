@@ -14,7 +14,7 @@ def main() -> None:
     from pleroma.cli.output import one_line_errors
 
     with one_line_errors():
-        app()
+        sys.exit(app(prog_name="pleroma", standalone_mode=False))
 
 
 __all__ = ["main"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -66,12 +68,24 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except PleromaError as error:
-        err.print(f"[red]error:[/red] {_plain(str(error))}", soft_wrap=True)
-        raise SystemExit(2) from None
+        _stop(str(error))
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        err.print(f"[red]error:[/red] {_plain(where)}{error.strerror or error}", soft_wrap=True)
-        raise SystemExit(2) from None
+        _stop(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except typer.TyperException as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if "\n" in message.strip():  # a command without arguments: the message is its help
+            raise SystemExit(2) from None
+        _stop(message.rstrip("."))
+
+
+def _stop(reason: str) -> NoReturn:
+    err.print(f"[red]error:[/red] {_plain(reason)}", soft_wrap=True)
+    raise SystemExit(2) from None
 
 
 def _plain(text: str) -> str:

@@ -49,6 +49,8 @@ def test_a_box_minus_several_is_outside_them_all():
 
 def test_a_box_inside_another_is_dropped():
     assert boxes(((0, 5), (0, 5)), ((1, 2), (1, 2))) == boxes(((0, 5), (0, 5)))
+    assert boxes(((0, 2), (0, 2)), ((0, 5), (0, 5))) == boxes(((0, 5), (0, 5)))
+    assert boxes(((3, 5), (3, 5)), ((0, 5), (0, 5))) == boxes(((0, 5), (0, 5)))
     assert boxes(((0, 5), (0, 5)), ((0, 5), (0, 9))) == boxes(((0, 5), (0, 9)))
 
 
