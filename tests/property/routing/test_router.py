@@ -13,6 +13,7 @@ from pleroma.routing.forest import PublisherForest
 from pleroma.routing.request import Advertise, Subscribe, Unadvertise, Unsubscribe
 from pleroma.routing.router import Router
 from pleroma.routing.topology import Host, Link, Topology
+from pleroma.switches import EmbeddedNetwork, Packet
 
 DEPTH = 5
 dzs = st.integers(1, (1 << DEPTH + 1) - 1).map(Dz)
@@ -51,6 +52,7 @@ class Routing(RuleBasedStateMachine):
     def begin(self, topology):
         self.whole = topology
         self.router = Router(topology, policy=self.policy)
+        self.network = EmbeddedNetwork(topology)
         self.switches = {s: FlowTable() for s in topology.switches}  # what a network that follows the ops would have
         self.count = 0
 
@@ -58,8 +60,13 @@ class Routing(RuleBasedStateMachine):
         before = {s: table.copy() for s, table in self.switches.items()}
         ops = self.router.apply(request)
         self.follow(ops, before)
+        self.install(ops)
         touched = Counter((op.switch, op.flow.dz) for op in ops)
         assert not touched or max(touched.values()) == 1, "a rule is changed twice"
+
+    def install(self, ops):
+        assert self.network.install(ops).refused == []
+        assert self.network.flow_tables() == self.router.tables
 
     def follow(self, ops, before):
         """Apply one by one; in between, nothing is lost that is wanted before and after."""
@@ -101,9 +108,12 @@ class Routing(RuleBasedStateMachine):
     @rule(data=st.data())
     def change_the_network(self, data):
         cut = data.draw(st.sets(st.sampled_from(self.whole.links), max_size=2), label="cut links")
-        before = self.switches
-        for op in self.router.change_topology(self.whole.without(cut)):
-            before[op.switch].apply(op)
+        for link in self.whole.links:
+            self.network.set_link(link, link not in cut)
+        ops = self.router.change_topology(self.whole.without(cut))
+        for op in ops:
+            self.switches[op.switch].apply(op)
+        self.install(ops)
 
     @rule(data=st.data(), point=points)
     def publish(self, data, point):
@@ -114,6 +124,8 @@ class Routing(RuleBasedStateMachine):
         sender = data.draw(st.sampled_from(allowed), label="publisher").host
         family = next(f for f in self.router.families if f.region.covers(point))
         reached = oracle.walk(self.router.topology, self.router.tables, sender, point)
+        self.network.publish(sender, Packet(point))
+        assert sorted((d.host, d.packet.destination) for d in self.network.run()) == sorted(reached)
         reachable = {h for h in family.tree.toward if family.tree.path(sender, h)}
         wanting = {s.host for s in registered if isinstance(s, Subscribe) and s.region.covers(point)}
         assert sorted(host for host, _ in reached) == sorted(wanting & reachable - {sender})
