@@ -109,9 +109,11 @@ def test_without_limits_a_cover_is_exactly_the_cells_that_meet_the_filter(case):
     assert index.cover(wanted) == cells_met(index, wanted)
 
 
-@given(small_cases(), st.integers(1, 10))
-def test_a_limited_cover_is_close_to_the_smallest_possible(case, most):
+@given(small_cases(), st.integers(1, 10), st.integers(0, 9))
+def test_a_limited_cover_is_close_to_the_smallest_possible(case, most, length):
     index, wanted = case
-    exact = index.cover(wanted)
+    exact = index.cover(wanted, max_length=length)
+    assert exact == cells_met(index, wanted).truncate(length)
     if exact:
-        assert index.cover(wanted, max_members=most).atoms <= 1.5 * exact.coarsen(most).atoms
+        limited = index.cover(wanted, max_length=length, max_members=most)
+        assert limited.atoms <= 1.2 * exact.coarsen(most).atoms

@@ -5,35 +5,15 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flow_tables import DEPTH, POINTS, outputs, tables
 from pleroma.index import ROOT, Dz
 from pleroma.routing import budget
 from pleroma.routing.budget import Weights, coarsen
 from pleroma.routing.flow import Flow, FlowTable, Output
 
-DEPTH = 5
-POINTS = range(1 << DEPTH, 1 << DEPTH + 1)
-
-
-@st.composite
-def tables(draw, most=12):
-    """A canonical table: a longer rule has more ports than the one above it."""
-    flows = {}
-    codes = draw(st.sets(st.integers(1, (1 << DEPTH + 1) - 1), min_size=1, max_size=most))
-    for dz in sorted(map(Dz, codes), key=lambda dz: dz.length):
-        above = FlowTable(flows.values()).covering(dz)
-        ports = set(above.ports if above else ()) | draw(st.sets(st.integers(1, 5), min_size=1, max_size=3))
-        if above is None or ports != set(above.ports):
-            flows[dz] = Flow(dz, tuple(Output(p, f"fd00::{p}" if p < 3 else None) for p in sorted(ports)))
-    return FlowTable(flows.values())
-
-
-def ports(table, point):
-    flow = table.lookup(point)
-    return set(flow.outputs) if flow else set()
-
 
 def waste(exact, loose):
-    return sum(len(ports(loose, p) - ports(exact, p)) for p in POINTS) / len(POINTS)
+    return sum(len(outputs(loose, p) - outputs(exact, p)) for p in POINTS) / len(POINTS)
 
 
 @given(tables(), st.integers(1, 12))
@@ -42,7 +22,7 @@ def test_a_coarser_table_forwards_all_that_the_exact_one_does(table, limit):
     assert len(loose) <= limit
     assert (report.wanted, report.installed) == (len(table), len(loose))
     for point in POINTS:
-        assert ports(table, point) <= ports(loose, point)
+        assert outputs(table, point) <= outputs(loose, point)
     assert abs(report.extra - waste(table, loose)) < 1e-9
 
 
@@ -82,7 +62,7 @@ def test_a_sample_of_events_moves_the_waste_to_where_none_are(table, limit, samp
     loose, _ = coarsen(table, limit, weights)
     assert len(loose) <= limit
     for point in POINTS:
-        assert ports(table, point) <= ports(loose, point)
+        assert outputs(table, point) <= outputs(loose, point)
 
 
 def least_waste(table, dz, most):
@@ -92,9 +72,9 @@ def least_waste(table, dz, most):
         return 0.0
     if most == 0:
         return float("inf")
-    union = set().union(*(flow.outputs for flow in inside), ports(table, dz))
+    union = set().union(*(flow.outputs for flow in inside), outputs(table, dz))
     points = [p for p in POINTS if p >> DEPTH - dz.length == dz]
-    best = sum(len(union - ports(table, p)) for p in points) / len(POINTS)
+    best = sum(len(union - outputs(table, p)) for p in points) / len(POINTS)
     if dz.length == DEPTH:
         return best
     left, right = dz.children

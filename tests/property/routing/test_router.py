@@ -146,7 +146,9 @@ class Routing(RuleBasedStateMachine):
             for name, registration in list(self.router.registrations.items()):
                 kind = Unadvertise if isinstance(registration, Advertise) else Unsubscribe
                 self.router.apply(kind(name))
-            assert all(len(table) == 0 for table in self.router.tables.values()), "something was left behind"
+            assert all(len(table) == 0 for table in self.router.tables.values()), "a rule was left behind"
+            cells = [cell for _, demands in self.router._families.values() for cell in demands._cells()]
+            assert all(cell.parent is None for cell in cells), "a cell was left behind"
 
 
 def ports(table, point):
