@@ -14,6 +14,7 @@
     ├── RoutingError        a request or a flow operation that does not fit the state
     │   ├── TableFull       a switch has no room for a rule
     │   └── ForwardingLoop  tables that send an event round in circles
+    ├── TuningError         nothing to learn from, or more asked for than there is
     ├── WorkloadError       impossible generator settings, unreadable data sets
     └── SetupError          something this machine lacks
 
@@ -133,6 +134,10 @@ class ForwardingLoop(RoutingError):
     def __init__(self, path: Sequence[str], dz: object) -> None:
         self.path = tuple(path)
         super().__init__(f"the tables send {dz} in a loop: {' > '.join(path)}", field=path[-1], value=self.path)
+
+
+class TuningError(PleromaError):
+    pass
 
 
 class WorkloadError(PleromaError):

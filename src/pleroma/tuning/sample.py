@@ -1,0 +1,73 @@
+"""What the tuners look at: events and subscriptions of some past traffic, as arrays.
+
+Each box of a filter is a row of its own, and `owner` says whose it is: papers and statistics speak of boxes, deliveries
+are counted by owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.content import Filter, Schema
+from pleroma.content.batch import EventBatch
+from pleroma.errors import TuningError
+from pleroma.index.kernels import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Events by row and boxes by row; attributes by column.
+
+    `points` are what an index sees, `keys` what filters compare exactly. A box asks for keys in `[low, high)`, and for
+    coordinates from `first` to `last`, both included.
+    """
+
+    schema: Schema
+    points: Floats
+    keys: Floats
+    low: Floats
+    high: Floats
+    first: Floats
+    last: Floats
+    owner: Ints
+    owners: int
+
+    @classmethod
+    def of(cls, events: EventBatch, subscriptions: Sequence[Filter]) -> Sample:
+        if not len(events):
+            raise TuningError("there are no events to learn from", field="events")
+        if not subscriptions:
+            raise TuningError("there are no subscriptions to learn from", field="subscriptions")
+        boxes = [(owner, box) for owner, each in enumerate(subscriptions) for box in each.boxes]
+        attributes = events.schema.attributes
+        spans = [[a.span(part) for a, part in zip(attributes, box.ranges, strict=True)] for _, box in boxes]
+        bounds = np.array([events.bounds(box) for _, box in boxes], np.float64).reshape(-1, len(attributes), 2)
+        ends = np.array(spans, np.float64).reshape(-1, len(attributes), 2)
+        return cls(
+            events.schema,
+            events.points(),
+            events.ordinals(),
+            np.ascontiguousarray(bounds[:, :, 0]),
+            np.ascontiguousarray(bounds[:, :, 1]),
+            np.ascontiguousarray(ends[:, :, 0]),
+            np.ascontiguousarray(ends[:, :, 1]),
+            np.array([owner for owner, _ in boxes], np.int64),
+            len(subscriptions),
+        )
+
+    @property
+    def events(self) -> int:
+        return int(self.points.shape[0])
+
+    @property
+    def boxes(self) -> int:
+        return int(self.low.shape[0])
+
+    def scaled(self) -> NDArray[np.float64]:
+        """The points as shares of each attribute's extent, so that their variances can be compared."""
+        low, high = np.array([a.extent for a in self.schema.attributes], np.float64).T
+        return np.asarray((self.points - low) / np.where(high > low, high - low, 1.0))
