@@ -57,7 +57,7 @@ def popcount(word: np.uint64) -> Int:
 
 
 @compiled
-def common(rows: Words, index: Ints, owner: Ints, single: bool) -> int:
+def common(rows: Words, index: Ints, owner: Ints, single: bool) -> Int:
     """The deliveries: for all events, the owners of the boxes that all rows of the event have in common.
 
     `index` has the rows of an event. With `single`, every owner has one box and a popcount is enough; otherwise the

@@ -147,9 +147,9 @@ def _medoids(points: Floats, count: int) -> Dimensions:
     means = points[starts]
     for _ in range(100):
         cluster = np.argmin(np.linalg.norm(points[:, None] - means[None], axis=2), axis=1)
-        moved = np.array(
-            [points[cluster == k].mean(axis=0) if (cluster == k).any() else means[k] for k in range(count)]
-        )
+        filled = [k for k in range(count) if (cluster == k).any()]
+        moved = means.copy()
+        moved[filled] = [points[cluster == k].mean(axis=0) for k in filled]
         if np.allclose(moved, means):
             break
         means = moved

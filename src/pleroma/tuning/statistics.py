@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.errors import TuningError
-from pleroma.index.kernels import Floats, Ints, Words, compiled
+from pleroma.index.kernels import Floats, Int, Ints, Words, compiled
 from pleroma.tuning.bit_rows import BitRows, popcount, stacked
 from pleroma.tuning.sample import Sample
 
@@ -97,7 +97,7 @@ def exact_rows(sample: Sample, d: int) -> BitRows:
 
 
 @compiled
-def _pass(rows: Words, index: Ints, boxes: int) -> tuple[Ints, Ints, Floats, int, Ints]:
+def _pass(rows: Words, index: Ints, boxes: int) -> tuple[Ints, Ints, Floats, Int, Ints]:
     events, dims = index.shape
     words = rows.shape[1]
     touched = np.zeros(dims, np.int64)
@@ -105,7 +105,8 @@ def _pass(rows: Words, index: Ints, boxes: int) -> tuple[Ints, Ints, Floats, int
     false_rates = np.zeros((dims, dims))
     alone = np.zeros((boxes, dims), np.int64)
     both = np.zeros((dims, dims), np.int64)
-    matches = 0
+    matches: Int = 0
+    full: Int
     for event in range(events):
         full = 0
         both[:, :] = 0
