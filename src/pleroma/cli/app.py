@@ -11,6 +11,7 @@ from pleroma.cli import workload
 from pleroma.cli.bench import bench
 from pleroma.cli.explain import explain
 from pleroma.cli.simulate import simulate
+from pleroma.cli.tune import tune
 
 app = typer.Typer(
     name="pleroma",
@@ -39,6 +40,7 @@ def _options(
 
 
 app.command()(explain)
+app.command()(tune)
 app.command()(simulate)
 app.command()(bench)
 app.add_typer(workload.app, name="workload")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
 
 mpl.use("Agg")
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
@@ -18,10 +20,15 @@ from pleroma.content import Attribute, Category, Filter, Text
 from pleroma.content.text import CODED_BYTES
 from pleroma.index import DzSet, GridIndex
 
+if TYPE_CHECKING:
+    from pleroma.workloads import Workload
+
 CELL = "#4c78a8"
 BOX = "#e45756"
 LINE = "#c8ccd2"
 MOST_LINES = 64
+MOST_EVENTS = 2000
+MOST_BOXES = 100
 LETTER = 0.0085
 """The width of a digit, as a share of the picture: a cell is labelled when its dz fits."""
 
@@ -43,6 +50,34 @@ def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> No
         sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
         x, y, width, height = _rectangle(sides)
         canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=BOX, lw=2))
+    _frame(canvas, index, shown, attributes)
+    canvas.set_title(_short(str(wanted)), fontsize=11)
+    handles = [Rectangle((0, 0), 1, 1, fc=CELL, alpha=0.45), Rectangle((0, 0), 1, 1, fc="none", ec=BOX, lw=2)]
+    figure.legend(handles, [f"{len(cover)} dz that enclose it", "the filter"], loc="outside lower center", ncols=2)
+    figure.savefig(path, dpi=130)
+
+
+def draw_cells(index: GridIndex, workload: Workload, title: str, path: Path) -> None:
+    """The cells over the first two indexed dimensions, with some of the subscriptions and events."""
+    figure = Figure(figsize=(7.2, 6.2), layout="constrained")
+    canvas = figure.add_subplot()
+    shown = list(dict.fromkeys((*index.order, *range(len(index.schema)))))[:2]
+    attributes = [index.schema.attributes[d] for d in shown]
+    points = workload.events[:MOST_EVENTS].points()
+    flat = np.zeros(len(points)) + 0.5
+    canvas.scatter(points[:, shown[0]], points[:, shown[1]] if len(shown) > 1 else flat, s=2, c="#54a24b", zorder=2)
+    for wanted in workload.subscriptions[:MOST_BOXES]:
+        for box in wanted.boxes:
+            sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
+            x, y, width, height = _rectangle(sides)
+            canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=BOX, lw=0.6, alpha=0.5, zorder=1))
+    _frame(canvas, index, shown, attributes)
+    canvas.set_title(f"{title}: {index.bits} bits", fontsize=11)
+    figure.savefig(path, dpi=130)
+
+
+def _frame(canvas: Axes, index: GridIndex, shown: Sequence[int], attributes: Sequence[Attribute]) -> None:
+    """Limits, grid lines and labels."""
     x, y, width, height = _rectangle([a.extent for a in attributes])
     canvas.set(xlim=(x, x + width), ylim=(y, y + height))
     for d, line in zip(shown, (canvas.axvline, canvas.axhline), strict=False):
@@ -52,10 +87,6 @@ def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> No
         _dress(which, attribute)
     if len(shown) == 1:
         canvas.set_yticks([])
-    canvas.set_title(_short(str(wanted)), fontsize=11)
-    handles = [Rectangle((0, 0), 1, 1, fc=CELL, alpha=0.45), Rectangle((0, 0), 1, 1, fc="none", ec=BOX, lw=2)]
-    figure.legend(handles, [f"{len(cover)} dz that enclose it", "the filter"], loc="outside lower center", ncols=2)
-    figure.savefig(path, dpi=130)
 
 
 def _rectangle(sides: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:

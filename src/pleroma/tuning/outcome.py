@@ -1,0 +1,57 @@
+"""What a plan is worth: waste and flow entries, the two numbers that every tuner and every experiment reports.
+
+Deliveries are counted without looking at event and subscription pairs: codes are sorted once, and each dz of a cover
+holds the events of one stretch of them. On a star, where every subscriber has a port of its own, a switch has one rule
+for each distinct dz of all covers, since no dz of a cover is in another of the same subscriber.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.content import Filter
+from pleroma.content.batch import EventBatch
+from pleroma.index import DzSet, Index, Waste
+from pleroma.index.codes import WORD, Codes
+from pleroma.tuning.evaluation import GridEvaluator
+from pleroma.tuning.sample import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    waste: Waste
+    rules: int
+
+
+def judge(index: Index, subscriptions: Sequence[Filter], events: EventBatch, max_members: int | None = None) -> Outcome:
+    """Each subscription its own subscriber on a star."""
+    covers = [index.cover(each, max_members=max_members) for each in subscriptions]
+    deliveries = _held(index.encode(events.points()), covers)
+    wanted = GridEvaluator(Sample.of(events, subscriptions), 1).wanted
+    if deliveries < wanted:
+        raise AssertionError(f"{wanted} deliveries are wanted and only {deliveries} made")
+    return Outcome(Waste(deliveries, wanted), len({dz for cover in covers for dz in cover}))
+
+
+def _held(codes: Codes, covers: Sequence[DzSet]) -> int:
+    """How many (event, cover) pairs there are in which the cover holds the event."""
+    bounds = [bound for cover in covers for dz in cover for bound in (dz.start, dz.end)]
+    atoms = _atoms(codes)
+    if codes.words.shape[1] == 1:  # 112-bit atoms, cut to the word that has all the bits
+        places = np.array([bound >> 48 for bound in bounds[::2]], np.uint64)
+        last = np.array([(bound >> 48) - 1 for bound in bounds[1::2]], np.uint64)
+        return int((np.searchsorted(atoms, last, "right") - np.searchsorted(atoms, places, "left")).sum())
+    found = np.searchsorted(atoms, np.array(bounds, object), "left")
+    return int((found[1::2] - found[::2]).sum())
+
+
+def _atoms(codes: Codes) -> NDArray[np.uint64] | NDArray[np.object_]:
+    """The codes, sorted: words where one is enough, atoms of the 2**112 as integers where not."""
+    if codes.words.shape[1] == 1:
+        return np.sort(codes.words[:, 0])
+    high, low = codes.words[:, 0].astype(object), codes.words[:, 1].astype(object)
+    return np.sort((high << WORD | low) >> 2 * WORD - 112)
