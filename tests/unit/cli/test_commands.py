@@ -78,6 +78,8 @@ def test_a_filter_that_nothing_matches_is_explained_too():
         (("simulate", "--trees", "two"), "--trees: trees is one or forest"),
         (("simulate", "--rules", 0), "a table has room for at least one rule"),
         (("simulate", "no/such/folder"), "no/such/folder"),
+        (("tune", "no/such/folder"), "no/such/folder: there is no such folder"),
+        (("tune", "x", "--plan", "no/where/plan.json"), "--plan: the folder"),
         (("bench", "indx"), "unknown benchmark 'indx'; did you mean 'index'?"),
     ],
 )
@@ -105,6 +107,23 @@ def test_a_workload_can_be_made_and_simulated(tmp_path):
     folder = tmp_path / "data"
     assert pleroma("workload", "stock", folder, "--subscriptions", 30).returncode == 0
     assert answer("simulate", folder, "--topology", "ring:4")["missed"] == 0
+
+
+def test_tune_writes_the_best_plan_and_draws_its_cells(tmp_path):
+    from pleroma.index import IndexPlan
+
+    folder = tmp_path / "data"
+    made = ("--model", "thesis", "--dimensions", 3, "--subscriptions", 20, "--events", 200, "--variance", "random")
+    assert pleroma("workload", "make", folder, *made).returncode == 0
+    plan = tmp_path / "plan.json"
+    data = answer("tune", folder, "--bits", 9, "--members", 8, "--plan", plan, "--plot", tmp_path)
+    best = data["techniques"][0]
+    assert data["best"] == best["technique"]
+    assert best["waste"] == min(each["waste"] for each in data["techniques"])
+    index = IndexPlan.loads(plan.read_text()).index
+    assert {index.schema.names[d]: axis.bits for d, axis in index.axes.items()} == best["bits"]
+    assert (tmp_path / "cells.png").read_bytes().startswith(b"\x89PNG")
+    assert "best first" in pleroma("tune", folder, "--bits", 6).stdout
 
 
 def test_version_and_help():
