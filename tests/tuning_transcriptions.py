@@ -150,15 +150,16 @@ class Simulation:
     def __init__(self, schema: Schema, filters: Sequence[Filter], events: Sequence[Event], bits: int) -> None:
         self.schema, self.filters, self.events, self.bits = schema, filters, events, bits
 
-    def rate(self, dimensions: Sequence[int]) -> float:
+    def wasted(self, dimensions: Sequence[int]) -> int:
+        """In the order of the papers' false-positive rate, and also where nothing is wanted and all rates are 1."""
         index = GridIndex.regular(self.schema, self.bits, [self.schema.names[d] for d in dimensions])
-        return evaluate(index, self.filters, self.events).rate
+        return evaluate(index, self.filters, self.events).wasted
 
     def brute_force(self, count: int) -> tuple[int, ...]:
         """BES, Algorithm 12."""
         best = None
         for dimensions in combinations(range(len(self.schema)), count):
-            if best is None or self.rate(dimensions) < self.rate(best):
+            if best is None or self.wasted(dimensions) < self.wasted(best):
                 best = dimensions
         assert best is not None
         return best
@@ -170,7 +171,7 @@ class Simulation:
             best = selected[:-1]
             for gone in reversed(selected):
                 fewer = tuple(d for d in selected if d != gone)
-                if self.rate(fewer) < self.rate(best):
+                if self.wasted(fewer) < self.wasted(best):
                     best = fewer
             selected = best
         return selected
@@ -179,7 +180,7 @@ class Simulation:
         """Algorithm 15, and papers/000..., Algorithm 4: fewer dimensions only where that is an improvement."""
         best = len(self.schema)
         for count in range(len(self.schema) - 1, 0, -1):
-            if self.rate(self.greedy(count)) < self.rate(self.greedy(best)):
+            if self.wasted(self.greedy(count)) < self.wasted(self.greedy(best)):
                 best = count
         return best
 

@@ -9,6 +9,7 @@ import typer
 import pleroma
 from pleroma.cli import workload
 from pleroma.cli.bench import bench
+from pleroma.cli.experiment import experiment
 from pleroma.cli.explain import explain
 from pleroma.cli.simulate import simulate
 from pleroma.cli.tune import tune
@@ -42,5 +43,6 @@ def _options(
 app.command()(explain)
 app.command()(tune)
 app.command()(simulate)
+app.command()(experiment)
 app.command()(bench)
 app.add_typer(workload.app, name="workload")

@@ -64,7 +64,7 @@ def overlap_scores(statistics: Statistics) -> Floats:
     """SOS: 1 - the mean share of a box's events that other boxes match too; a box without events overlaps nothing."""
     covered = np.maximum(statistics.covered, 1)
     overlap = (statistics.covered - statistics.alone) / covered
-    return np.asarray(1.0 - overlap.mean(axis=0))
+    return np.asarray(1.0 - overlap.sum(axis=0) / max(statistics.boxes, 1))
 
 
 def match_scores(statistics: Statistics) -> Floats:
@@ -80,7 +80,7 @@ def match_scores(statistics: Statistics) -> Floats:
 
 def match_count_scores(statistics: Statistics) -> Floats:
     """EMCS (papers/000..., Algorithm 2): 1 - the share of all (event, subscription) pairs that match."""
-    return np.asarray(1.0 - statistics.matched / (statistics.events * statistics.boxes))
+    return np.asarray(1.0 - statistics.matched / max(statistics.events * statistics.boxes, 1))
 
 
 def false_match_scores(statistics: Statistics) -> Floats:
@@ -98,7 +98,7 @@ def event_covariance(statistics: Statistics) -> Floats:
 
 def match_covariance(statistics: Statistics) -> Floats:
     """CMM: 1 - the share of (event, subscription) pairs that match along both."""
-    return np.asarray(1.0 - statistics.pairs / (statistics.events * statistics.boxes))
+    return np.asarray(1.0 - statistics.pairs / max(statistics.events * statistics.boxes, 1))
 
 
 def false_match_covariance(statistics: Statistics) -> Floats:
@@ -172,7 +172,8 @@ def greedy_path(evidence: Evidence) -> list[Dimensions]:
     """The sets that greedy selection passes through, from all dimensions down to one."""
     path = [tuple(range(evidence.dimensions))]
     while len(path[-1]) > 1:
-        fewer = [tuple(d for d in path[-1] if d != gone) for gone in path[-1]]
+        # of dimensions that are missed equally little, `min` finds the last of the schema first
+        fewer = [tuple(d for d in path[-1] if d != gone) for gone in reversed(path[-1])]
         path.append(min(fewer, key=lambda dims: evidence.evaluator.waste(dims).deliveries))
     return path
 

@@ -79,7 +79,10 @@ class Statistics:
     @property
     def covariance(self) -> Floats:
         mean = self.values / self.events
-        return (self.products - self.events * np.outer(mean, mean)) / max(self.events - 1, 1)
+        spread = self.products - self.events * np.outer(mean, mean)
+        # a dimension that is constant has none, though the sums of so many doubles seldom cancel out
+        rounding = self.events * np.finfo(np.float64).eps * self.products
+        return np.where(np.abs(spread) <= rounding, 0.0, spread) / max(self.events - 1, 1)
 
     @property
     def variance(self) -> Floats:

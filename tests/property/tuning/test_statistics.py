@@ -67,7 +67,7 @@ def test_counts_are_what_loops_over_events_and_boxes_count(drawn):
 
 
 @given(traffic())
-def test_scores_of_single_dimensions_are_those_of_the_papers(drawn):
+def test_scores_and_matrices_are_those_of_the_papers(drawn):
     schema, subscriptions, listed = drawn
     boxes = papers.boxes_of(subscriptions)
     found = Statistics.of(sample_of(*drawn))
@@ -76,13 +76,6 @@ def test_scores_of_single_dimensions_are_those_of_the_papers(drawn):
     assert match_scores(found) == near(papers.subscription_matches(schema, boxes, listed))
     assert match_count_scores(found) == near(papers.event_match_count(schema, boxes, listed))
     assert false_match_scores(found) == near(papers.false_matches(schema, boxes, listed))
-
-
-@given(traffic())
-def test_matrices_of_two_dimensions_are_those_of_the_papers(drawn):
-    schema, subscriptions, listed = drawn
-    boxes = papers.boxes_of(subscriptions)
-    found = Statistics.of(sample_of(*drawn))
     assert event_covariance(found) == near(papers.covariance_of_events(schema, listed))
     assert match_covariance(found) == near(papers.covariance_of_matches(schema, boxes, listed))
     assert false_match_covariance(found) == near(papers.covariance_of_false_matches(schema, boxes, listed))
@@ -106,20 +99,14 @@ def test_statistics_of_parts_add_up_to_those_of_the_whole(drawn, data):
 
 
 @given(traffic())
-def test_exact_rows_have_the_bits_of_the_boxes_that_match(drawn):
+def test_exact_rows_have_the_bits_of_the_boxes_that_match_and_workloads_their_number(drawn):
     schema, subscriptions, listed = drawn
     sample, boxes = sample_of(*drawn), papers.boxes_of(subscriptions)
     for d in range(len(schema)):
         part = exact_rows(sample, d)
         for row, event in enumerate(listed):
             assert bits_of(part, row, len(boxes)) == [papers.matches_at(box, event, d) for box in boxes]
-
-
-@given(traffic())
-def test_the_workload_of_an_event_is_the_boxes_that_match_it(drawn):
-    _, subscriptions, listed = drawn
-    boxes = papers.boxes_of(subscriptions)
-    assert workload(sample_of(*drawn)).tolist() == [papers.workload_of(boxes, event) for event in listed]
+    assert workload(sample).tolist() == [papers.workload_of(boxes, event) for event in listed]
 
 
 cell_numbers = st.lists(st.integers(0, 9), min_size=1, max_size=20)

@@ -80,6 +80,8 @@ def test_a_filter_that_nothing_matches_is_explained_too():
         (("simulate", "no/such/folder"), "no/such/folder"),
         (("tune", "no/such/folder"), "no/such/folder: there is no such folder"),
         (("tune", "x", "--plan", "no/where/plan.json"), "--plan: the folder"),
+        (("experiment", "fig12z"), "unknown figure 'fig12z'"),
+        (("experiment", "fig12a", "--plot", "no/where"), "--plot: the folder no/where does not exist"),
         (("bench", "indx"), "unknown benchmark 'indx'; did you mean 'index'?"),
     ],
 )
@@ -124,6 +126,15 @@ def test_tune_writes_the_best_plan_and_draws_its_cells(tmp_path):
     assert {index.schema.names[d]: axis.bits for d, axis in index.axes.items()} == best["bits"]
     assert (tmp_path / "cells.png").read_bytes().startswith(b"\x89PNG")
     assert "best first" in pleroma("tune", folder, "--bits", 6).stdout
+
+
+def test_experiments_are_listed_and_run(tmp_path):
+    assert "fig12a" in pleroma("experiment", "--list").stdout
+    data = answer("experiment", "fig12a", "--quick", "--plot", tmp_path)
+    assert data["claims"][0]["holds"] is True
+    assert set(data["lines"]) == {"evs", "random"}
+    assert (tmp_path / "fig12a.png").read_bytes().startswith(b"\x89PNG")
+    assert "holds: EVS beats random" in pleroma("experiment", "fig12a", "--quick").stdout
 
 
 def test_version_and_help():

@@ -1,0 +1,59 @@
+"""`pleroma experiment`: repeat a figure of the papers and say whether its claim holds here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
+from pleroma.errors import SetupError, UnknownName
+
+
+def experiment(
+    name: Annotated[str, typer.Argument(help="Which figure; without a name, they are listed.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, seconds; the papers' sizes otherwise.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="A folder to draw the figure in.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Name all figures and what they stand for.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Repeat one of the papers' figures.
+
+    The table has our numbers; below it stands what the paper found, and whether that is so here.
+    """
+    from pleroma.experiments.figures import FIGURES
+
+    if list_all or not name:
+        if json:
+            show_json({figure: sweep.title for figure, sweep in FIGURES.items()})
+        else:
+            show_table("figures", ("name", "what it is"), [(figure, sweep.title) for figure, sweep in FIGURES.items()])
+        return
+    if name not in FIGURES:
+        raise UnknownName("figure", name, FIGURES)
+    if plot is not None and not plot.is_dir():
+        raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
+    with progress(f"experiment {name}", 1) as advance:
+        report = FIGURES[name].run(quick, advance)
+    drawn = None
+    if plot is not None:
+        from pleroma.cli.figure_picture import draw_lines
+
+        drawn = plot / f"{name}.png"
+        draw_lines(report, drawn)
+    if json:
+        data: dict[str, Any] = {
+            "figure": report.figure,
+            "title": report.title,
+            "quick": quick,
+            "lines": {label: {str(x): y for x, y in line.items()} for label, line in report.lines.items()},
+            "claims": [{"claim": verdict.claim, "holds": verdict.holds} for verdict in report.verdicts],
+        }
+        show_json(data | ({"plot": str(drawn)} if drawn else {}))
+        return
+    show_table(report.title, report.columns, report.rows)
+    for verdict in report.verdicts:
+        out.print(f"{'holds' if verdict.holds else 'DOES NOT HOLD'}: {verdict.claim}", markup=False, soft_wrap=True)
+    if drawn is not None:
+        out.print(f"drew {drawn}", markup=False, soft_wrap=True)

@@ -1,0 +1,26 @@
+"""What an experiment hands over: a table, the numbers behind it, and whether the papers' claims hold here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    claim: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`lines` are the curves of the figure: by label, then by x."""
+
+    figure: str
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+    lines: Mapping[str, Mapping[int, float]]
+    x: str
+    verdicts: Sequence[Verdict]
