@@ -28,15 +28,14 @@ POINT = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One figure. `claim` is the papers' finding in our words, `holds` decides whether it is ours too."""
+    """One figure. `claims` are the papers' findings in our words, each with what decides whether it is ours too."""
 
     figure: str
     title: str
     model: Model
     bits: int
     techniques: tuple[str, ...]
-    claim: str
-    holds: Callable[[Lines], bool]
+    claims: Mapping[str, Callable[[Lines], bool]]
 
     def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
         model = replace(self.model, subscriptions=200, events=2_000) if quick else self.model
@@ -55,7 +54,7 @@ class Sweep:
             rows,
             {t: dict(zip(counts, lines[t], strict=False)) for t in self.techniques},
             "dimensions",
-            [Verdict(self.claim, self.holds(lines))],
+            [Verdict(claim, holds(lines)) for claim, holds in self.claims.items()],
         )
 
 

@@ -43,4 +43,4 @@ def test_every_figure_names_its_paper_and_its_claim():
     for name, figure in FIGURES.items():
         assert figure.figure == name
         assert figure.title.startswith(("Expressive Routing, figure", "Bachelor's thesis, figure"))
-        assert figure.claim
+        assert figure.claims

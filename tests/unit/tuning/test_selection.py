@@ -142,6 +142,17 @@ def test_overlap_sees_which_events_are_shared_not_how_wide_ranges_are():
     assert select("sos", evidence, 1) == (1,)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_overlap_does_not_depend_on_the_order_of_subscriptions(seed):
+    """Along b the ranges are those along a, handed out from the last to the first."""
+    rng = np.random.default_rng(seed)
+    ranges = [(int(low), int(low) + 15) for low in rng.integers(0, 80, 9)]
+    pairs = zip(ranges, reversed(ranges), strict=True)
+    texts = [f"a between {p} and {q} and b between {r} and {s}" for (p, q), (r, s) in pairs]
+    evidence = gathered(integers("ab"), [(k, k) for k in rng.integers(0, 100, 60)], texts)
+    assert select("sos", evidence, 1) == (0,)
+
+
 def test_overlap_cannot_tell_two_overlapping_subscriptions_from_many_but_match_counts_can():
     """Figure 3.8. Along a all four match an event, along b two do."""
     events = [(5, 10), (5, 80)]
