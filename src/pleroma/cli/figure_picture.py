@@ -21,7 +21,10 @@ def draw_lines(report: Report, path: Path) -> None:
     canvas = figure.add_subplot()
     for label, line in report.lines.items():
         canvas.plot(list(line), list(line.values()), marker="o", ms=4, label=label)
-    canvas.invert_xaxis()  # the papers go from all dimensions down to one
+    if report.x == "dimensions":
+        canvas.invert_xaxis()  # the papers go from all dimensions down to one
+    else:
+        canvas.set_xscale("log")
     canvas.set(xlabel=report.x, ylabel="waste (false-positive rate)", ylim=(0, 1))
     canvas.yaxis.set_major_formatter(PercentFormatter(1.0))
     canvas.grid(color="#e4e7eb", lw=0.6)

@@ -44,3 +44,9 @@ def test_every_figure_names_its_paper_and_its_claim():
         assert figure.figure == name
         assert figure.title.startswith(("Expressive Routing, figure", "Bachelor's thesis, figure"))
         assert figure.claims
+
+
+def test_adaptive_splits_are_compared_by_number_of_subscriptions():
+    report = FIGURES["fig11d"].run(True, lambda _: None)
+    assert list(report.lines["regular"]) == [100, 200, 400, 1_000]
+    assert all(verdict.holds for verdict in report.verdicts)
