@@ -25,8 +25,7 @@ from pleroma.tuning.statistics import exact_rows
 def adaptive_grid(sample: Sample, bits: int, dimensions: Iterable[int] | None = None) -> GridIndex:
     """A grid over these dimensions (all, unless told) with boundaries at workload medians."""
     schema = sample.schema
-    chosen = range(len(schema)) if dimensions is None else sorted(set(dimensions))
-    order = round_robin(schema, list(chosen), bits)
+    order = round_robin(schema, sample.chosen(range(len(schema)) if dimensions is None else dimensions), bits)
     load = workload(sample)
     boundaries = {}
     for d in sorted(set(order)):
@@ -39,7 +38,7 @@ def adaptive_grid(sample: Sample, bits: int, dimensions: Iterable[int] | None = 
 
 
 def workload(sample: Sample) -> Ints:
-    """For every event, how many boxes match it in full."""
+    """For every event, how many boxes match it in full: overlapping boxes of one filter each count."""
     return _matches(*stacked([exact_rows(sample, d) for d in range(len(sample.schema))]))
 
 

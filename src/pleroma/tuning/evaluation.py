@@ -41,10 +41,11 @@ class GridEvaluator:
 
     def waste(self, dimensions: Iterable[int]) -> Waste:
         """With these dimensions taking turns for the bits, in the order of the schema."""
-        chosen = frozenset(dimensions)
+        listed = self.sample.chosen(dimensions)
+        chosen = frozenset(listed)
         if chosen not in self._known:
-            order = round_robin(self.sample.schema, sorted(chosen), self.bits)
-            depths = {d: order.count(d) for d in sorted(chosen) if d in order}
+            order = round_robin(self.sample.schema, listed, self.bits)
+            depths = {d: order.count(d) for d in listed if d in order}
             self._known[chosen] = Waste(self._deliveries([self.rows(d, n) for d, n in depths.items()]), self.wanted)
         return self._known[chosen]
 

@@ -6,7 +6,7 @@ are counted by owner.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,14 @@ class Sample:
     @property
     def boxes(self) -> int:
         return int(self.low.shape[0])
+
+    def chosen(self, dimensions: Iterable[int]) -> list[int]:
+        """These dimensions in the order of the schema, each once; an error for one that is not there."""
+        listed = sorted(set(dimensions))
+        for d in listed:
+            if not 0 <= d < len(self.schema):
+                raise TuningError(f"there is no dimension {d}", field="dimensions", value=d)
+        return listed
 
     def scaled(self) -> NDArray[np.float64]:
         """The points as shares of each attribute's extent, so that their variances can be compared."""

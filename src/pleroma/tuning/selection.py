@@ -64,7 +64,8 @@ def overlap_scores(statistics: Statistics) -> Floats:
     """SOS: 1 - the mean share of a box's events that other boxes match too; a box without events overlaps nothing."""
     covered = np.maximum(statistics.covered, 1)
     overlap = (statistics.covered - statistics.alone) / covered
-    return np.round(1.0 - overlap.sum(axis=0) / max(statistics.boxes, 1), 12)  # whatever the order of the boxes
+    mean = overlap.sum(axis=0) / max(statistics.boxes, 1)
+    return np.asarray(np.round(1.0 - mean, 12))  # the order of the boxes must not decide a tie
 
 
 def match_scores(statistics: Statistics) -> Floats:

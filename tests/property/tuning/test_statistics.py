@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tuning_transcriptions as papers
+from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.tuning import Sample, Statistics
 from pleroma.tuning.adaptive import workload
@@ -64,6 +65,14 @@ def test_counts_are_what_loops_over_events_and_boxes_count(drawn):
             mine = [by_box for by_box in along if by_box[box][i]]
             assert found.covered[box, i] == len(mine)
             assert found.alone[box, i] == sum(sum(row[i] for row in by_box) == 1 for by_box in mine)
+
+
+def test_boxes_beyond_a_word_of_bits_are_told_apart():
+    schema = Schema("line", (Integer("a", False, 0, 149),))
+    subscriptions = [Filter.parse(schema, f"a == {k}") for k in range(150)]
+    found = Statistics.of(sample_of(schema, subscriptions, [schema.event(a=k) for k in (0, 63, 64, 64, 149)]))
+    expected = [{0: 1, 63: 1, 64: 2, 149: 1}.get(k, 0) for k in range(150)]
+    assert found.alone[:, 0].tolist() == found.covered[:, 0].tolist() == expected
 
 
 @given(traffic())

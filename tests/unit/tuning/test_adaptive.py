@@ -168,3 +168,10 @@ def test_more_boundaries_than_a_plan_lists_are_refused_in_one_line():
         adaptive_grid(sample, 42)
     assert caught.value.field == "x"
     assert "\n" not in str(caught.value)
+
+
+def test_a_dimension_that_is_not_there_is_refused():
+    sample = sample_of(UNIT, {"x": [0.1, 0.7], "y": [0.2, 0.3]}, ["x < 0.5"])
+    for wrong in (lambda: adaptive_grid(sample, 4, [0, 2]), lambda: GridEvaluator(sample, 4).waste([-1])):
+        with pytest.raises(TuningError, match="there is no dimension"):
+            wrong()
