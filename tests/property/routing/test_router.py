@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 import routing_oracle as oracle
+from pleroma.errors import RoutingError
 from pleroma.index import Dz, DzSet
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.forest import PublisherForest
@@ -206,3 +208,22 @@ def test_the_order_of_requests_does_not_matter(history, random):
     for request in pending:
         second.apply(request)
     assert first.tables == second.tables
+
+
+@given(histories(), st.sampled_from([None, PublisherForest(limit=2)]), st.sampled_from([None, 2]))
+def test_loading_all_at_once_gives_the_tables_of_one_by_one(history, policy, limit):
+    topology, made, _ = history
+    topology = topology.with_limit(limit)
+    slow, fast = (Router(topology, policy=policy) for _ in range(2))
+    for request in made:
+        slow.apply(request)
+    half = len(made) // 2
+    switches = {s: FlowTable() for s in topology.switches}
+    for op in [*fast.load(made[:half]), *fast.load(made[half:])]:
+        switches[op.switch].apply(op)
+    assert fast.tables == slow.tables == switches
+    assert fast.registrations == slow.registrations
+    with pytest.raises(RoutingError, match="in use"):
+        fast.load([Subscribe("new", made[0].host, made[0].region), made[0]])
+    assert fast.tables == slow.tables
+    assert fast.registrations == slow.registrations
