@@ -24,7 +24,9 @@ from pleroma.index import IPV6, GridIndex, IndexPlan, evaluate
 stock = Schema.load("examples/stock.toml")
 plan = IndexPlan.loads(IndexPlan(1, GridIndex.regular(stock, 23)).dumps())
 event = stock.event(price=151.5, volume=20, ticker="AAPL")
-print(IPV6.address(plan.index.dz(event)), Filter.parse(stock, "price > 150 and ticker startswith 'AA'").matches(event))
+wanted = Filter.parse(stock, "price > 150 and ticker startswith 'AA'")
+assert plan.index.cover(wanted, max_members=32).covers(plan.index.dz(event))
+print(IPV6.address(plan.index.dz(event)), wanted.matches(event))
 """
 
 

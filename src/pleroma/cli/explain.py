@@ -44,7 +44,7 @@ def explain(
     index = GridIndex.regular(space, bits, names)
     addresses = AddressRange.parse(base)
     cover = index.cover(wanted, max_length=addresses.bits, max_members=members)
-    exact: DzSet = index.cover(wanted, max_length=addresses.bits, max_members=4096)
+    exact: DzSet = index.cover(wanted, max_length=addresses.bits, max_members=1024)
     cells = [(str(dz), str(addresses.prefix(dz)), 2.0**-dz.length) for dz in cover]
     if plot is not None:
         from pleroma.cli.picture import draw_cover

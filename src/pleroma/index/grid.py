@@ -1,12 +1,13 @@
 """The grid: each dimension cut into cells, the bits of the cell numbers interleaved in a chosen order.
 
 Regular indexing (papers/004..., III-A), dimension selection, any allocation of bits and adaptive splits
-(papers/000..., III-B) are all grids with another order or other boundaries. One event at a time is encoded in plain
-Python, so that a sensor needs no compiler; batches and covers run in kernels and give the same bits.
+(papers/000..., III-B) are all grids with another order or other boundaries. One event and one filter at a time are
+done in plain Python, so that a sensor needs no compiler; kernels do the same for many and give the same bits.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ContentError, DomainError, PlanError
 from pleroma.index.axis import Axis
+from pleroma.index.cover import Cover
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.index.dzset import DzSet
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
     from pleroma.index.codes import Codes
     from pleroma.index.grid_tables import GridTables
+
+KERNELS = "pleroma.index.kernels"
+"""Where this is loaded, by whoever routes or encodes batches, covers run compiled; elsewhere in plain Python."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,12 @@ class GridIndex:
             return DzSet()
         if not self.axes:
             return DzSet([ROOT])
-        return self._tables.cover([self._cells(box.ranges) for box in filter.boxes], length, max_members)
+        boxes = [self._cells(box.ranges) for box in filter.boxes]
+        if KERNELS in sys.modules:
+            return self._tables.cover(boxes, length, max_members)
+        return DzSet(
+            Cover(self._axis_order, [axis.bits for axis in self.axes.values()], boxes, length).cells(max_members)
+        )
 
     def _cells(self, ranges: Sequence[Any]) -> list[tuple[int, int]]:
         """A box as the first and last cell on each axis."""
@@ -121,6 +131,12 @@ class GridIndex:
             low, high = attribute.extent
             extents[d] = self.axes[d].edges(prefix[d], used[d], high) if d in self.axes else (low, high)
         return extents
+
+    @cached_property
+    def _axis_order(self) -> list[int]:
+        """The order, counting only the dimensions that have bits."""
+        number = {d: j for j, d in enumerate(self.axes)}
+        return [number[d] for d in self.order]
 
     @cached_property
     def _tables(self) -> GridTables:

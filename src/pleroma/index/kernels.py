@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pleroma.index.cover import NEARLY, OVERSHOOT
+
 P = ParamSpec("P")
 R = TypeVar("R")
 Floats = NDArray[np.float64]
@@ -24,9 +26,6 @@ BLOCK = 512
 
 HALF = 56
 """`cover` returns a code of up to 112 bits in two words of this many, clear of the sign."""
-
-OVERSHOOT = 1024
-"""A cover is refined to four times the allowed members, or to this many, before the best of them are kept."""
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -109,7 +108,7 @@ def _overlap(prefix: Ints, depth: int, used: Ints, bits: Ints, low: Ints, high: 
         if share == 1.0:
             return 1.0
         total += share
-    return min(total, 0.999999)
+    return min(total, NEARLY)
 
 
 @compiled
@@ -133,9 +132,8 @@ def _descend(nodes: Ints, node: Int, axes: Int, j: Int, bit: Int) -> None:
 def cover(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_length: int, max_members: int) -> Ints:
     """Cells enclosing a union of boxes (given as inclusive cell ranges), with as little volume as the limits allow.
 
-    A node is pulled down to the smallest cell that still holds its part of the boxes, which costs nothing; of all nodes
-    that only partly belong, the one with the most waste is then cut in two. That goes on beyond `max_members`, and the
-    best way back to so few is chosen exactly. Returns rows (high word, low word) of dz codes with their leading 1.
+    `pleroma.index.cover` says how, and does the same. Returns rows (high word, low word) of dz codes with their
+    leading 1.
     """
     axes = bits.shape[0]
     # a node: the dimension prefixes, its depth, the two words of its code, and its first child (0: none)

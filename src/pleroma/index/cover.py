@@ -1,0 +1,145 @@
+"""Enclosing boxes with cells, in plain Python: what `kernels.cover` does, step by step and to the same result.
+
+A sensor has no compiler, and loading one takes longer than a few covers do; whoever covers many has it loaded. A node
+is pulled down to the smallest cell that still holds its part of the boxes, which costs nothing; of all nodes that only
+partly belong, the one with the most waste is cut in two. That goes on beyond the members allowed, and the best way back
+to so few is chosen exactly.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pleroma.index.dz import Dz
+
+OVERSHOOT = 1024
+"""A cover is refined to four times the allowed members, or to this many, before the best of them are kept."""
+NEARLY = 0.999999
+"""Several boxes may fill a cell together, but only one that holds all of it makes it full for sure."""
+
+Box = Sequence[tuple[int, int]]
+"""The first and the last cell on each axis."""
+
+
+@dataclass(slots=True)
+class _Node:
+    prefix: list[int]
+    code: int
+    child: int = 0
+
+    @property
+    def depth(self) -> int:
+        return self.code.bit_length() - 1
+
+    def descend(self, axis: int, bit: int) -> None:
+        self.prefix[axis] = self.prefix[axis] << 1 | bit
+        self.code = self.code << 1 | bit
+
+
+class Cover:
+    """One search. `order` names the axis that gives each bit, `bits` how many each axis has in all."""
+
+    def __init__(self, order: Sequence[int], bits: Sequence[int], boxes: Sequence[Box], max_length: int) -> None:
+        self.order = order
+        self.max_length = max_length
+        left = list(bits)
+        self.rooms = [tuple(left)]  # by depth: the bits of each axis that are still to come
+        for axis in order:
+            left[axis] -= 1
+            self.rooms.append(tuple(left))
+        room = self.rooms[max_length]  # what this length cannot tell apart belongs to the boxes
+        self.boxes = [
+            [(low >> r << r, high | (1 << r) - 1) for (low, high), r in zip(box, room, strict=True)] for box in boxes
+        ]
+
+    def cells(self, max_members: int | None) -> list[Dz]:
+        nodes = [_Node([0] * len(self.rooms[0]), 1)]
+        fill = self._fill(nodes[0].prefix, 0)
+        if fill == 0.0:
+            return []
+        enough = None if max_members is None else max(max_members, min(4 * max_members, OVERSHOOT))
+        leaves = 1
+        heap: list[tuple[float, int]] = []
+        self._pull_down(nodes, 0, fill, heap)
+        while heap and (enough is None or leaves < enough):
+            _, number = heapq.heappop(heap)
+            node = nodes[number]
+            node.child = len(nodes)
+            for half in (0, 1):
+                child = _Node(list(node.prefix), node.code)
+                child.descend(self.order[node.depth], half)
+                nodes.append(child)
+            for place in (node.child + 1, node.child):
+                self._pull_down(nodes, place, self._fill(nodes[place].prefix, nodes[place].depth), heap)
+            leaves += 1
+        if max_members is None or leaves <= max_members:
+            return [Dz(node.code) for node in nodes if not node.child]
+        return [Dz(nodes[number].code) for number in _fewest(nodes, max_members)]
+
+    def _pull_down(self, nodes: list[_Node], number: int, fill: float, heap: list[tuple[float, int]]) -> None:
+        """To the smallest cell that holds the same; queue it if cutting it can help."""
+        node = nodes[number]
+        while fill < 1.0 and node.depth < self.max_length:
+            axis = self.order[node.depth]
+            half = list(node.prefix)
+            half[axis] <<= 1
+            left = self._fill(half, node.depth + 1)
+            half[axis] |= 1
+            right = self._fill(half, node.depth + 1)
+            if left > 0.0 and right > 0.0:
+                heapq.heappush(heap, (-(1.0 - fill) * 2.0**-node.depth, number))
+                return
+            fill = max(left, right)
+            node.descend(axis, int(right > 0.0))
+
+    def _fill(self, prefix: list[int], depth: int) -> float:
+        """How much of a cell the boxes fill, at most: 0 when none meets it, 1 only when one holds all of it."""
+        total = 0.0
+        for box in self.boxes:
+            share = 1.0
+            for (low, high), cell, room in zip(box, prefix, self.rooms[depth], strict=True):
+                first = cell << room
+                last = first + (1 << room) - 1
+                a, b = max(first, low), min(last, high)
+                if a > b:
+                    share = 0.0
+                    break
+                if a > first or b < last:
+                    share *= (b - a + 1) / (last - first + 1)
+            if share == 1.0:
+                return 1.0
+            total += share
+        return min(total, NEARLY)
+
+
+def _fewest(nodes: list[_Node], most: int) -> list[int]:
+    """The `most` nodes that together cover all leaves with the least volume.
+
+    The best k cells of a subtree are its root (k = 1) or the best way to share k between its halves; children follow
+    their parents, so one pass from the back decides all.
+    """
+    volumes: list[list[float]] = [[] for _ in nodes]  # [k - 1]: the least volume of k cells
+    shares: list[list[int]] = [[] for _ in nodes]
+    for number in range(len(nodes) - 1, -1, -1):
+        node = nodes[number]
+        best, share = [2.0**-node.depth], [0]
+        if node.child:
+            left, right = volumes[node.child], volumes[node.child + 1]
+            for k in range(2, min(len(left) + len(right), most) + 1):
+                splits = range(max(1, k - len(right)), min(len(left), k - 1) + 1)
+                i = min(splits, key=lambda i: left[i - 1] + right[k - i - 1])
+                best.append(left[i - 1] + right[k - i - 1])
+                share.append(i)
+        volumes[number], shares[number] = best, share
+    chosen = []
+    stack = [(0, most)]
+    while stack:
+        number, k = stack.pop()
+        if k == 1:
+            chosen.append(number)
+        else:
+            child, i = nodes[number].child, shares[number][k - 1]
+            stack += [(child, i), (child + 1, k - i)]
+    return chosen
