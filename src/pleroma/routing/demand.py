@@ -126,11 +126,9 @@ class Demands:
             for switch in self._switches(demand ^ cell.demand_above):
                 yield switch, Flow(cell.dz, self._ports.outputs(demand & self._ports.mask[switch]))
 
-    def changes(self) -> tuple[list[FlowOp], list[FlowOp], list[FlowOp]]:
-        """Additions, modifications and deletions since the last call."""
-        added: list[FlowOp] = []
-        modified: list[FlowOp] = []
-        deleted: list[FlowOp] = []
+    def changes(self) -> list[FlowOp]:
+        """The flow operations since the last call, in no order."""
+        ops: list[FlowOp] = []
         switch_at, masks, outputs = self._ports.switch_at, self._ports.mask, self._ports.outputs
         for cell, (was, was_above) in self._touched.items():
             now = cell.demand
@@ -142,13 +140,13 @@ class Demands:
                 bits ^= bits & mask
                 if has & mask:
                     if not had & mask:
-                        added.append(FlowOp(switch, Change.ADD, Flow(cell.dz, outputs(now & mask))))
+                        ops.append(FlowOp(switch, Change.ADD, Flow(cell.dz, outputs(now & mask))))
                     elif (was ^ now) & mask:
-                        modified.append(FlowOp(switch, Change.MODIFY, Flow(cell.dz, outputs(now & mask))))
+                        ops.append(FlowOp(switch, Change.MODIFY, Flow(cell.dz, outputs(now & mask))))
                 elif had & mask:
-                    deleted.append(FlowOp(switch, Change.DELETE, Flow(cell.dz, outputs(was & mask))))
+                    ops.append(FlowOp(switch, Change.DELETE, Flow(cell.dz, outputs(was & mask))))
         self.settle()
-        return added, modified, deleted
+        return ops
 
     def settle(self) -> None:
         """Forget what was before: the tables are taken from `flows` instead."""

@@ -118,17 +118,22 @@ class FlowTable:
 
 
 def in_safe_order(ops: Iterable[FlowOp]) -> list[FlowOp]:
-    """Additions, then modifications, then deletions from short to long.
+    """Additions from long to short, then modifications, then deletions from short to long.
 
-    Applied one by one in this order, no event that is wanted both before and after is lost in between: until the last
-    additions stand nothing is taken away, and a rule that covers another goes before it, so that what is uncovered in
-    the end is the new state and never a half-removed old one.
+    Applied one by one in this order, no event that is wanted both before and after is lost in between. A new rule
+    finds all longer new ones in place, so that whoever meets it is treated as in the end. Until the last addition
+    stands nothing is taken away. And a rule that goes uncovers the new state, never a shorter rule of the old one.
     """
     kinds: dict[Change, list[FlowOp]] = {change: [] for change in Change}
     for op in ops:
         kinds[op.change].append(op)
-    kinds[Change.DELETE].sort(key=lambda op: op.flow.dz.bit_length())
+    kinds[Change.ADD].sort(key=_length, reverse=True)
+    kinds[Change.DELETE].sort(key=_length)
     return [*kinds[Change.ADD], *kinds[Change.MODIFY], *kinds[Change.DELETE]]
+
+
+def _length(op: FlowOp) -> int:
+    return op.flow.dz.bit_length()
 
 
 def difference(switch: SwitchId, before: FlowTable, after: FlowTable) -> list[FlowOp]:

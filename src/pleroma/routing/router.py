@@ -18,7 +18,7 @@ from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
 from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
-from pleroma.routing.flow import Flow, FlowOp, FlowTable, difference, in_safe_order
+from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, difference, in_safe_order
 from pleroma.routing.port_bits import PortBits
 from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
 from pleroma.routing.topology import SwitchId, Topology
@@ -209,23 +209,15 @@ class Router:
 
     def _collect(self) -> list[FlowOp]:
         """The operations of this step, in an order that is safe to apply one by one."""
-        added: list[FlowOp] = []
-        modified: list[FlowOp] = []
-        deleted: list[FlowOp] = []
-        for _, demands in self._families.values():
-            more = demands.changes()
-            added += more[0]
-            modified += more[1]
-            deleted += more[2]
-        if len(deleted) > 1:
-            deleted.sort(key=lambda op: op.flow.dz.bit_length())
+        ops = [op for _, demands in self._families.values() for op in demands.changes()]
         if self.topology.limits:
-            return self._within_limits([*added, *modified, *deleted])
-        for op in (*added, *modified):
-            self.tables[op.switch].put(op.flow)
-        for op in deleted:
-            self.tables[op.switch].drop(op.flow.dz)
-        return [*added, *modified, *deleted]
+            return self._within_limits(ops)
+        for op in ops:
+            if op.change is Change.DELETE:
+                self.tables[op.switch].drop(op.flow.dz)
+            else:
+                self.tables[op.switch].put(op.flow)
+        return in_safe_order(ops)
 
     def _within_limits(self, ops: Iterable[FlowOp]) -> list[FlowOp]:
         passed: list[FlowOp] = []
