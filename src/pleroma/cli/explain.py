@@ -9,6 +9,9 @@ import typer
 
 from pleroma.cli.output import JsonFlag, check_picture, out, show_json, show_table
 
+FINER = 1024
+"""How many dz tell what a limit costs."""
+
 
 def explain(
     filter_text: Annotated[str, typer.Argument(metavar="FILTER", help="For example: 'price >= 50 and volume < 30'.")],
@@ -44,7 +47,7 @@ def explain(
     index = GridIndex.regular(space, bits, names)
     addresses = AddressRange.parse(base)
     cover = index.cover(wanted, max_length=addresses.bits, max_members=members)
-    exact: DzSet = index.cover(wanted, max_length=addresses.bits, max_members=1024)
+    finer: DzSet = index.cover(wanted, max_length=addresses.bits, max_members=max(FINER, members))
     cells = [(str(dz), str(addresses.prefix(dz)), 2.0**-dz.length) for dz in cover]
     if plot is not None:
         from pleroma.cli.picture import draw_cover
@@ -57,7 +60,7 @@ def explain(
             "index": {"bits": index.bits, "order": [space.names[d] for d in index.order]},
             "cover": [{"dz": dz, "prefix": prefix, "share": share} for dz, prefix, share in cells],
             "share": cover.volume,
-            "share_at_full_precision": exact.volume,
+            "share_of_finer_cover": finer.volume,
         }
         show_json(data | ({"plot": str(plot)} if plot else {}))
         return
@@ -70,10 +73,10 @@ def explain(
     boxes = [[_one_box(wanted, i, name) for name in space.names] for i in range(len(wanted.boxes))]
     show_table("boxes", space.names, boxes)
     show_table("dz and prefixes", ("dz", "prefix", "share of the space"), [(dz, p, f"{s:.3%}") for dz, p, s in cells])
-    loss = cover.volume / exact.volume - 1 if exact else 0.0
+    loss = cover.volume / finer.volume - 1
     out.print(
         f"{len(cover)} dz hold {cover.volume:.4%} of the event space"
-        + (f", {loss:.0%} more than without the limit of {members}." if loss > 0.005 else ".")
+        + (f", {loss:.0%} more than {len(finer):,} would." if loss > 0.005 else ".")
     )
     if plot is not None:
         out.print(f"drew {plot}", markup=False, soft_wrap=True)

@@ -42,7 +42,7 @@ def test_explain_as_json_agrees_with_the_library():
     cover = GridIndex.regular(schema, 16).cover(wanted, max_members=5)
     assert [(c["dz"], c["prefix"]) for c in data["cover"]] == [(str(dz), str(IPV4.prefix(dz))) for dz in cover]
     assert data["share"] == cover.volume
-    assert data["share_at_full_precision"] <= data["share"]
+    assert data["share_of_finer_cover"] <= data["share"]
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
