@@ -5,14 +5,17 @@ import pytest
 from pleroma.experiments.dimension_sweep import alike, beats, every, helps, not_worse
 from pleroma.experiments.figures import FIGURES
 
-SMALL_ENOUGH = ("fig12a", "fig12d", "fig12e", "fig12f", "fig12g", "thesis-5.3", "thesis-5.8", "thesis-5.12")
-"""Those whose effect is larger than the noise of 200 subscriptions and 2,000 events."""
+NOT_REPRODUCED = {
+    "fig11c": ["adaptive splits waste clearly less"],
+    "thesis-5.11": ["SOS improves on EVS"],
+}
+"""What docs/reproduction.md says does not come out as printed; all other claims do."""
 
 
-@pytest.mark.parametrize("name", SMALL_ENOUGH)
-def test_the_claim_holds(name):
+@pytest.mark.parametrize("name", FIGURES)
+def test_exactly_the_documented_claims_hold(name):
     report = FIGURES[name].run(True, lambda _: None)
-    assert [verdict.claim for verdict in report.verdicts if not verdict.holds] == []
+    assert [verdict.claim for verdict in report.verdicts if not verdict.holds] == NOT_REPRODUCED.get(name, [])
 
 
 def test_a_report_has_a_line_for_each_technique_and_a_point_for_each_count():
