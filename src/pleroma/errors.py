@@ -10,10 +10,17 @@
     │   ├── DzError         not a bit string, or too long for where it is used
     │   ├── PlanError       a plan that is damaged or does not fit its schema
     │   └── AddressError    an address outside the reserved range
+    ├── WireError           bytes that are not a packet, or what no packet has room for
     ├── TopologyError       a network that cannot be built
     ├── RoutingError        a request or a flow operation that does not fit the state
     │   ├── TableFull       a switch has no room for a rule
     │   └── ForwardingLoop  tables that send an event round in circles
+    ├── LogError            the controller's durable log
+    │   ├── LogLocked       another controller has it open
+    │   ├── ForeignLog      a file that is no log, or one of a later version
+    │   ├── LogDamaged      stored bytes are not what was written
+    │   ├── EntriesDropped  entries that compaction has removed
+    │   └── DiskFull        no room to make an entry durable
     ├── TuningError         nothing to learn from, or more asked for than there is
     ├── WorkloadError       impossible generator settings, unreadable data sets
     └── SetupError          something this machine lacks
@@ -116,6 +123,10 @@ class AddressError(IndexingError):
     pass
 
 
+class WireError(PleromaError):
+    pass
+
+
 class TopologyError(PleromaError):
     pass
 
@@ -134,6 +145,30 @@ class ForwardingLoop(RoutingError):
     def __init__(self, path: Sequence[str], dz: object) -> None:
         self.path = tuple(path)
         super().__init__(f"the tables send {dz} in a loop: {' > '.join(path)}", field=path[-1], value=self.path)
+
+
+class LogError(PleromaError):
+    pass
+
+
+class LogLocked(LogError):
+    pass
+
+
+class ForeignLog(LogError):
+    pass
+
+
+class LogDamaged(LogError):
+    pass
+
+
+class EntriesDropped(LogError):
+    pass
+
+
+class DiskFull(LogError):
+    pass
 
 
 class TuningError(PleromaError):

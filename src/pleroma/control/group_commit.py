@@ -1,0 +1,152 @@
+"""Many requests, one sync: entries that arrive while a transaction is on its way to the disk share the next one.
+
+The state follows the log here and nowhere else: `apply` is called once for each entry, in the order of the log, on the
+event loop, before the one who appended it is answered. Had the callers to do that themselves, one that is cancelled
+would leave out its entry and two that wake in another order would swap theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Self
+
+from pleroma.control.entry import START, Appended, Entry, Outcome, Position
+from pleroma.control.log import Log
+from pleroma.errors import LogError
+
+_ENTRIES_AT_ONCE = 256
+_BYTES_AT_ONCE = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    entry: Entry
+    answer: asyncio.Future[Outcome]
+
+
+class GroupCommit:
+    """The one way to append to a log on an event loop. It owns the log from here on, and closes it.
+
+    `apply(position, body)` must accept whatever is in the log: what may be refused is checked before it is appended.
+    If it fails nevertheless, the state is no longer the log's and nothing more is appended.
+    """
+
+    def __init__(self, log: Log, apply: Callable[[Position, bytes], object], *, after: Position = START) -> None:
+        """`after` is where the state stands, as after a snapshot; what the log holds beyond is applied at once."""
+        self.applied = after
+        self._log = log
+        self._apply = apply
+        self._waiting: deque[_Waiting] = deque()
+        self._thread = ThreadPoolExecutor(1, "log")
+        self._syncing = False
+        self._refusal: LogError | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        for position, body in log.read(after):
+            self._advance(position, body)
+
+    async def append(self, entry: Entry) -> Outcome:
+        """Append an entry. On return it is durable and applied; entries are in the order in which this was called.
+
+        An error reaches all who shared the transaction, and nothing of it is in the log. One who is cancelled while
+        waiting takes the entry back if no transaction has taken it yet.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        waiting = _Waiting(entry, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._begin()
+        return await waiting.answer
+
+    async def save_snapshot(self, state: Callable[[], bytes]) -> Position:
+        """Save the state as it is now, and drop what the log then need not keep. Appends go on meanwhile.
+
+        `state` is called here, so that it and the position cannot drift apart.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        loop, position = asyncio.get_running_loop(), self.applied
+        await loop.run_in_executor(self._thread, self._log.save_snapshot, position, state())
+        while self._refusal is None and await loop.run_in_executor(self._thread, self._log.compact) > 0:
+            pass
+        return position
+
+    async def close(self) -> None:
+        """Take no more entries, finish those that wait, and close the log."""
+        self._refusal = self._refusal or LogError("the log is being closed")
+        await self._idle.wait()
+        await asyncio.to_thread(self._finish)
+
+    def _finish(self) -> None:
+        self._thread.shutdown()
+        self._log.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # One transaction at a time, from `_begin` to `_done` and on to the next: there is no task that could be cancelled.
+
+    def _begin(self) -> None:
+        if self._syncing:
+            return
+        batch = self._take()
+        if not batch:
+            self._idle.set()
+            return
+        self._idle.clear()
+        self._syncing = True
+        loop = asyncio.get_running_loop()
+        result = loop.run_in_executor(self._thread, self._log.append, [each.entry for each in batch])
+        result.add_done_callback(lambda done: self._done(batch, done))
+
+    def _take(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
+        size = 0
+        while self._waiting and len(batch) < _ENTRIES_AT_ONCE and size < _BYTES_AT_ONCE:
+            waiting = self._waiting.popleft()
+            if not waiting.answer.done():
+                batch.append(waiting)
+                size += len(waiting.entry.body)
+        return batch
+
+    def _done(self, batch: Sequence[_Waiting], result: asyncio.Future[list[Outcome]]) -> None:
+        self._syncing = False
+        error = result.exception()
+        if error is not None:
+            _fail(batch, error)
+        else:
+            self._follow(batch, result.result())
+        self._begin()
+
+    def _follow(self, batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
+        """Apply the whole batch, then wake its waiters."""
+        try:
+            for waiting, outcome in zip(batch, outcomes, strict=True):
+                if isinstance(outcome, Appended):
+                    self._advance(outcome.position, waiting.entry.body)
+        except Exception as error:
+            self._refusal = LogError(f"the state stopped following the log after position {self.applied}")
+            self._refusal.__cause__ = error
+            _fail((*batch, *self._waiting), self._refusal)
+            self._waiting.clear()
+            return
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            if not waiting.answer.done():
+                waiting.answer.set_result(outcome)
+
+    def _advance(self, position: Position, body: bytes) -> None:
+        self._apply(position, body)
+        self.applied = position
+
+
+def _fail(batch: Sequence[_Waiting], error: BaseException) -> None:
+    for waiting in batch:
+        if not waiting.answer.done():
+            waiting.answer.set_exception(error)

@@ -1,0 +1,244 @@
+"""The durable log: what was accepted, in order, and snapshots of the state that follows from it.
+
+What `append` has returned survives a crash. The state is a fold over `read`; a snapshot saves a restart the beginning.
+Kept are the last two snapshots that were intact when the newer was saved, all entries after the older of the two, and
+the keys of these entries and of the last `remember` positions. Space that compaction frees is used again, not returned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from pleroma.control.entry import START, Appended, Conflict, Entry, Outcome, Position, Repeated
+from pleroma.control.log_file import LogFile
+from pleroma.errors import EntriesDropped, LogDamaged, LogError
+
+REMEMBER = 100_000
+_READ_AT_ONCE = 512
+_BYTES_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state after the entry at this position."""
+
+    position: Position
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What a restart begins from. `damaged` names newer snapshots that could not be used: a reason to warn."""
+
+    snapshot: Snapshot | None
+    damaged: tuple[Position, ...]
+
+    @property
+    def position(self) -> Position:
+        """Where to read on."""
+        return self.snapshot.position if self.snapshot else START
+
+
+class Log:
+    """Use `Log.open`. Any thread may call; one call at a time is carried out."""
+
+    def __init__(self, file: LogFile, remember: int) -> None:
+        self._file = file
+        self._remember = remember
+
+    @classmethod
+    def open(cls, path: str | Path, *, remember: int = REMEMBER) -> Self:
+        """Open the log, or begin one. Nobody else can open it until it is closed or this process ends."""
+        if remember < 0:
+            raise LogError("a log cannot remember fewer than 0 positions", field="remember", value=remember)
+        return cls(LogFile(Path(path)), remember)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def head(self) -> Position:
+        """The position of the last entry."""
+        with self._file.reading() as connection:
+            return _head(connection)
+
+    def append(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """Append what is new, durably, all or nothing; say of each entry what became of it.
+
+        An entry that fails with DiskFull is not in the log. After any other error of the disk it may still be found
+        there if the machine stops before the next append succeeds; its key then tells.
+        """
+        with self._file.writing() as connection:
+            position = _head(connection)
+            outcomes: list[Outcome] = []
+            for entry in entries:
+                known = _known(connection, entry)
+                if known is None:
+                    position = Position(position + 1)
+                    _insert(connection, position, entry)
+                outcomes.append(known or Appended(position))
+        return outcomes
+
+    def read(self, after: int = START) -> Iterator[tuple[Position, bytes]]:
+        """The entries after a position, in order; a few at a time are in memory. Appending meanwhile is fine."""
+        with self._file.reading() as connection:
+            head, first = _head(connection), _first(connection)
+        if not START <= after <= head:
+            raise LogError(f"the log ends at {head}", field="after", value=after)
+        if first is not None and after < first - 1:
+            raise EntriesDropped(f"the log begins at {first}", field="after", value=after)
+        return self._read(Position(after))
+
+    def _read(self, after: Position) -> Iterator[tuple[Position, bytes]]:
+        while rows := self._next_rows(after):
+            for position, checksum, body in rows:
+                if position != after + 1:
+                    self._explain_gap(after)
+                if checksum != _checksum(position, body):
+                    raise LogDamaged(
+                        f"entry {position} is not what was written", field=str(self._file.path), value=position
+                    )
+                yield position, body
+                after = position
+
+    def _next_rows(self, after: Position) -> list[tuple[Position, int, bytes]]:
+        rows, size = [], 0
+        question = "SELECT position, checksum, body FROM entries WHERE position > ? ORDER BY position LIMIT ?"
+        with self._file.reading() as connection, closing(connection.execute(question, (after, _READ_AT_ONCE))) as found:
+            for row in found:
+                rows.append(row)
+                size += len(row[2])
+                if size > _BYTES_AT_ONCE:
+                    break
+        return rows
+
+    def _explain_gap(self, after: Position) -> None:
+        with self._file.reading() as connection:
+            first = _first(connection)
+        if first is not None and first > after + 1:
+            raise EntriesDropped(f"the log begins at {first} by now", field="after", value=after)
+        raise LogDamaged(f"entry {after + 1} is missing", field=str(self._file.path), value=after + 1)
+
+    # -- snapshots -----------------------------------------------------------------------------------------------
+
+    def save_snapshot(self, position: int, state: bytes) -> None:
+        """Keep the state after the entry at this position, durably, and the newest intact one before it."""
+        with self._file.writing() as connection:
+            head, kept = _head(connection), _snapshots(connection)
+            newest = kept[0] if kept else START
+            if not newest <= position <= head:
+                reason = f"the last snapshot is at {newest} and the log ends at {head}"
+                raise LogError(reason, field="position", value=position)
+            before = next((p for p in kept if p != position and _load(connection, p) is not None), position)
+            connection.execute("DELETE FROM snapshots WHERE position != ?", (before,))
+            row = (position, _digest(position, state), state)
+            connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", row)
+
+    def latest_snapshot(self) -> Recovery:
+        """The newest snapshot that is intact, if there is one."""
+        damaged: list[Position] = []
+        with self._file.reading() as connection:
+            for position in _snapshots(connection):
+                state = _load(connection, position)
+                if state is not None:
+                    return Recovery(Snapshot(position, state), tuple(damaged))
+                damaged.append(position)
+        return Recovery(None, tuple(damaged))
+
+    def compact(self, most: int = 1000) -> int:
+        """Drop some of what need not be kept, and say how much: 0 means that nothing is left to drop.
+
+        It goes in steps, so that appends find their turn in between, and so that it needs little room on a full disk.
+        """
+        with self._file.writing() as connection:
+            kept = _snapshots(connection)
+            if len(kept) < 2:
+                return 0
+            older = kept[-1]
+            forgotten = min(older, _head(connection) - self._remember)
+            return _drop(connection, "entries", older, most) + _drop(connection, "keys", forgotten, most)
+
+
+def _head(connection: sqlite3.Connection) -> Position:
+    # never empty again once it was not: compaction stops at the older of two snapshots
+    return Position(connection.execute("SELECT max(position) FROM entries").fetchone()[0] or START)
+
+
+def _first(connection: sqlite3.Connection) -> Position | None:
+    first: Position | None = connection.execute("SELECT min(position) FROM entries").fetchone()[0]
+    return first
+
+
+def _known(connection: sqlite3.Connection, entry: Entry) -> Repeated | Conflict | None:
+    """What the log has under this entry's key, or has got earlier in this transaction."""
+    if entry.key is None:
+        return None
+    found = connection.execute("SELECT position, digest FROM keys WHERE key = ?", (entry.key,)).fetchone()
+    if found is None:
+        return None
+    position, digest = found
+    return Repeated(position) if digest == _body_digest(entry) else Conflict(position)
+
+
+def _insert(connection: sqlite3.Connection, position: Position, entry: Entry) -> None:
+    row = (position, _checksum(position, entry.body), entry.body)
+    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+    if entry.key is not None:
+        connection.execute("INSERT INTO keys VALUES (?, ?, ?)", (position, entry.key, _body_digest(entry)))
+
+
+def _snapshots(connection: sqlite3.Connection) -> list[Position]:
+    """Where there are snapshots, the newest first."""
+    return [position for (position,) in connection.execute("SELECT position FROM snapshots ORDER BY position DESC")]
+
+
+def _load(connection: sqlite3.Connection, position: Position) -> bytes | None:
+    """The state of a snapshot, or None if it is not what was saved."""
+    try:
+        question = "SELECT digest, state FROM snapshots WHERE position = ?"
+        digest, state = connection.execute(question, (position,)).fetchone()
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+            raise
+        return None
+    return state if digest == _digest(position, state) else None
+
+
+def _drop(connection: sqlite3.Connection, table: str, last: int, most: int) -> int:
+    """Drop the rows up to a position, `most` at once."""
+    first = connection.execute(f"SELECT min(position) FROM {table}").fetchone()[0]  # noqa: S608
+    if first is None:
+        return 0
+    bound = min(last, first + most - 1)
+    return connection.execute(f"DELETE FROM {table} WHERE position <= ?", (bound,)).rowcount  # noqa: S608
+
+
+def _body_digest(entry: Entry) -> bytes:
+    """Stands for the body when only the key is left."""
+    return hashlib.sha256(entry.body).digest()
+
+
+# Both cover the position, so that something in the wrong place is noticed as well.
+
+
+def _checksum(position: int, body: bytes) -> int:
+    return zlib.crc32(body, position & 0xFFFFFFFF)
+
+
+def _digest(position: int, state: bytes) -> bytes:
+    digest = hashlib.sha256(b"%d " % position)
+    digest.update(state)
+    return digest.digest()

@@ -1,0 +1,120 @@
+"""Event packets to bytes and back, for one schema.
+
+A packet is the header, one bit for each optional attribute (set where the value is absent), and the present values. A
+codec knows the layout before the first packet comes, so that the hot path is a few calls into `struct`. What it
+accepts it would write in the same bytes again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pleroma.content import Event, Key, Schema
+from pleroma.errors import WireError, shown
+from pleroma.wire.fingerprint import fingerprint
+from pleroma.wire.header import FORM, MAX_SIZE, START, cut_short, read, too_large
+from pleroma.wire.layout import Layout
+
+_WIDTHS = {"schema_number": 2, "epoch": 4, "sequence": 8, "time": 8, "publisher": 4}
+_REMEMBERED = 256
+"""Layouts kept, of the many that a schema with many optional attributes can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventPacket:
+    """An event on its way: `publisher` and `schema_number` as the controller gave them out, `time` in nanoseconds."""
+
+    epoch: int
+    schema_number: int
+    publisher: int
+    sequence: int
+    time: int
+    event: Event
+
+
+class Codec:
+    """Make one for each schema and keep it."""
+
+    __slots__ = ("_absent", "_layout", "_start", "fingerprint", "schema", "schema_number")
+
+    def __init__(self, schema: Schema, schema_number: int) -> None:
+        _check("schema_number", schema_number)
+        self.schema = schema
+        self.schema_number = schema_number
+        self.fingerprint = fingerprint(schema)
+        optional = [(place, a.absent) for place, a in enumerate(schema.attributes) if a.optional]
+        self._absent = tuple((place, absent, 1 << i) for i, (place, absent) in enumerate(optional))
+        self._start = FORM.size + (len(optional) + 7) // 8
+        self._layout = lru_cache(_REMEMBERED)(self._make_layout)
+        smallest = self._layout((1 << len(optional)) - 1).size
+        if smallest > MAX_SIZE:
+            raise too_large(smallest)
+
+    def encode(self, packet: EventPacket) -> bytes:
+        event = packet.event
+        if event.schema is not self.schema and event.schema != self.schema:
+            reason = f"the event is of another schema than {self.schema.name}"
+            raise WireError(reason, field="schema", value=event.schema.name)
+        if packet.schema_number != self.schema_number:
+            raise self._other("schema_number", packet.schema_number, self.schema_number)
+        if len(event.keys) != len(self.schema):
+            raise WireError(f"{len(self.schema)} keys expected", field="keys", value=event.keys)
+        try:
+            header = FORM.pack(
+                START,
+                packet.schema_number,
+                packet.epoch,
+                packet.sequence,
+                packet.time,
+                packet.publisher,
+                self.fingerprint,
+            )
+        except struct.error:
+            for name in _WIDTHS:
+                _check(name, getattr(packet, name))
+            raise
+        if not self._absent:
+            return header + self._layout(0).write(event.keys)
+        absences = self._absences(event.keys)
+        marks = absences.to_bytes(self._start - FORM.size, "little")
+        return header + marks + self._layout(absences).write(event.keys)
+
+    def decode(self, data: bytes) -> EventPacket:
+        schema_number, epoch, sequence, time, publisher, given = read(data)
+        if schema_number != self.schema_number:
+            raise self._other("schema_number", schema_number, self.schema_number)
+        if given != self.fingerprint:
+            raise self._other("fingerprint", given, self.fingerprint)
+        absences = 0
+        if self._absent:
+            if len(data) < self._start:
+                raise cut_short(data, self._start)
+            absences = int.from_bytes(data[FORM.size : self._start], "little")
+            if absences >> len(self._absent):
+                reason = f"marks more than the {len(self._absent)} optional attributes"
+                raise WireError(reason, field="absences", value=absences)
+        keys = self._layout(absences).read(data)
+        return EventPacket(epoch, schema_number, publisher, sequence, time, Event(self.schema, keys))
+
+    def _absences(self, keys: Sequence[Key]) -> int:
+        marks = 0
+        for place, absent, mark in self._absent:
+            if keys[place] == absent:
+                marks |= mark
+        return marks
+
+    def _make_layout(self, absences: int) -> Layout:
+        absent = {place for place, _, mark in self._absent if absences & mark}
+        return Layout.of(self.schema, self._start, [place not in absent for place in range(len(self.schema))])
+
+    def _other(self, field: str, given: int, expected: int) -> WireError:
+        return WireError(f"{shown(given)} is not {expected}, of schema {self.schema.name}", field=field, value=given)
+
+
+def _check(name: str, number: object) -> None:
+    bits = 8 * _WIDTHS[name]
+    if not isinstance(number, int) or number < 0 or number.bit_length() > bits:
+        raise WireError(f"{shown(number)} is not a whole number of {bits} bits", field=name, value=number)

@@ -1,0 +1,52 @@
+"""The frame in which the embedded network carries a packet between a host and its simulated switch.
+
+A datagram on the loopback interface is addressed to a process, so the destination that a real packet has in its IPv6
+header travels in front of it: `IPV6.address(dz)` of an event, or the subscriber's own address after the last switch
+rewrote it. The packet behind it is, byte for byte, what a real network would carry.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address
+
+from pleroma.errors import WireError, shown
+from pleroma.index.address import Address
+from pleroma.wire.header import MAX_SIZE, cut_short, too_large
+
+MAGIC = b"PLT"
+VERSION = 1
+START = MAGIC + bytes((VERSION,))
+OVERHEAD = len(START) + 16
+
+
+def wrap(address: Address, payload: bytes) -> bytes:
+    if not isinstance(address, IPv6Address) or address.scope_id is not None:
+        raise WireError(f"{shown(address)} is not a plain IPv6 address", field="address", value=address)
+    _check(payload)
+    return START + address.packed + payload
+
+
+def unwrap(frame: bytes) -> tuple[IPv6Address, bytes]:
+    if frame[:4] != START:
+        raise _stranger(frame)
+    if len(frame) < OVERHEAD:
+        raise cut_short(frame, OVERHEAD)
+    payload = frame[OVERHEAD:]
+    _check(payload)
+    return IPv6Address(frame[4:OVERHEAD]), payload
+
+
+def _check(payload: bytes) -> None:
+    if not payload:
+        raise WireError("a frame without a packet", field="payload", value=payload)
+    if len(payload) > MAX_SIZE:
+        raise too_large(len(payload))
+
+
+def _stranger(frame: bytes) -> WireError:
+    """What is wrong with the first four bytes."""
+    if START.startswith(frame):
+        return cut_short(frame, OVERHEAD)
+    if frame[:3] != MAGIC:
+        return WireError(f"{shown(frame[:3])} does not begin a frame, {MAGIC!r} does", field="magic", value=frame[:3])
+    return WireError(f"{frame[3]} is not known, only {VERSION} is", field="version", value=frame[3])

@@ -1,0 +1,38 @@
+"""A controller reduced to its log: appends as fast as it can, and says of every entry that it was acknowledged.
+
+Arguments: the log, a name for this life, and how many clients append at once. The state is the list of all bodies;
+after every 40th entry a snapshot of it is saved and the log compacted.
+"""
+
+import asyncio
+import itertools
+import sys
+
+from pleroma.control import Appended, Entry, GroupCommit, Log
+
+
+async def main(path, life, clients):
+    log = Log.open(path)
+    recovery = log.latest_snapshot()
+    state = recovery.snapshot.state.split() if recovery.snapshot else []
+    async with GroupCommit(log, lambda _, body: state.append(body), after=recovery.position) as commit:
+        print("ready", len(state), flush=True)
+        numbers = itertools.count(1)
+
+        async def client():
+            while True:
+                key = f"{life}-{next(numbers)}"
+                outcome = await commit.append(Entry(key.encode(), key))
+                assert isinstance(outcome, Appended)
+                print(key, outcome.position, flush=True)
+
+        async def saver():
+            while True:
+                if commit.applied >= log.latest_snapshot().position + 40:
+                    await commit.save_snapshot(lambda: b" ".join(state))
+                await asyncio.sleep(0.001)
+
+        await asyncio.gather(saver(), *(client() for _ in range(clients)))
+
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,315 @@
+"""Group commit: shared transactions, order, failures, cancellation and the end."""
+
+import asyncio
+from contextlib import contextmanager
+
+import pytest
+
+from pleroma.control import Appended, Conflict, Entry, GroupCommit, Log, Recovery, Repeated, Snapshot
+from pleroma.errors import DiskFull, LogError
+
+
+@pytest.fixture
+def log(tmp_path):
+    with Log.open(tmp_path / "log", remember=5) as opened:
+        yield opened
+
+
+class Follower(list):
+    """A state that is what was applied."""
+
+    def __call__(self, position, body):
+        self.append((position, body))
+
+
+@contextmanager
+def stalled(log):
+    """While this lasts, a transaction that has begun does not get anywhere."""
+    with log._file._busy:
+        yield
+
+
+def limit(log, more_pages):
+    with log._file.reading() as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + more_pages}")
+
+
+def run(main):
+    """Run to the end, or fail: a waiter that nobody wakes must not hold up all other tests."""
+
+    async def limited():
+        task = asyncio.create_task(main)
+        await asyncio.wait({task}, timeout=20)
+        in_time = task.done()
+        while not task.done():  # once for what it does, once for what it does on leaving
+            task.cancel()
+            await asyncio.sleep(0)
+        assert in_time, "somebody waits for ever"
+        task.result()
+
+    asyncio.run(limited())
+
+
+async def start(*appends):
+    """Tasks that have all got as far as waiting, in this order."""
+    tasks = [asyncio.create_task(each) for each in appends]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def transactions(log):
+    """Count them: how many entries each had."""
+    sizes, append = [], log.append
+
+    def counted(entries):
+        sizes.append(len(entries))
+        return append(entries)
+
+    log.append = counted
+    return sizes
+
+
+def test_entries_that_arrive_during_a_sync_share_the_next(log):
+    async def main():
+        sizes = transactions(log)
+        async with GroupCommit(log, Follower()) as commit:
+            with stalled(log):
+                tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(600)))
+            assert await asyncio.gather(*tasks) == [Appended(i + 1) for i in range(600)]
+            assert sizes == [1, 256, 256, 87]
+
+    run(main())
+
+
+def test_a_transaction_is_bounded_in_bytes_too(log):
+    async def main():
+        sizes = transactions(log)
+        async with GroupCommit(log, Follower()) as commit:
+            with stalled(log):
+                tasks = await start(*(commit.append(Entry(bytes(2**20))) for _ in range(9)))
+            await asyncio.gather(*tasks)
+            assert sizes == [1, 4, 4]
+
+    run(main())
+
+
+def test_the_log_has_the_order_of_the_calls(log):
+    async def main():
+        async with GroupCommit(log, Follower()) as commit:
+            tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(50)))
+            await asyncio.gather(*tasks)
+            assert list(log.read()) == [(i + 1, b"%d" % i) for i in range(50)]
+
+    run(main())
+
+
+def test_the_state_has_the_whole_batch_before_anybody_is_answered(log):
+    async def main():
+        state, seen = Follower(), []
+        async with GroupCommit(log, state) as commit:
+
+            async def append(i):
+                outcome = await commit.append(Entry(b"%d" % i))
+                seen.append((outcome.position, len(state)))
+
+            with stalled(log):
+                tasks = await start(*(append(i) for i in range(4)))
+            await asyncio.gather(*tasks)
+            assert seen == [(1, 1), (2, 4), (3, 4), (4, 4)]
+            assert state == list(log.read())
+
+    run(main())
+
+
+def test_only_new_entries_are_applied(log):
+    async def main():
+        state = Follower()
+        async with GroupCommit(log, state) as commit:
+            with stalled(log):
+                entries = [Entry(b"a", "k"), Entry(b"a", "k"), Entry(b"b", "k"), Entry(b"c")]
+                tasks = await start(*(commit.append(each) for each in entries))
+            assert await asyncio.gather(*tasks) == [Appended(1), Repeated(1), Conflict(1), Appended(2)]
+            assert state == [(1, b"a"), (2, b"c")]
+            assert commit.applied == 2
+
+    run(main())
+
+
+def test_it_begins_by_applying_what_the_state_does_not_have(log):
+    log.append([Entry(b"a"), Entry(b"b"), Entry(b"c")])
+
+    async def main():
+        state = Follower()
+        async with GroupCommit(log, state, after=1) as commit:
+            assert (state, commit.applied) == ([(2, b"b"), (3, b"c")], 3)
+            await commit.append(Entry(b"d"))
+            assert state[-1] == (4, b"d")
+
+    run(main())
+
+
+def test_a_failure_reaches_all_who_shared_it_and_nobody_else(log):
+    async def main():
+        state = Follower()
+        async with GroupCommit(log, state) as commit:
+            with stalled(log):
+                first = await start(commit.append(Entry(b"first")))
+                tasks = await start(*(commit.append(Entry(bytes(50_000), f"k{i}")) for i in range(5)))
+                limit(log, 20)
+            assert await first[0] == Appended(1)
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(each) for each in results] == [DiskFull] * 5
+            assert state == list(log.read()) == [(1, b"first")]
+            assert await commit.append(Entry(b"small")) == Appended(2)
+            limit(log, 1000)
+            assert await commit.append(Entry(bytes(50_000), "k0")) == Appended(3)
+            assert state == list(log.read())
+
+    run(main())
+
+
+def test_those_behind_a_failure_are_served_without_further_ado(log):
+    async def main():
+        async with GroupCommit(log, Follower()) as commit:
+            with stalled(log):
+                bodies = [b"first", *[bytes(2**20)] * 4, b"small", b"small"]  # three transactions
+                tasks = await start(*(commit.append(Entry(body)) for body in bodies))
+                limit(log, 20)
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(each) for each in results] == [Appended, *[DiskFull] * 4, Appended, Appended]
+            assert [body for _, body in log.read()] == [b"first", b"small", b"small"]
+
+    run(main())
+
+
+def test_a_cancelled_waiter_harms_no_other(log):
+    async def main():
+        state = Follower()
+        async with GroupCommit(log, state) as commit:
+            with stalled(log):
+                tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(6)))
+                for i in (0, 2, 5):
+                    tasks[i].cancel()
+                await asyncio.sleep(0)
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [type(each) for each in results if not isinstance(each, Appended)] == [asyncio.CancelledError] * 3
+            # the first was on its way to the disk and stays; the others had not been taken yet
+            assert [results[i] for i in (1, 3, 4)] == [Appended(2), Appended(3), Appended(4)]
+            assert state == list(log.read()) == [(1, b"0"), (2, b"1"), (3, b"3"), (4, b"4")]
+
+    run(main())
+
+
+def test_when_all_who_wait_are_cancelled_the_next_one_is_served(log):
+    async def main():
+        async with GroupCommit(log, Follower()) as commit:
+            with stalled(log):
+                tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(3)))
+                for task in tasks:
+                    task.cancel()
+                await asyncio.sleep(0)
+            assert await asyncio.wait_for(commit.append(Entry(b"next")), 5) == Appended(2)
+
+    run(main())
+
+
+def test_closing_finishes_what_waits_and_takes_no_more(log, tmp_path):
+    async def main():
+        commit = GroupCommit(log, Follower())
+        with stalled(log):
+            tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(10)))
+            closing = await start(commit.close())
+            with pytest.raises(LogError, match="the log is being closed"):
+                await commit.append(Entry(b"late"))
+        await asyncio.gather(*tasks, *closing)
+        await commit.close()
+        with Log.open(tmp_path / "log") as again:
+            assert [body for _, body in again.read()] == [b"%d" % i for i in range(10)]
+
+    run(main())
+
+
+def test_a_state_that_stops_following_stops_the_log(log):
+    def apply(_position, body):
+        if body == b"bad":
+            raise ZeroDivisionError
+
+    async def main():
+        async with GroupCommit(log, apply) as commit:
+            assert await commit.append(Entry(b"good")) == Appended(1)
+            with stalled(log):
+                tasks = await start(*(commit.append(Entry(body)) for body in (b"fine", b"bad", b"good")))
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert results[0] == Appended(2)
+            assert [str(each) for each in results[1:]] == ["the state stopped following the log after position 2"] * 2
+            assert isinstance(results[1].__cause__, ZeroDivisionError)
+            for use in (commit.append(Entry(b"more")), commit.save_snapshot(bytes)):
+                with pytest.raises(LogError, match="the state stopped following"):
+                    await use
+            assert log.head == 4
+
+    run(main())
+
+
+def test_a_snapshot_has_the_state_of_its_position_and_compacts(log):
+    async def main():
+        state = Follower()
+
+        def encoded():
+            return b"%d" % len(state)
+
+        async with GroupCommit(log, state) as commit:
+            for _ in range(3):
+                await commit.append(Entry(b"x"))
+            with stalled(log):
+                tasks = await start(commit.append(Entry(b"x")), commit.save_snapshot(encoded))
+            assert await asyncio.gather(*tasks) == [Appended(4), 3]
+            assert log.latest_snapshot() == Recovery(Snapshot(3, b"3"), ())
+            assert await commit.save_snapshot(encoded) == 4
+            assert [position for position, _ in log.read(3)] == [4]
+            with pytest.raises(LogError, match="the log begins at 4"):
+                log.read(2)
+
+    run(main())
+
+
+def test_closing_during_a_snapshot_keeps_it(log, tmp_path):
+    async def main():
+        commit = GroupCommit(log, Follower())
+        await commit.append(Entry(b"x"))
+        with stalled(log):
+            tasks = await start(commit.save_snapshot(lambda: b"state"), commit.close())
+        assert await asyncio.gather(*tasks) == [1, None]
+        with Log.open(tmp_path / "log") as again:
+            assert again.latest_snapshot() == Recovery(Snapshot(1, b"state"), ())
+
+    run(main())
+
+
+def test_many_clients_that_come_and_go_leave_a_log_in_order(log):
+    """Clients append, repeat, and are cancelled at any moment; the state is the log, each key is there once."""
+
+    async def main():
+        state, answered = Follower(), {}
+        async with GroupCommit(log, state) as commit:
+
+            async def client(name):
+                for i in range(30):
+                    key = f"{name}-{i}"
+                    answered[key] = (await commit.append(Entry(key.encode(), key))).position
+                    assert await commit.append(Entry(key.encode(), key)) == Repeated(answered[key])
+
+            clients = [asyncio.create_task(client(n)) for n in range(12)]
+            for leaving in clients[::3]:
+                await asyncio.sleep(0.01)
+                leaving.cancel()
+            await asyncio.gather(*clients, return_exceptions=True)
+            await commit.append(Entry(b"last"))
+            assert state == list(log.read())
+            bodies = [body.decode() for _, body in state]
+            assert len(set(bodies)) == len(bodies)
+            assert len(answered) >= 8 * 30
+            assert all(bodies[position - 1] == key for key, position in answered.items())
+
+    run(main())
