@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from pleroma.experiments.run_times import THESIS_SECONDS
 from pleroma.index import GridIndex, evaluate
 from pleroma.tuning import Evidence, GridEvaluator, Sample, Statistics, select
 from pleroma.workloads import THESIS, Workload, generate
@@ -15,10 +16,6 @@ from pleroma.workloads import THESIS, Workload, generate
 STEPS = 12
 BITS = 24
 FEW_BITS = 12
-THESIS_SECONDS = {
-    "evs": 0.01, "sos": 800, "sms": 1.5, "sfs": 2.5, "pcs-cmm": 7.5, "pcs-cfm": 9.5, "ges": 400, "bes": 8 * 3600,
-}  # fmt: skip
-"""papers/003..., chapter 5, on a machine of its time."""
 
 
 def run(advance: Callable[[float], None]) -> dict[str, Any]:

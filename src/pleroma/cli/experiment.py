@@ -41,7 +41,7 @@ def experiment(
         from pleroma.cli.figure_picture import draw_lines
 
         drawn = plot / f"{name}.png"
-        draw_lines(report, drawn)
+        draw_lines(report.lines, report.title, report.x, report.y, drawn, report.ticks)
     if json:
         data: dict[str, Any] = {
             "figure": report.figure,

@@ -2,32 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 
 mpl.use("Agg")
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-if TYPE_CHECKING:
-    from pleroma.experiments.report import Report
+MARKS = "os^vDPX*<>"
+Lines = Mapping[str, Mapping[int, float]]
 
 
-def draw_lines(report: Report, path: Path) -> None:
+def draw_lines(lines: Lines, title: str, x: str, y: str, path: Path, ticks: Sequence[str] = ()) -> None:
+    """Lines by label; shares are drawn as percentages, everything else on a logarithmic scale."""
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     canvas = figure.add_subplot()
-    for label, line in report.lines.items():
-        canvas.plot(list(line), list(line.values()), marker="o", ms=4, label=label)
-    if report.x == "dimensions":
+    for number, (label, line) in enumerate(lines.items()):
+        style = ("-", "--", ":")[number // 10 % 3]
+        canvas.plot(list(line), list(line.values()), style, marker=MARKS[number % len(MARKS)], ms=4, label=label)
+    if x == "dimensions":
         canvas.invert_xaxis()  # the papers go from all dimensions down to one
-    else:
+        canvas.xaxis.set_major_locator(MaxNLocator(integer=True))
+    elif ticks:
+        canvas.set_xticks(range(len(ticks)), labels=ticks)
+    elif x != "bits":
         canvas.set_xscale("log")
-    canvas.set(xlabel=report.x, ylabel="waste (false-positive rate)", ylim=(0, 1))
-    canvas.yaxis.set_major_formatter(PercentFormatter(1.0))
+    canvas.set(xlabel=x, ylabel=y)
+    if y.startswith("seconds"):
+        canvas.set_yscale("log")
+    else:
+        canvas.set_ylim(0, 1)
+        canvas.yaxis.set_major_formatter(PercentFormatter(1.0))
     canvas.grid(color="#e4e7eb", lw=0.6)
-    canvas.set_title(report.title, fontsize=10)
-    canvas.legend(fontsize=8)
+    canvas.set_title(title, fontsize=10)
+    canvas.legend(fontsize=7 if len(lines) > 8 else 8, ncols=2 if len(lines) > 8 else 1)
+    figure.savefig(path, dpi=130)
+
+
+def draw_panels(panels: Mapping[str, Lines], title: str, x: str, path: Path) -> None:
+    """Waste in a panel for each heading, with the same colours and the same scale in all."""
+    figure = Figure(figsize=(3.6 * len(panels), 4.2), layout="constrained")
+    rows = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
+    for canvas, (heading, lines) in zip(rows, panels.items(), strict=True):
+        for label, line in lines.items():
+            number = labels.index(label)
+            mark = MARKS[number % len(MARKS)]
+            canvas.plot(list(line), list(line.values()), marker=mark, ms=4, lw=1.2, color=f"C{number}", label=label)
+        canvas.set_title(heading, fontsize=10)
+        canvas.set_xlabel(x)
+        canvas.invert_xaxis()
+        canvas.xaxis.set_major_locator(MaxNLocator(integer=True))
+        canvas.grid(color="#e4e7eb", lw=0.6)
+    rows[0].set_ylabel("waste")
+    rows[0].yaxis.set_major_formatter(PercentFormatter(1.0))
+    rows[-1].legend(fontsize=8)
+    figure.suptitle(title, fontsize=11)
     figure.savefig(path, dpi=130)

@@ -17,7 +17,10 @@ from rich.table import Table
 
 from pleroma.errors import PleromaError, SetupError
 
-out = Console(highlight=False)
+WIDE = 160
+"""Where output goes to a file or a program, lines need not fit a window."""
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
 err = Console(stderr=True, highlight=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line instead of tables.")]

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter
 
 from pleroma.content import Attribute, Category, Filter, Text
 from pleroma.content.text import CODED_BYTES
-from pleroma.index import DzSet, GridIndex
+from pleroma.index import DzSet, GridIndex, Index, SelectiveIndex
 
 if TYPE_CHECKING:
     from pleroma.workloads import Workload
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CELL = "#4c78a8"
 BOX = "#e45756"
 LINE = "#c8ccd2"
+REGION = "#4c78a8"
 MOST_LINES = 64
 MOST_EVENTS = 2000
 MOST_BOXES = 100
@@ -50,18 +51,19 @@ def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> No
         sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
         x, y, width, height = _rectangle(sides)
         canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=BOX, lw=2))
-    _frame(canvas, index, shown, attributes)
+    _frame(canvas, shown, attributes)
+    _cells(canvas, index, shown, _rectangle([a.extent for a in attributes]))
     canvas.set_title(_short(str(wanted)), fontsize=11)
     handles = [Rectangle((0, 0), 1, 1, fc=CELL, alpha=0.45), Rectangle((0, 0), 1, 1, fc="none", ec=BOX, lw=2)]
     figure.legend(handles, [f"{len(cover)} dz that enclose it", "the filter"], loc="outside lower center", ncols=2)
     figure.savefig(path, dpi=130)
 
 
-def draw_cells(index: GridIndex, workload: Workload, title: str, path: Path) -> None:
-    """The cells over the first two indexed dimensions, with some of the subscriptions and events."""
+def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: str, path: Path) -> None:
+    """The cells over two dimensions, with some of the subscriptions and events."""
     figure = Figure(figsize=(7.2, 6.2), layout="constrained")
     canvas = figure.add_subplot()
-    shown = list(dict.fromkeys((*index.order, *range(len(index.schema)))))[:2]
+    shown = list(dict.fromkeys((*shown, *range(len(index.schema)))))[:2]
     attributes = [index.schema.attributes[d] for d in shown]
     points = workload.events[:MOST_EVENTS].points()
     flat = np.zeros(len(points)) + 0.5
@@ -71,22 +73,40 @@ def draw_cells(index: GridIndex, workload: Workload, title: str, path: Path) -> 
             sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
             x, y, width, height = _rectangle(sides)
             canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=BOX, lw=0.6, alpha=0.5, zorder=1))
-    _frame(canvas, index, shown, attributes)
+    _frame(canvas, shown, attributes)
+    if isinstance(index, GridIndex):
+        _cells(canvas, index, shown, _rectangle([a.extent for a in attributes]))
+    elif isinstance(index, SelectiveIndex):
+        for region in index.regions:
+            if region.rectangle is not None:
+                around = _rectangle([region.rectangle.sides[d] for d in shown])
+                _cells(canvas, region.grid, shown, around)
+                x, y, width, height = around
+                canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=REGION, lw=0.8, zorder=3))
+    for d, name in zip(shown, ("xlim", "ylim"), strict=False):  # where there is something to see
+        low, high = points[:, d].min(), points[:, d].max()
+        margin = (high - low or 1.0) * 0.05
+        canvas.set(**{name: (low - margin, high + margin)})
     canvas.set_title(f"{title}: {index.bits} bits", fontsize=11)
     figure.savefig(path, dpi=130)
 
 
-def _frame(canvas: Axes, index: GridIndex, shown: Sequence[int], attributes: Sequence[Attribute]) -> None:
-    """Limits, grid lines and labels."""
+def _frame(canvas: Axes, shown: Sequence[int], attributes: Sequence[Attribute]) -> None:
+    """Limits and labels."""
     x, y, width, height = _rectangle([a.extent for a in attributes])
     canvas.set(xlim=(x, x + width), ylim=(y, y + height))
-    for d, line in zip(shown, (canvas.axvline, canvas.axhline), strict=False):
-        for place in _grid_lines(index, d):
-            line(place, color=LINE, lw=0.5, zorder=0)
     for which, attribute in zip((canvas.xaxis, canvas.yaxis), attributes, strict=False):
         _dress(which, attribute)
     if len(shown) == 1:
         canvas.set_yticks([])
+
+
+def _cells(canvas: Axes, grid: GridIndex, shown: Sequence[int], around: tuple[float, float, float, float]) -> None:
+    """The lines of a grid, within a rectangle."""
+    x, y, width, height = around
+    canvas.vlines(_grid_lines(grid, shown[0]), y, y + height, color=LINE, lw=0.5, zorder=0)
+    if len(shown) > 1:
+        canvas.hlines(_grid_lines(grid, shown[1]), x, x + width, color=LINE, lw=0.5, zorder=0)
 
 
 def _rectangle(sides: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
@@ -106,7 +126,7 @@ def _grid_lines(index: GridIndex, d: int) -> list[float]:
     if axis is None:
         return []
     bits = min(axis.bits, MOST_LINES.bit_length() - 1)
-    high = index.schema.attributes[d].extent[1]
+    high = index.within.get(d, index.schema.attributes[d].extent)[1]
     return [axis.edges(cell, bits, high)[0] for cell in range(1, 1 << bits)]
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.output import JsonFlag, check_picture, out, progress, show_json, show_table
-from pleroma.errors import RoutingError
+from pleroma.errors import PlanError, RoutingError
 
 if TYPE_CHECKING:
     from pleroma.experiments.simulation import Simulation
+    from pleroma.index import Index
     from pleroma.routing import Topology
     from pleroma.workloads import Workload
 
@@ -26,6 +27,7 @@ def simulate(
         str,
         typer.Option(help="testbed, line:5, ring:6, star:4, single:8, fat-tree:4, random:20x64, or a .json/.graphml."),
     ] = "testbed",
+    plan: Annotated[Path | None, typer.Option(help="Use the index of this plan, as `pleroma tune` writes it.")] = None,
     bits: Annotated[int, typer.Option(help="Bits of the index.")] = 23,
     dimensions: Annotated[str | None, typer.Option(help="Index only these attributes, separated by commas.")] = None,
     members: Annotated[int, typer.Option(help="At most this many dz per subscription.")] = 32,
@@ -54,7 +56,7 @@ def simulate(
     network = build(topology).with_limit(rules)
     data = _data(workload, subscriptions, events, distribution, seed)
     names = None if dimensions is None else [name.strip() for name in dimensions.split(",") if name.strip()]
-    index = GridIndex.regular(data.schema, bits, names)
+    index = GridIndex.regular(data.schema, bits, names) if plan is None else _planned(plan, data)
     with progress("covering subscriptions", len(data.subscriptions)) as advance:
         result = run(
             network,
@@ -78,6 +80,15 @@ def simulate(
             out.print(f"drew {plot}", markup=False, soft_wrap=True)
     if result.missed:
         raise RoutingError(f"{result.missed} wanted events did not arrive: this is a bug, please report it")
+
+
+def _planned(path: Path, data: Workload) -> Index:
+    from pleroma.index import IndexPlan
+
+    index = IndexPlan.loads(path.read_text(encoding="utf-8")).index
+    if index.schema != data.schema:
+        raise PlanError("the plan is for another schema than the workload's", field="--plan", value=str(path))
+    return index
 
 
 def _data(folder: Path | None, subscriptions: int, events: int, distribution: str, seed: int) -> Workload:

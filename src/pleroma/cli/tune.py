@@ -11,15 +11,24 @@ from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
+    from pleroma.content.batch import EventBatch
+    from pleroma.experiments.simulation import Simulation
+    from pleroma.routing import Topology
     from pleroma.tuning.advice import Advice
+    from pleroma.workloads import Workload
 
 
 def tune(
     workload: Annotated[Path, typer.Argument(metavar="FOLDER", help="A workload made by `pleroma workload`.")],
     bits: Annotated[int, typer.Option(help="Bits to spend: 23 for IPv4, up to 112 for IPv6.")] = 23,
     members: Annotated[int, typer.Option(help="At most this many dz per subscription.")] = 32,
+    topology: Annotated[
+        str | None, typer.Option(help="Also count rules and waste on this network: fat-tree:4, line:5, a file, ...")
+    ] = None,
     plan: Annotated[Path | None, typer.Option(help="Write the best plan here, as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder to draw the best plan's cells in.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="A folder to draw the best plan's cells and waste by dimensions in.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Which half of the events trains and which judges.")] = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -27,56 +36,109 @@ def tune(
 
     Half of the events train; waste and flow entries are reported on the other half. Flow entries are those of one
     switch with every subscription on a port of its own. The column "without limit" is what the bits alone would waste
-    if every subscription could have as many dz as it takes.
+    if every subscription could have as many dz as it takes. With a topology, subscriptions are placed on its hosts at
+    random, and the waste at the hosts, the rules of the fullest switch and the rules of all switches decide.
     """
     from pleroma.index import IndexPlan
-    from pleroma.tuning.advice import SELECTIONS, SPLITS, advise
+    from pleroma.routing import build
+    from pleroma.tuning.advice import CUTS, SELECTIONS, advise, halves
     from pleroma.workloads import Workload
 
     if plan is not None and not plan.resolve().parent.is_dir():
         raise SetupError(f"the folder {plan.resolve().parent} does not exist", field="--plan", value=str(plan))
     if plot is not None and not plot.is_dir():
         raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
+    network = None if topology is None else build(topology)
     data = Workload.load(workload)
-    with progress("trying techniques", (len(SELECTIONS) + 1) * len(SPLITS)) as advance:
+    with progress("trying techniques", (len(SELECTIONS) + 1) * len(CUTS)) as advance:
         found = advise(data.events, data.subscriptions, bits, max_members=members, seed=seed, advance=advance)
+    placed = {} if network is None else _placed(network, data, halves(data.events, seed)[1], found, members, seed)
+    if placed:
+        found.sort(key=lambda each: (placed[each.technique].waste.rate, sum(placed[each.technique].rules)))
     best = found[0]
     if plan is not None:
         plan.write_text(IndexPlan(1, best.index).dumps() + "\n", encoding="utf-8")
-    drawn = None
-    if plot is not None:
-        from pleroma.cli.picture import draw_cells
-
-        drawn = plot / "cells.png"
-        draw_cells(best.index, data, best.technique, drawn)
+    drawn = [] if plot is None else _draw(plot, data, found)
     if json:
-        figures: dict[str, Any] = {"best": best.technique, "techniques": [_figures(each) for each in found]}
-        show_json(figures | ({"plan": str(plan)} if plan else {}) | ({"plot": str(drawn)} if drawn else {}))
+        figures: dict[str, Any] = {"best": best.technique, "techniques": [_figures(each, placed) for each in found]}
+        made = {"plan": str(plan)} if plan else {}
+        show_json(figures | made | ({"plots": list(map(str, drawn))} if drawn else {}))
         return
-    rows = []
-    for each in found:
-        given = ", ".join(f"{name} {n}" for name, n in each.bits.items())
-        mark = "*" if each is best else ""
-        outcome = each.outcome
-        waste, free = f"{outcome.waste.rate:.1%}", f"{each.unlimited.rate:.1%}"
-        rows.append((mark, each.technique, given, waste, outcome.rules, free, f"{each.seconds:.2f}"))
-    columns = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
+    columns: tuple[str, ...] = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
+    rows = [_row(each, each is best) for each in found]
+    if placed:
+        columns += ("waste at hosts", "rules, fullest", "rules, all")
+        for number, each in enumerate(found):
+            result = placed[each.technique]
+            rows[number] += (f"{result.waste.rate:.1%}", max(result.rules), sum(result.rules))
     show_table(f"techniques with at most {members} dz per subscription, best first", columns, rows)
-    if plan is not None:
-        out.print(f"wrote {plan}", markup=False, soft_wrap=True)
-    if drawn is not None:
-        out.print(f"drew {drawn}", markup=False, soft_wrap=True)
+    for path in (*([plan] if plan else []), *drawn):
+        out.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
-def _figures(advice: Advice) -> dict[str, Any]:
+def _placed(
+    network: Topology, data: Workload, unseen: EventBatch, found: list[Advice], members: int, seed: int
+) -> dict[str, Simulation]:
+    """By technique: what its plan does on a network with the events that judge."""
+    from dataclasses import replace
+
+    from pleroma.experiments.simulation import simulate
+
+    judged = replace(data, events=unseen)
+    results = {}
+    with progress("placing rules", len(found)) as advance:
+        for each in found:
+            results[each.technique] = simulate(network, judged, each.index, max_members=members, seed=seed)
+            advance(1)
+    return results
+
+
+def _draw(folder: Path, data: Workload, found: list[Advice]) -> list[Path]:
+    from pleroma.cli.figure_picture import draw_panels
+    from pleroma.cli.picture import draw_cells
+
+    cells, curves = folder / "cells.png", folder / "waste.png"
+    best = found[0]
+    draw_cells(best.index, best.dimensions, data, best.technique, cells)
+    panels: dict[str, dict[str, dict[int, float]]] = {}
+    for each in sorted(found, key=lambda each: each.technique):
+        selection, _, split = each.technique.rpartition(" + ")
+        if selection:
+            line = {n: waste.rate for n, waste in sorted(each.by_count.items())}
+            panels.setdefault(split, {})[selection] = line
+    draw_panels(panels, "waste by number of selected dimensions, on the training events", "dimensions", curves)
+    return [cells, curves]
+
+
+def _row(advice: Advice, best: bool) -> tuple[Any, ...]:
+    given = ", ".join(f"{name} {n}" for name, n in advice.bits.items())
+    if advice.rectangles:
+        given += f" in {advice.rectangles} rectangles"
+    waste, free = f"{advice.outcome.waste.rate:.1%}", f"{advice.unlimited.rate:.1%}"
+    mark = "*" if best else ""
+    return mark, advice.technique, given, waste, advice.outcome.rules, free, f"{advice.seconds:.2f}"
+
+
+def _figures(advice: Advice, placed: dict[str, Simulation]) -> dict[str, Any]:
     waste = advice.outcome.waste
-    return {
+    figures: dict[str, Any] = {
         "technique": advice.technique,
         "bits": advice.bits,
+        "rectangles": advice.rectangles,
         "waste": waste.rate,
         "deliveries": waste.deliveries,
         "wanted": waste.wanted,
         "rules": advice.outcome.rules,
         "waste_without_limit": advice.unlimited.rate,
+        "training_waste_by_dimensions": {str(n): w.rate for n, w in sorted(advice.by_count.items())},
         "seconds": advice.seconds,
     }
+    if advice.technique in placed:
+        result = placed[advice.technique]
+        switches = result.router.topology.switches
+        figures["network"] = {
+            "rules": dict(zip(switches, result.rules, strict=True)),
+            "waste": result.waste.rate,
+            "missed": result.missed,
+        }
+    return figures

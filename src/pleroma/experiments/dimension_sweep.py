@@ -1,8 +1,8 @@
 """The papers' favourite figure: waste by the number of selected dimensions, a line for each technique.
 
-Most evaluations of papers/000... (figure 12) and papers/003... (chapter 5) are this one, under different workloads; so
-they are a table of scenarios here. Techniques choose from half of the events and are judged by the other half; lines
-are means over several seeds.
+Most evaluations of papers/000... (figures 12 and 14), papers/003... (chapter 5) and papers/004... (figure 8) are this
+one, under different workloads; so they are a table of scenarios here. Techniques choose from half of the events and are
+judged by the other half; lines are means over several seeds.
 """
 
 from __future__ import annotations
@@ -13,68 +13,74 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pleroma.experiments.report import Report, Verdict
-from pleroma.tuning import Evidence, GridEvaluator, Sample, Statistics, adaptive_grid, select
-from pleroma.workloads import Model, generate
+from pleroma.experiments.source import Source, generated, smaller
+from pleroma.tuning import SPLITS, Evidence, GridEvaluator, Sample, Split, Statistics, select
+from pleroma.tuning.advice import halves
+from pleroma.tuning.selection import EVALUATING
 
 Lines = Mapping[str, list[float]]
 """By technique: waste with all dimensions, then with one fewer at a time, down to one."""
 
-ADAPTIVE = "+asi"
-"""Behind a technique's name: the grid over its dimensions is split at workload medians."""
-LEAST_ADAPTIVE = 2
-"""One dimension alone would need more boundaries than a plan can list."""
+SUFFIXES = {"": "regular", "asi": "adaptive", "si": "repeated", "si1": "selective"}
+"""Behind a technique's name and a plus: how the dimensions it selects are cut. `si1` sends an event once."""
 POINT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One figure. `claims` are the papers' findings in our words, each with what decides whether it is ours too."""
+    """One figure. `claims` are the papers' findings in our words, each with what decides whether it is ours too.
+
+    Where there is more than one workload, each has a name, and lines are called by technique and workload: `evs, 400`.
+    """
 
     figure: str
     title: str
-    model: Model
+    workloads: Source | Mapping[str, Source]
     bits: int
     techniques: tuple[str, ...]
     claims: Mapping[str, Callable[[Lines], bool]]
 
     def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
-        model = replace(self.model, subscriptions=200, events=2_000) if quick else self.model
+        named = self.workloads if isinstance(self.workloads, Mapping) else {"": self.workloads}
         seeds = range(2 if quick else 5)
-        runs = []
-        for seed in seeds:
-            runs.append(_lines(replace(model, seed=seed), self.bits, self.techniques))
-            advance(1 / len(seeds))
-        counts = list(range(model.dimensions, 0, -1))
-        lines = {t: np.mean([run[t] for run in runs], axis=0).tolist() for t in self.techniques}
-        rows = [(t, *(f"{rate:.1%}" for rate in lines[t])) for t in self.techniques]
+        lines: dict[str, list[float]] = {}
+        for name, source in named.items():
+            runs = []
+            for seed in seeds:
+                runs.append(
+                    _lines(replace(smaller(source) if quick else source, seed=seed), self.bits, self.techniques)
+                )
+                advance(1 / len(seeds) / len(named))
+            for technique in self.techniques:
+                label = f"{technique}, {name}" if name else technique
+                lines[label] = np.mean([run[technique] for run in runs], axis=0).tolist()
+        counts = list(range(len(next(iter(lines.values()))), 0, -1))
         return Report(
             self.figure,
             self.title,
             ("technique", *(f"{n}" for n in counts)),
-            rows,
-            {t: dict(zip(counts, lines[t], strict=False)) for t in self.techniques},
+            [(label, *(f"{rate:.1%}" for rate in line)) for label, line in lines.items()],
+            {label: dict(zip(counts, line, strict=True)) for label, line in lines.items()},
             "dimensions",
             [Verdict(claim, holds(lines)) for claim, holds in self.claims.items()],
         )
 
 
-def _lines(model: Model, bits: int, techniques: tuple[str, ...]) -> dict[str, list[float]]:
-    workload = generate(model)
-    half = len(workload.events) // 2
-    seen = Sample.of(workload.events[:half], workload.subscriptions)
-    judges = GridEvaluator(Sample.of(workload.events[half:], workload.subscriptions), bits)
-    evidence = Evidence(Statistics.of(seen), GridEvaluator(seen, bits), model.seed)
+def _lines(source: Source, bits: int, techniques: tuple[str, ...]) -> dict[str, list[float]]:
+    workload = generated(source)
+    training, unseen = halves(workload.events, source.seed)
+    seen = Sample.of(training, workload.subscriptions)
+    judges = GridEvaluator(Sample.of(unseen, workload.subscriptions), bits)
+    statistics = Statistics.of(seen)
+    splits: dict[str, Split] = {}
     lines: dict[str, list[float]] = {}
     for technique in techniques:
-        name = technique.removesuffix(ADAPTIVE)
-        rates = []
-        for count in range(model.dimensions, 0, -1):
-            dims = select(name, evidence, count)
-            if technique == name or count < LEAST_ADAPTIVE:
-                rates.append(judges.waste(dims).rate)
-            else:
-                rates.append(judges.waste_of(adaptive_grid(seen, bits, dims)).rate)
-        lines[technique] = rates
+        name, _, suffix = technique.partition("+")
+        split = splits.setdefault(suffix, SPLITS[SUFFIXES[suffix]](seen, bits))
+        regular = splits.setdefault("", SPLITS["regular"](seen, bits))
+        evidence = Evidence(statistics, split if name in EVALUATING else regular, source.seed)
+        chosen = [select(name, evidence, count) for count in range(len(workload.schema), 0, -1)]
+        lines[technique] = [judges.waste_of(split.index(dims)).rate for dims in chosen]
     return lines
 
 
@@ -100,6 +106,11 @@ def alike(one: str, other: str, margin: float = 3 * POINT) -> Callable[[Lines], 
 def helps(technique: str, by: float = POINT) -> Callable[[Lines], bool]:
     """Fewer dimensions waste less than all of them, at the best number."""
     return lambda lines: min(lines[technique]) < lines[technique][0] - by
+
+
+def reduces(technique: str, by: float, of: str | None = None) -> Callable[[Lines], bool]:
+    """At the best number of dimensions, this share of the waste that `of` has with all dimensions is gone."""
+    return lambda lines: min(lines[technique]) <= lines[of or technique][0] * (1 - by)
 
 
 def every(*claims: Callable[[Lines], bool]) -> Callable[[Lines], bool]:

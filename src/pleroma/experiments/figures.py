@@ -6,10 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from pleroma.experiments.dimension_sweep import Sweep, alike, beats, every, helps, not_worse
+from pleroma.experiments.count_choice import CountChoice, finds_the_best, within_one
+from pleroma.experiments.dimension_sweep import Sweep, alike, beats, every, helps, not_worse, reduces
+from pleroma.experiments.length_sweep import LengthSweep, falls_with_length, falls_with_subscriptions
 from pleroma.experiments.report import Report
-from pleroma.experiments.subscription_sweep import SubscriptionSweep, adaptive_never_wastes_more, adaptive_wastes_less
-from pleroma.workloads import EXPRESSIVE, THESIS
+from pleroma.experiments.run_times import RunTimes, ThesisRunTimes, faster_than_the_thesis, fastest, slowest
+from pleroma.experiments.source import Source
+from pleroma.experiments.subscription_sweep import (
+    SubscriptionSweep,
+    gains_most_with_few,
+    never_wastes_more,
+    wastes_less,
+)
+from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, Model, StockModel
 
 IPV4_BITS = 23
 THESIS_BITS = 24
@@ -21,6 +30,8 @@ _ZIPFIAN = replace(_THESIS, distribution="zipfian")
 _CORRELATED = replace(_EXPRESSIVE, distribution="zipfian", correlation="positive", pairs=3)
 
 _CORRELATION = ("evs", "pcs-cev", "pfs-cev", "sms", "pcs-cmm", "pfs-cmm", "sfs", "pcs-cfm", "pfs-cfm")
+
+_STOCK = StockModel()
 
 _COUNTS = (100, 200, 400, 1_000, 2_000, 4_000, 10_000)
 
@@ -37,16 +48,97 @@ class Figure(Protocol):
     def run(self, quick: bool, advance: Callable[[float], None]) -> Report: ...
 
 
-_ALL: tuple[Sweep | SubscriptionSweep, ...] = (
+def _sizes(model: Model) -> dict[str, Source]:
+    """The thesis's two numbers of subscriptions."""
+    return {"400": replace(model, subscriptions=400), "1,000": model}
+
+
+_COMPARED = ("evs", "sfs", "pcs-cfm", "ges")
+
+
+def _greedy_is_best(others: tuple[str, ...]) -> dict[str, Callable[[Mapping[str, list[float]]], bool]]:
+    pairs = [(f"ges, {size}", f"{other}, {size}") for size in ("400", "1,000") for other in others]
+    return {
+        "GES is the best of the four, with 400 and with 1,000 subscriptions": every(*(not_worse(*p) for p in pairs))
+    }
+
+
+def _with_and_without(technique: str, few: int, many: int) -> Sweep:
+    number = {"sfs": "5.29", "ges": "5.30"}[technique]
+    split = f"{technique}+asi"
+    return Sweep(
+        f"thesis-{number}",
+        f"Bachelor's thesis, figure {number}: {technique.upper()} with and without improved partitioning, zipfian",
+        _sizes(replace(_ZIPFIAN, variance="random")),
+        THESIS_BITS,
+        (technique, split),
+        {
+            "improved partitioning reduces waste again": every(
+                *(beats(f"{split}, {size}", f"{technique}, {size}") for size in ("400", "1,000"))
+            ),
+            f"about three quarters of the waste is gone with 400 subscriptions (the thesis: 88% to {few}%)": reduces(
+                f"{split}, 400", 0.7, f"{technique}, 400"
+            ),
+            f"about three fifths with 1,000 (the thesis: 95% to {many}%)": reduces(
+                f"{split}, 1,000", 0.55, f"{technique}, 1,000"
+            ),
+        },
+    )
+
+
+def _automatic(number: str, distribution: str, selective: int, exact: bool) -> CountChoice:
+    scenario = f"{distribution} distribution, {('no', 'one', 'two', 'three', 'four')[selective]} selective dimensions"
+    base = _ZIPFIAN if distribution == "zipfian" else _THESIS
+    claims = {"GES with automatic count finds the best count": finds_the_best("ges")}
+    if exact:
+        claims["eigenvalues with SFS find the best count"] = finds_the_best("sfs")
+    else:
+        claims["eigenvalues with SFS find the best count or one beside it"] = within_one("sfs")
+    return CountChoice(
+        f"thesis-{number}",
+        f"Bachelor's thesis, figure {number}: automatic dimension count, {scenario}",
+        replace(base, variance="random", selective=selective),
+        THESIS_BITS,
+        claims,
+    )
+
+
+_ALL: tuple[Figure, ...] = (
+    SubscriptionSweep(
+        "fig11a",
+        "Expressive Routing, figure 11(a): selective indexing, uniform",
+        _EXPRESSIVE,
+        IPV4_BITS,
+        ("selective", "repeated"),
+        _COUNTS,
+        {
+            "selective indexing wastes no more than regular, at any size": never_wastes_more("repeated"),
+            "selective indexing wastes clearly less": wastes_less("repeated"),
+        },
+    ),
+    SubscriptionSweep(
+        "fig11b",
+        "Expressive Routing, figure 11(b): selective indexing, zipfian",
+        replace(_EXPRESSIVE, distribution="zipfian"),
+        IPV4_BITS,
+        ("selective", "repeated"),
+        _COUNTS,
+        {
+            "selective indexing wastes clearly less than regular": wastes_less("repeated"),
+            "the gain is largest with few subscriptions": gains_most_with_few("repeated"),
+            "it still does when no event is sent twice": wastes_less("selective"),
+        },
+    ),
     SubscriptionSweep(
         "fig11c",
         "Expressive Routing, figure 11(c): adaptive splits, uniform",
         _EXPRESSIVE,
         IPV4_BITS,
+        ("adaptive",),
         _COUNTS,
         {
-            "adaptive splits waste no more than regular ones, at any size": adaptive_never_wastes_more,
-            "adaptive splits waste clearly less": adaptive_wastes_less,
+            "adaptive splits waste no more than regular ones, at any size": never_wastes_more("adaptive"),
+            "adaptive splits waste clearly less": wastes_less("adaptive"),
         },
     ),
     SubscriptionSweep(
@@ -54,10 +146,11 @@ _ALL: tuple[Sweep | SubscriptionSweep, ...] = (
         "Expressive Routing, figure 11(d): adaptive splits, zipfian",
         replace(_EXPRESSIVE, distribution="zipfian"),
         IPV4_BITS,
+        ("adaptive",),
         _COUNTS,
         {
-            "adaptive splits waste no more than regular ones, at any size": adaptive_never_wastes_more,
-            "adaptive splits waste clearly less": adaptive_wastes_less,
+            "adaptive splits waste no more than regular ones, at any size": never_wastes_more("adaptive"),
+            "adaptive splits waste clearly less": wastes_less("adaptive"),
         },
     ),
     Sweep(
@@ -131,6 +224,79 @@ _ALL: tuple[Sweep | SubscriptionSweep, ...] = (
                 beats("cs+asi", "cs"), beats("gs+asi", "gs")
             )
         },
+    ),
+    Sweep(
+        "fig14b",
+        "Expressive Routing, figure 14(b): selection with selective indexing, stock quotes",
+        _STOCK,
+        IPV4_BITS,
+        ("gs", "evs+si", "cs+si", "gs+si", "gs+si1"),
+        {
+            "EVS with selective indexing takes away about half of the waste (the paper: 48%)": reduces(
+                "evs+si", 0.45, "gs"
+            ),
+            "GS with selective indexing takes away about half of the waste (the paper: 53%)": reduces(
+                "gs+si", 0.45, "gs"
+            ),
+            "selective indexing makes EVS, CS and GS alike": every(
+                alike("evs+si", "gs+si", 0.05), alike("cs+si", "gs+si", 0.05)
+            ),
+        },
+    ),
+    RunTimes(
+        "fig13a",
+        "Expressive Routing, figure 13(a): run time by number of events, 1,000 subscriptions",
+        _EXPRESSIVE,
+        IPV4_BITS,
+        ("evs", "emcs", "cs", "gs"),
+        ((1_000, 20_000), (1_000, 40_000), (1_000, 60_000), (1_000, 80_000), (1_000, 100_000)),
+        "events",
+        {"EVS takes least": fastest("evs"), "GS takes most": slowest("gs")},
+    ),
+    RunTimes(
+        "fig13b",
+        "Expressive Routing, figure 13(b): run time by number of subscriptions, 100,000 events",
+        _EXPRESSIVE,
+        IPV4_BITS,
+        ("evs", "emcs", "cs", "gs"),
+        ((200, 100_000), (400, 100_000), (600, 100_000), (800, 100_000), (1_000, 100_000)),
+        "subscriptions",
+        {"EVS takes least": fastest("evs"), "GS takes most": slowest("gs")},
+    ),
+    LengthSweep(
+        "fig8d",
+        "PLEROMA article, figure 8(d): waste by the length of a dz",
+        {
+            "uniform": replace(PLEROMA, events=10_000),
+            "zipfian": replace(PLEROMA, events=10_000, distribution="zipfian"),
+        },
+        (5, 10, 15, 20, 25, 30),
+        (100, 400, 1_600),
+        {
+            "the longer the dz, the less waste": falls_with_length,
+            "with more subscriptions on the same hosts there is less waste": falls_with_subscriptions,
+        },
+    ),
+    Sweep(
+        "fig8e",
+        "PLEROMA article, figure 8(e): dimension selection, three zipfian workloads of restricted variance",
+        {
+            f"{n} of 10 vary": replace(
+                PLEROMA, events=20_000, distribution="zipfian", variance="random", selective=n, placement="inside"
+            )
+            for n in (2, 4, 6)
+        },
+        IPV4_BITS,
+        ("evs",),
+        {"fewer dimensions waste less": every(*(helps(f"evs, {n} of 10 vary", 0.02) for n in (2, 4, 6)))},
+    ),
+    Sweep(
+        "fig8f",
+        "PLEROMA article, figure 8(f): dimension selection on stock quotes",
+        _STOCK,
+        IPV4_BITS,
+        ("evs", "cs", "gs"),
+        {"fewer dimensions waste less, with every technique": every(helps("evs"), helps("cs"), helps("gs"))},
     ),
     Sweep(
         "thesis-5.3",
@@ -236,6 +402,68 @@ _ALL: tuple[Sweep | SubscriptionSweep, ...] = (
                 )
             )
         },
+    ),
+    Sweep(
+        "thesis-5.20",
+        "Bachelor's thesis, figure 5.20: greedy and brute force, uniform and zipfian, random selectivity",
+        {"uniform": replace(_THESIS, variance="random"), "zipfian": replace(_ZIPFIAN, variance="random")},
+        THESIS_BITS,
+        ("ges", "bes"),
+        {
+            "brute force is less than a point better than greedy": every(
+                *(not_worse(f"ges, {d}", f"bes, {d}") for d in ("uniform", "zipfian"))
+            )
+        },
+    ),
+    Sweep(
+        "thesis-5.21",
+        "Bachelor's thesis, figure 5.21: comparison, uniform, random selectivity",
+        _sizes(replace(_THESIS, variance="random")),
+        THESIS_BITS,
+        _COMPARED,
+        _greedy_is_best(_COMPARED[:-1])
+        | {
+            "all four are about as good": every(
+                *(alike(f"{one}, {size}", f"ges, {size}") for one in _COMPARED[:-1] for size in ("400", "1,000"))
+            )
+        },
+    ),
+    Sweep(
+        "thesis-5.22",
+        "Bachelor's thesis, figure 5.22: comparison, zipfian, random selectivity",
+        _sizes(replace(_ZIPFIAN, variance="random")),
+        THESIS_BITS,
+        _COMPARED,
+        _greedy_is_best(_COMPARED[:-1]),
+    ),
+    Sweep(
+        "thesis-5.23",
+        "Bachelor's thesis, figure 5.23: comparison, zipfian, constant selectivity, correlation 90%",
+        _sizes(replace(_ZIPFIAN, correlation="positive")),
+        THESIS_BITS,
+        _COMPARED,
+        _greedy_is_best(_COMPARED[:-1]),
+    ),
+    Sweep(
+        "thesis-5.24",
+        "Bachelor's thesis, figure 5.24: comparison, zipfian, random selectivity, random correlation",
+        _sizes(replace(_ZIPFIAN, variance="random", correlation="random")),
+        THESIS_BITS,
+        _COMPARED,
+        _greedy_is_best(_COMPARED[:-1]),
+    ),
+    _automatic("5.25", "uniform", 2, exact=True),
+    _automatic("5.26", "uniform", 4, exact=False),
+    _automatic("5.27", "zipfian", 2, exact=True),
+    _automatic("5.28", "zipfian", 4, exact=False),
+    _with_and_without("sfs", 23, 39),
+    _with_and_without("ges", 24, 42),
+    ThesisRunTimes(
+        "thesis-times",
+        "Bachelor's thesis, chapter 5: run times",
+        replace(_THESIS, variance="random"),
+        THESIS_BITS,
+        {"every technique is faster than the thesis reports": faster_than_the_thesis},
     ),
 )
 

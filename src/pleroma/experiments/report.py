@@ -15,7 +15,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`lines` are the curves of the figure: by label, then by x."""
+    """`lines` are the curves of the figure: by label, then by x. Where x only counts, `ticks` has the words for it."""
 
     figure: str
     title: str
@@ -24,3 +24,5 @@ class Report:
     lines: Mapping[str, Mapping[int, float]]
     x: str
     verdicts: Sequence[Verdict]
+    y: str = "waste (false-positive rate)"
+    ticks: tuple[str, ...] = ()

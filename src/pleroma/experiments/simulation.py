@@ -17,6 +17,7 @@ from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import WorkloadError
 from pleroma.index import EVERYTHING, Index, Waste
+from pleroma.index.codes import Codes
 from pleroma.matching import wanted_by
 from pleroma.routing import Advertise, FlowOp, Policy, Router, Subscribe, Topology, Weights
 from pleroma.switches import Forwarding, forward
@@ -86,9 +87,9 @@ def simulate(
         placed = enumerate(zip(homes.tolist(), regions, strict=True))
         operations = router.load([*published, *(Subscribe(f"s{i}", names[h], r) for i, (h, r) in placed if r)])
     with clock.measure("forward"):
-        forwarding = forward(topology, router.tables, codes, origin)
+        forwarding = forward(topology, router.tables, codes, codes.of_event(origin))
     with clock.measure("judge"):
-        waste, missed = _judge(workload.subscriptions, homes, events, origin, forwarding)
+        waste, missed = _judge(workload.subscriptions, homes, events, origin, forwarding, codes)
     return Simulation(router, operations, forwarding, waste, missed, clock.seconds)
 
 
@@ -107,8 +108,9 @@ def _judge(
     events: EventBatch,
     origin: NDArray[np.int64],
     forwarding: Forwarding,
+    codes: Codes,
 ) -> tuple[Waste, int]:
-    """Compare deliveries with wishes, host by host. Nobody is sent its own events."""
+    """Compare deliveries with wishes, host by host. Nobody is sent its own events; what comes twice is wasted once."""
     groups: list[list[Filter]] = [[] for _ in forwarding.delivered]
     for home, subscription in zip(homes.tolist(), subscriptions, strict=True):
         groups[home].append(subscription)
@@ -116,7 +118,8 @@ def _judge(
     deliveries = wanted = missed = 0
     for host, rows in enumerate(forwarding.delivered):
         wish = wishes[host] & (origin != host)
-        served = int(np.count_nonzero(wish[rows]))
+        received = rows if codes.events is None else np.unique(codes.events[rows])
+        served = int(np.count_nonzero(wish[received]))
         deliveries += len(rows)
         wanted += served
         missed += int(np.count_nonzero(wish)) - served

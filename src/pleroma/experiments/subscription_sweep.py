@@ -8,35 +8,36 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pleroma.experiments.report import Report, Verdict
-from pleroma.index import GridIndex
-from pleroma.tuning import GridEvaluator, Sample, adaptive_grid
+from pleroma.tuning import SPLITS, GridEvaluator, Sample
+from pleroma.tuning.advice import halves
 from pleroma.workloads import Model, generate
 
 Lines = Mapping[str, list[float]]
-REGULAR, ADAPTIVE = "regular", "adaptive"
+REGULAR = "regular"
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSweep:
+    """Regular indexing, and the `splits` to compare it with."""
+
     figure: str
     title: str
     model: Model
     bits: int
+    splits: tuple[str, ...]
     counts: tuple[int, ...]
     claims: Mapping[str, Callable[[Lines], bool]]
 
     def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
         counts = tuple(n for n in self.counts if n <= 1_000) if quick else self.counts
         seeds = range(1 if quick else 3)
-        runs: dict[str, list[list[float]]] = {REGULAR: [], ADAPTIVE: []}
+        kinds = (REGULAR, *self.splits)
+        rates = np.zeros((len(kinds), len(counts)))
         for seed in seeds:
-            rates = []
-            for count in counts:
-                rates.append(_rates(replace(self.model, subscriptions=count, seed=seed), self.bits))
+            for at, count in enumerate(counts):
+                rates[:, at] += self._rates(kinds, replace(self.model, subscriptions=count, seed=seed))
                 advance(1 / len(counts) / len(seeds))
-            runs[REGULAR].append([regular for regular, _ in rates])
-            runs[ADAPTIVE].append([adaptive for _, adaptive in rates])
-        lines = {kind: np.mean(found, axis=0).tolist() for kind, found in runs.items()}
+        lines = dict(zip(kinds, (rates / len(seeds)).tolist(), strict=True))
         return Report(
             self.figure,
             self.title,
@@ -47,20 +48,24 @@ class SubscriptionSweep:
             [Verdict(claim, holds(lines)) for claim, holds in self.claims.items()],
         )
 
-
-def _rates(model: Model, bits: int) -> tuple[float, float]:
-    workload = generate(model)
-    half = len(workload.events) // 2
-    seen = Sample.of(workload.events[:half], workload.subscriptions)
-    judges = GridEvaluator(Sample.of(workload.events[half:], workload.subscriptions), bits)
-    regular = judges.waste_of(GridIndex.regular(workload.schema, bits))
-    return regular.rate, judges.waste_of(adaptive_grid(seen, bits)).rate
-
-
-def adaptive_never_wastes_more(lines: Lines) -> bool:
-    pairs = zip(lines[ADAPTIVE], lines[REGULAR], strict=True)
-    return all(adaptive <= regular + 0.005 for adaptive, regular in pairs)
+    def _rates(self, kinds: tuple[str, ...], model: Model) -> tuple[float, ...]:
+        workload = generate(model)
+        training, unseen = halves(workload.events, model.seed)
+        seen = Sample.of(training, workload.subscriptions)
+        judges = GridEvaluator(Sample.of(unseen, workload.subscriptions), self.bits)
+        everything = range(len(workload.schema))
+        indexes = [SPLITS[split](seen, self.bits).index(everything) for split in kinds]
+        return tuple(judges.waste_of(index).rate for index in indexes)
 
 
-def adaptive_wastes_less(lines: Lines) -> bool:
-    return float(np.mean(lines[ADAPTIVE])) < float(np.mean(lines[REGULAR])) - 0.01
+def never_wastes_more(split: str) -> Callable[[Lines], bool]:
+    return lambda lines: all(ours <= other + 0.005 for ours, other in zip(lines[split], lines[REGULAR], strict=True))
+
+
+def wastes_less(split: str) -> Callable[[Lines], bool]:
+    return lambda lines: float(np.mean(lines[split])) < float(np.mean(lines[REGULAR])) - 0.01
+
+
+def gains_most_with_few(split: str) -> Callable[[Lines], bool]:
+    """The gain with the fewest subscriptions exceeds the gain with the most."""
+    return lambda lines: lines[REGULAR][0] - lines[split][0] > lines[REGULAR][-1] - lines[split][-1]

@@ -4,7 +4,8 @@ from pleroma.index.address import IPV4, IPV6, AddressRange
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.index.dzset import EVERYTHING, NOTHING, DzSet
 from pleroma.index.grid import GridIndex
-from pleroma.index.plan import Index, IndexPlan
+from pleroma.index.plan import Index, IndexPlan, index_from_json
+from pleroma.index.selective import Rectangle, Region, SelectiveIndex
 from pleroma.index.waste import Waste, evaluate
 
 __all__ = [
@@ -20,6 +21,10 @@ __all__ = [
     "GridIndex",
     "Index",
     "IndexPlan",
+    "Rectangle",
+    "Region",
+    "SelectiveIndex",
     "Waste",
     "evaluate",
+    "index_from_json",
 ]

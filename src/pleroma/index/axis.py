@@ -1,8 +1,8 @@
 """One dimension of a grid: coordinates to numbered cells.
 
-A regular axis halves its extent again and again, which is one multiplication; any other axis has its cell boundaries
-listed. Either way the cell number is a monotone function of the coordinate, and events and filters both go through it,
-so rounding can cost waste but never a match.
+A regular axis halves its extent, or a part of it, again and again, which is one multiplication; any other axis has its
+cell boundaries listed. Either way the cell number is a monotone function of the coordinate, and events and filters both
+go through it, so rounding can cost waste but never a match.
 """
 
 from __future__ import annotations
@@ -29,8 +29,15 @@ class Axis:
     boundaries: tuple[float, ...]
 
     @classmethod
-    def of(cls, attribute: Attribute, bits: int, boundaries: tuple[float, ...] = ()) -> Axis:
-        low, high = attribute.extent
+    def of(
+        cls,
+        attribute: Attribute,
+        bits: int,
+        boundaries: tuple[float, ...] = (),
+        within: tuple[float, float] | None = None,
+    ) -> Axis:
+        """`within` is the part to cut; what lies outside belongs to the first and the last cell."""
+        low, high = within or attribute.extent
         if bits > attribute.bits:
             reason = f"{bits} bits are asked for, {attribute.bits} tell all its values apart"
             raise PlanError(reason, field=attribute.name, value=bits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,21 @@ WORD = 64
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """One row per event, one column per 64 bits (at least one), most significant first."""
+    """One row per dz, one column per 64 bits (at least one), most significant first.
+
+    An event has one dz, and so the same row, unless `events` says of which event each row is.
+    """
 
     words: NDArray[np.uint64]
     bits: int
+    events: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return int(self.words.shape[0])
+
+    def of_event(self, given: NDArray[Any]) -> NDArray[Any]:
+        """What is known by event, by row."""
+        return given if self.events is None else given[self.events]
 
     def dz_of(self, rows: Iterable[int]) -> list[Dz]:
         return [self.dz(int(row)) for row in rows]

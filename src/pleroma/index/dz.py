@@ -65,6 +65,10 @@ class Dz(int):
             return other
         return self if other.covers(self) else None
 
+    def then(self, other: Dz) -> Dz:
+        """The bits of this one, followed by those of the other."""
+        return Dz(self << other.length | other ^ 1 << other.length)
+
     def truncate(self, length: int) -> Dz:
         """The prefix of at most `length` bits."""
         if length < 0:

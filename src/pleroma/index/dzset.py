@@ -13,18 +13,21 @@ from pleroma.errors import DzError
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 
 _ATOMS = 1 << MAX_LENGTH
+PACKED = 16
+"""How many bytes a packed dz takes. In the order of these bytes, a dz follows right after those that cover it."""
 Bounds = tuple[int, ...]  # start, end, start, end, ... strictly increasing
 
 
 class DzSet:
     """An immutable region; iterates over its members in the order of the line."""
 
-    __slots__ = ("_bounds", "_members")
+    __slots__ = ("_known_bounds", "_known_members", "_packed")
 
     def __init__(self, members: Iterable[Dz] = ()) -> None:
         given = tuple(members)
-        self._bounds = _merge(sorted((dz.start, dz.end) for dz in given))
-        self._members: tuple[Dz, ...] | None = given if len(given) == 1 else None
+        self._known_bounds: Bounds | None = _merge(sorted((dz.start, dz.end) for dz in given))
+        self._known_members: tuple[Dz, ...] | None = given if len(given) == 1 else None
+        self._packed: bytes | None = None
 
     @classmethod
     def parse(cls, *bits: str) -> DzSet:
@@ -33,27 +36,53 @@ class DzSet:
     @classmethod
     def _of(cls, bounds: Bounds) -> DzSet:
         made = cls.__new__(cls)
-        made._bounds = bounds
-        made._members = None
+        made._known_bounds = bounds
+        made._known_members = made._packed = None
+        return made
+
+    # -- packed --------------------------------------------------------------------------------------------------
+
+    def pack(self) -> bytes:
+        """The members as bytes, in their order: for each, its first atom (14 bytes) and its length (2 bytes)."""
+        if self._packed is not None:
+            return self._packed
+        return b"".join([(dz.start << 16 | dz.length).to_bytes(PACKED) for dz in self.members])
+
+    @classmethod
+    def unpack(cls, data: bytes) -> DzSet:
+        """The region that `pack` wrote. It stays packed, a tenth of the size, and is read anew whenever it is used."""
+        if len(data) % PACKED:
+            raise DzError(f"{len(data)} bytes are no packed region", field="region", value=len(data))
+        made = cls.__new__(cls)
+        made._known_bounds = made._known_members = None
+        made._packed = data
         return made
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     @property
+    def _bounds(self) -> Bounds:
+        if self._known_bounds is None:
+            return _merge((dz.start, dz.end) for dz in self.members)
+        return self._known_bounds
+
+    @property
     def members(self) -> tuple[Dz, ...]:
-        if self._members is None:
+        if self._packed is not None:
+            return tuple(map(unpacked, _pieces(self._packed)))
+        if self._known_members is None:
             spans = zip(self._bounds[::2], self._bounds[1::2], strict=True)
-            self._members = tuple(dz for start, end in spans for dz in _largest(start, end))
-        return self._members
+            self._known_members = tuple(dz for start, end in spans for dz in _largest(start, end))
+        return self._known_members
 
     def __iter__(self) -> Iterator[Dz]:
         return iter(self.members)
 
     def __len__(self) -> int:
-        return len(self.members)
+        return len(self._packed) // PACKED if self._packed is not None else len(self.members)
 
     def __bool__(self) -> bool:
-        return bool(self._bounds)
+        return bool(self._packed) if self._packed is not None else bool(self._known_bounds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DzSet) and self._bounds == other._bounds
@@ -79,6 +108,8 @@ class DzSet:
 
     @property
     def longest(self) -> int:
+        if self._packed:
+            return max(self._packed[PACKED - 1 :: PACKED])
         return max((dz.length for dz in self), default=0)
 
     # -- algebra -------------------------------------------------------------------------------------------------
@@ -136,6 +167,17 @@ class DzSet:
         if most < 1 and self:
             raise DzError(f"a region cannot be covered by {most} members", field="members", value=most)
         return self if len(self) <= most else DzSet(_best(self.members, most)[-1][1])
+
+
+def unpacked(data: bytes) -> Dz:
+    """One dz as `DzSet.pack` writes it."""
+    number = int.from_bytes(data)
+    length = number & 0xFFFF
+    return Dz((_ATOMS | number >> 16) >> MAX_LENGTH - length)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + PACKED] for at in range(0, len(data), PACKED))
 
 
 Choice = tuple[int, tuple[Dz, ...]]

@@ -7,14 +7,15 @@ done in plain Python, so that a sensor needs no compiler; kernels do the same fo
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from pleroma.content import Event, Filter, Schema
+from pleroma.content import Attribute, Event, Filter, Schema
 from pleroma.errors import ContentError, DomainError, PlanError
 from pleroma.index.axis import Axis
 from pleroma.index.cover import Cover
@@ -32,26 +33,39 @@ KERNELS = "pleroma.index.kernels"
 """Where this is loaded, by whoever routes or encodes batches, covers run compiled; elsewhere in plain Python."""
 
 
+Span = tuple[float, float]
+"""A lower and an upper coordinate."""
+
+
 @dataclass(frozen=True)
 class GridIndex:
-    """`order` names, bit by bit from the first, the position of the attribute that is halved next."""
+    """`order` names, bit by bit from the first, the position of the attribute that is halved next.
+
+    A dimension has its `boundaries` listed, or equal cells over its extent, or over the part of it that `within` gives.
+    """
 
     schema: Schema
     order: tuple[int, ...]
     boundaries: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    within: Mapping[int, Span] = field(default_factory=dict)
     axes: Mapping[int, Axis] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.order) > MAX_LENGTH:
             raise PlanError(f"{len(self.order)} bits are asked for, a dz has at most {MAX_LENGTH}", field="order")
-        for d in (*self.order, *self.boundaries):
+        for d in (*self.order, *self.boundaries, *self.within):
             if isinstance(d, bool) or not isinstance(d, int) or not 0 <= d < len(self.schema):
                 raise PlanError(f"{d!r} is not the position of an attribute", field="order", value=d)
         for d in self.boundaries:
             if d not in self.order:
                 raise PlanError("has boundaries but no bits", field=self.schema.attributes[d].name)
+        for d, span in self.within.items():
+            check_span(self.schema.attributes[d], span)
+            if d in self.boundaries:
+                raise PlanError("has boundaries, and so no part of equal cells", field=self.schema.attributes[d].name)
         counts = {d: self.order.count(d) for d in sorted(set(self.order))}
-        axes = {d: Axis.of(self.schema.attributes[d], n, self.boundaries.get(d, ())) for d, n in counts.items()}
+        cuts = {d: (self.boundaries.get(d, ()), self.within.get(d)) for d in counts}
+        axes = {d: Axis.of(self.schema.attributes[d], n, *cuts[d]) for d, n in counts.items()}
         object.__setattr__(self, "axes", axes)
 
     @classmethod
@@ -68,6 +82,10 @@ class GridIndex:
         return len(self.order)
 
     # -- events --------------------------------------------------------------------------------------------------
+
+    def dzs(self, event: Event) -> tuple[Dz, ...]:
+        """The one cell of an event."""
+        return (self.dz(event),)
 
     def dz(self, event: Event) -> Dz:
         """The cell of one event."""
@@ -128,7 +146,7 @@ class GridIndex:
             used[d] += 1
         extents = {}
         for d, attribute in enumerate(self.schema.attributes):
-            low, high = attribute.extent
+            low, high = self.within.get(d, attribute.extent)
             extents[d] = self.axes[d].edges(prefix[d], used[d], high) if d in self.axes else (low, high)
         return extents
 
@@ -148,25 +166,49 @@ class GridIndex:
 
     def to_json(self) -> dict[str, Any]:
         listed = {self.schema.attributes[d].name: list(values) for d, values in sorted(self.boundaries.items())}
-        return {"kind": "grid", "order": list(self.order), "boundaries": listed}
+        parts = {self.schema.attributes[d].name: list(span) for d, span in sorted(self.within.items())}
+        made: dict[str, Any] = {"kind": "grid", "order": list(self.order), "boundaries": listed}
+        return made | ({"within": parts} if parts else {})
 
     @classmethod
     def from_json(cls, schema: Schema, data: Mapping[str, Any]) -> GridIndex:
-        order, listed = data.get("order"), data.get("boundaries", {})
-        if not isinstance(order, list) or not isinstance(listed, Mapping):
+        order, listed, parts = data.get("order"), data.get("boundaries", {}), data.get("within", {})
+        if not isinstance(order, list) or not isinstance(listed, Mapping) or not isinstance(parts, Mapping):
             raise PlanError("a grid has an order and boundaries", field="index")
-        if not all(isinstance(values, list) for values in listed.values()):
-            raise PlanError("boundaries are lists of numbers", field="boundaries")
-        return cls(schema, tuple(order), {schema.position(name): tuple(values) for name, values in listed.items()})
+        for name, values in (*listed.items(), *parts.items()):
+            if not isinstance(values, list):
+                raise PlanError("boundaries are lists of numbers", field=name, value=values)
+        boundaries = {schema.position(name): tuple(values) for name, values in listed.items()}
+        return cls(
+            schema, tuple(order), boundaries, {schema.position(name): tuple(span) for name, span in parts.items()}
+        )
 
 
-def round_robin(schema: Schema, dimensions: Sequence[int], bits: int) -> tuple[int, ...]:
-    """Dimensions in turn, each for as long as it has values left to separate."""
+def check_span(attribute: Attribute, span: Sequence[Any]) -> None:
+    """That this is a lower and an upper coordinate."""
+    sane = all(isinstance(end, (int, float)) and not isinstance(end, bool) and isfinite(end) for end in span)
+    if len(span) != 2 or not sane or span[0] > span[1]:
+        raise PlanError(f"{span!r} is not a part of a dimension", field=attribute.name, value=span)
+
+
+def bits_within(attribute: Attribute, span: Span) -> int:
+    """How many bits tell all values in a part of the dimension apart."""
+    low, high = attribute.extent
+    if not (span[1] > span[0] and high > low):
+        return 0
+    values = min((span[1] - span[0]) / (high - low), 1.0) * 2.0**attribute.bits
+    return min(math.ceil(math.log2(values + 1)), attribute.bits)
+
+
+def round_robin(
+    schema: Schema, dimensions: Sequence[int], bits: int, room: Callable[[int], int] | None = None
+) -> tuple[int, ...]:
+    """Dimensions in turn, each for as long as it has values left to separate: as many bits as `room` says."""
     if bits < 0 or bits > MAX_LENGTH:
         raise PlanError(f"a dz has 0 to {MAX_LENGTH} bits, not {bits}", field="bits", value=bits)
     if len(set(dimensions)) != len(dimensions):
         raise PlanError("a dimension is named twice", field="dimensions", value=tuple(dimensions))
-    left = {d: schema.attributes[d].bits for d in dimensions}
+    left = {d: schema.attributes[d].bits if room is None else room(d) for d in dimensions}
     order: list[int] = []
     while len(order) < bits and any(left.values()):
         for d in dimensions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +17,7 @@ from pleroma.errors import PlanError
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
 from pleroma.index.grid import GridIndex
+from pleroma.index.selective import SelectiveIndex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,8 @@ class Index(Protocol):
     @property
     def bits(self) -> int: ...
 
-    def dz(self, event: Event) -> Dz: ...
+    def dzs(self, event: Event) -> tuple[Dz, ...]:
+        """The cells under which an event is sent: one, or one in each region that it lies in, or none."""
 
     def encode(self, points: NDArray[np.float64]) -> Codes: ...
 
@@ -45,7 +47,10 @@ class Index(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
-_KINDS = {"grid": GridIndex.from_json}
+_KINDS: Mapping[str, Callable[[Schema, Mapping[str, Any]], Index]] = {
+    "grid": GridIndex.from_json,
+    "selective": SelectiveIndex.from_json,
+}
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,14 @@ class IndexPlan:
         body = {name: value for name, value in data.items() if name != "checksum"}
         if data.get("checksum") != _checksum(body):
             raise PlanError("the checksum does not fit the contents", field="checksum", value=data.get("checksum"))
-        index = body.get("index")
-        if not isinstance(index, Mapping) or index.get("kind") not in _KINDS:
-            raise PlanError(f"the index is one of {', '.join(_KINDS)}", field="index")
-        return cls(body.get("epoch", -1), _KINDS[index["kind"]](Schema.from_json(body.get("schema")), index))
+        return cls(body.get("epoch", -1), index_from_json(Schema.from_json(body.get("schema")), body.get("index")))
+
+
+def index_from_json(schema: Schema, data: Any) -> Index:
+    """What `to_json` of an index gave."""
+    if not isinstance(data, Mapping) or data.get("kind") not in _KINDS:
+        raise PlanError(f"the index is one of {', '.join(_KINDS)}", field="index")
+    return _KINDS[data["kind"]](schema, data)
 
 
 def _canonical(data: Any) -> str:

@@ -4,13 +4,20 @@ from pleroma.tuning.adaptive import adaptive_grid
 from pleroma.tuning.evaluation import GridEvaluator
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.selection import TECHNIQUES, Evidence, count_by_eigenvalues, count_by_evaluation, select
+from pleroma.tuning.selective import Selective
+from pleroma.tuning.splits import SPLITS, Adaptive, Regular, Split
 from pleroma.tuning.statistics import Statistics
 
 __all__ = [
+    "SPLITS",
     "TECHNIQUES",
+    "Adaptive",
     "Evidence",
     "GridEvaluator",
+    "Regular",
     "Sample",
+    "Selective",
+    "Split",
     "Statistics",
     "adaptive_grid",
     "count_by_eigenvalues",

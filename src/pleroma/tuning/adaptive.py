@@ -12,29 +12,43 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pleroma.errors import TuningError
 from pleroma.index import GridIndex
-from pleroma.index.axis import MAX_LISTED_BITS
+from pleroma.index.axis import Axis
 from pleroma.index.grid import round_robin
 from pleroma.index.kernels import Floats, Ints, Words, compiled
 from pleroma.tuning.bit_rows import popcount, stacked
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.statistics import exact_rows
 
+MOST_BITS = 14
+"""For one dimension: 16,383 boundaries are as many as samples can place and as a plan should list."""
+
+
+class AdaptiveAxes:
+    """The cuts of each dimension, at any depth, for one sample."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+        self._load = workload(sample)
+
+    def room(self, d: int) -> int:
+        return min(self.sample.schema.attributes[d].bits, MOST_BITS)
+
+    def boundaries(self, d: int, bits: int) -> tuple[float, ...]:
+        extent = self.sample.schema.attributes[d].extent
+        return tuple(medians(self.sample.points[:, d], self._load, extent, bits))
+
+    def axis(self, d: int, bits: int) -> Axis:
+        return Axis.of(self.sample.schema.attributes[d], bits, self.boundaries(d, bits))
+
+    def grid(self, bits: int, dimensions: Iterable[int]) -> GridIndex:
+        order = round_robin(self.sample.schema, self.sample.chosen(dimensions), bits, self.room)
+        return GridIndex(self.sample.schema, order, {d: self.boundaries(d, order.count(d)) for d in sorted(set(order))})
+
 
 def adaptive_grid(sample: Sample, bits: int, dimensions: Iterable[int] | None = None) -> GridIndex:
     """A grid over these dimensions (all, unless told) with boundaries at workload medians."""
-    schema = sample.schema
-    order = round_robin(schema, sample.chosen(range(len(schema)) if dimensions is None else dimensions), bits)
-    load = workload(sample)
-    boundaries = {}
-    for d in sorted(set(order)):
-        depth = order.count(d)
-        if depth > MAX_LISTED_BITS:
-            reason = f"{depth} bits for one dimension need more boundaries than a plan can list"
-            raise TuningError(reason, field=schema.attributes[d].name, value=depth)
-        boundaries[d] = tuple(medians(sample.points[:, d], load, schema.attributes[d].extent, depth))
-    return GridIndex(schema, order, boundaries)
+    return AdaptiveAxes(sample).grid(bits, range(len(sample.schema)) if dimensions is None else dimensions)
 
 
 def workload(sample: Sample) -> Ints:

@@ -7,7 +7,7 @@ are counted by owner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,19 @@ class Sample:
     @property
     def boxes(self) -> int:
         return int(self.low.shape[0])
+
+    def part(self, events: NDArray[np.bool_], boxes: NDArray[np.bool_]) -> Sample:
+        """Only these events and these boxes, with the same owners."""
+        kept = {name: getattr(self, name)[events] for name in ("points", "keys")}
+        kept |= {name: getattr(self, name)[boxes] for name in ("low", "high", "first", "last", "owner")}
+        return replace(self, **kept)
+
+    def grouped(self, homes: Ints) -> Sample:
+        """The same boxes, owner i's now belonging to `homes[i]`: many subscriptions on few hosts."""
+        owner = homes[self.owner]
+        order = np.argsort(owner, kind="stable")
+        boxes = {name: getattr(self, name)[order] for name in ("low", "high", "first", "last")}
+        return replace(self, **boxes, owner=owner[order], owners=int(homes.max()) + 1)
 
     def chosen(self, dimensions: Iterable[int]) -> list[int]:
         """These dimensions in the order of the schema, each once; an error for one that is not there."""

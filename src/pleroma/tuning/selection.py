@@ -14,7 +14,7 @@ import numpy as np
 
 from pleroma.errors import TuningError, UnknownName
 from pleroma.index.kernels import Floats
-from pleroma.tuning.evaluation import GridEvaluator
+from pleroma.tuning.evaluation import Evaluator
 from pleroma.tuning.statistics import Statistics
 
 Dimensions = tuple[int, ...]
@@ -25,7 +25,7 @@ class Evidence:
     """What a technique may look at: statistics, and the deliveries that subsets of dimensions would make."""
 
     statistics: Statistics
-    evaluator: GridEvaluator
+    evaluator: Evaluator
     seed: int = 0
 
     @property
@@ -237,3 +237,6 @@ TECHNIQUES: Mapping[str, Technique] = {
     "brs": brute_force,
     "random": at_random,
 }
+
+EVALUATING = frozenset({"ges", "gs", "bes", "brs"})
+"""The techniques that ask the evaluator, and so may be given another kind of index to choose dimensions for."""

@@ -7,27 +7,8 @@ from hypothesis import strategies as st
 from pleroma.content import Filter
 from pleroma.index import Dz, DzSet, GridIndex, IndexPlan
 from pleroma.index.cover import Cover
+from property.index.grids import grids
 from strategies import events, filters, schemas
-
-
-@st.composite
-def grids(draw, schema):
-    """Any subset of dimensions, any order, any bits up to 112, regular or listed boundaries."""
-    left = {d: a.bits for d, a in enumerate(schema.attributes)}
-    order = []
-    for d in draw(st.lists(st.integers(0, len(schema) - 1), max_size=draw(st.sampled_from([6, 24, 112])))):
-        if left[d]:
-            left[d] -= 1
-            order.append(d)
-    boundaries = {}
-    for d in set(order):
-        bits = order.count(d)
-        if bits <= 4 and draw(st.booleans()):
-            low, high = schema.attributes[d].extent
-            cuts = st.floats(low, high) if low < high else st.just(low)
-            n = (1 << bits) - 1
-            boundaries[d] = tuple(sorted(draw(st.lists(cuts, min_size=n, max_size=n))))
-    return GridIndex(schema, tuple(order), boundaries)
 
 
 @st.composite

@@ -4,29 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.content.batch import EventBatch
 from pleroma.index import GridIndex, evaluate
 from pleroma.index.axis import Axis
-from pleroma.tuning import GridEvaluator, Sample, adaptive_grid
+from pleroma.tuning import GridEvaluator, adaptive_grid
 from pleroma.tuning.evaluation import cells
-from strategies import attributes, events, filters, schemas
+from property.tuning.traffic import dimensions, sample_of, traffic
+from strategies import attributes, events
 
 BITS = st.integers(1, 9)
-
-
-@st.composite
-def traffic(draw, most_boxes):
-    schema = draw(schemas(most=4))
-    subscriptions = draw(st.lists(filters(schema, most_boxes), min_size=1, max_size=8))
-    return schema, subscriptions, draw(st.lists(events(schema), min_size=1, max_size=10))
-
-
-def sample_of(schema, subscriptions, listed):
-    return Sample.of(EventBatch.from_events(schema, listed), subscriptions)
-
-
-def dimensions(schema):
-    return st.sets(st.integers(0, len(schema) - 1), min_size=1).map(sorted)
 
 
 @st.composite

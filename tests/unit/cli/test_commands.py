@@ -118,14 +118,26 @@ def test_tune_writes_the_best_plan_and_draws_its_cells(tmp_path):
     made = ("--model", "thesis", "--dimensions", 3, "--subscriptions", 20, "--events", 200, "--variance", "random")
     assert pleroma("workload", "make", folder, *made).returncode == 0
     plan = tmp_path / "plan.json"
-    data = answer("tune", folder, "--bits", 9, "--members", 8, "--plan", plan, "--plot", tmp_path)
+    data = answer(
+        "tune", folder, "--bits", 9, "--members", 8, "--plan", plan, "--plot", tmp_path, "--topology", "star:3"
+    )
     best = data["techniques"][0]
     assert data["best"] == best["technique"]
-    assert best["waste"] == min(each["waste"] for each in data["techniques"])
+    assert best["network"]["waste"] == min(each["network"]["waste"] for each in data["techniques"])
+    assert {each["network"]["missed"] for each in data["techniques"]} == {0}
+    assert len(best["network"]["rules"]) == 4  # a switch in the middle and three around it
     index = IndexPlan.loads(plan.read_text()).index
-    assert {index.schema.names[d]: axis.bits for d, axis in index.axes.items()} == best["bits"]
-    assert (tmp_path / "cells.png").read_bytes().startswith(b"\x89PNG")
-    assert "best first" in pleroma("tune", folder, "--bits", 6).stdout
+    grids = [region.grid for region in index.regions] if hasattr(index, "regions") else [index]
+    given = {index.schema.names[d] for grid in grids for d in grid.axes}
+    assert given == set(best["bits"])
+    for picture in ("cells.png", "waste.png"):
+        assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+    shown = pleroma("tune", folder, "--bits", 6).stdout
+    assert "best first" in shown
+    assert "ges + selective" in shown
+    run = answer("simulate", folder, "--plan", plan, "--members", 8, "--topology", "star:3")
+    assert run["missed"] == 0
+    assert run["bits"] == index.bits
 
 
 def test_experiments_are_listed_and_run(tmp_path):

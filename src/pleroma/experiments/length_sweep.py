@@ -1,0 +1,72 @@
+"""Waste by the length of a dz, with subscriptions divided among end hosts (papers/004..., figure 8(d)).
+
+Waste is counted at hosts: an event that no subscription of a host wants, under a dz that some subscription of it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pleroma.experiments.report import Report, Verdict
+from pleroma.tuning import GridEvaluator, Sample
+from pleroma.workloads import Model, generate
+
+Lines = Mapping[str, list[float]]
+HOSTS = 8
+"""As on the document's testbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LengthSweep:
+    figure: str
+    title: str
+    models: Mapping[str, Model]
+    lengths: tuple[int, ...]
+    counts: tuple[int, ...]
+    claims: Mapping[str, Callable[[Lines], bool]]
+
+    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+        seeds = range(1 if quick else 3)
+        counts = self.counts[:2] if quick else self.counts
+        lines: dict[str, list[float]] = {}
+        for name, model in self.models.items():
+            for count in counts:
+                rates = []
+                for seed in seeds:
+                    sized = replace(model, subscriptions=count, events=2_000 if quick else model.events, seed=seed)
+                    rates.append(_rates(sized, self.lengths))
+                    advance(1 / len(seeds) / len(counts) / len(self.models))
+                lines[f"{name}, {count:,}"] = np.mean(rates, axis=0).tolist()
+        return Report(
+            self.figure,
+            self.title,
+            ("workload, subscriptions", *map(str, self.lengths)),
+            [(label, *(f"{rate:.1%}" for rate in line)) for label, line in lines.items()],
+            {label: dict(zip(self.lengths, line, strict=True)) for label, line in lines.items()},
+            "bits",
+            [Verdict(claim, holds(lines)) for claim, holds in self.claims.items()],
+        )
+
+
+def _rates(model: Model, lengths: tuple[int, ...]) -> list[float]:
+    workload = generate(model)
+    homes = np.random.default_rng(model.seed).integers(0, HOSTS, len(workload.subscriptions))
+    sample = Sample.of(workload.events, workload.subscriptions).grouped(homes)
+    return [GridEvaluator(sample, bits).waste(range(model.dimensions)).rate for bits in lengths]
+
+
+def falls_with_length(lines: Lines) -> bool:
+    """Never up, and down on the whole; hosts that want everything have none to lose."""
+    never_up = all(np.all(np.diff(line) <= 1e-9) for line in lines.values())
+    return never_up and sum(line[-1] for line in lines.values()) < sum(line[0] for line in lines.values())
+
+
+def falls_with_subscriptions(lines: Lines) -> bool:
+    """Of each workload, the line of the most subscriptions lies below that of the fewest."""
+    found: dict[str, list[list[float]]] = {}
+    for label, line in lines.items():
+        found.setdefault(label.split(",")[0], []).append(line)
+    return all(float(np.mean(each[-1])) < float(np.mean(each[0])) for each in found.values())
