@@ -33,3 +33,25 @@ class SwitchCounters:
     lookups: int = 0
     misses: int = 0
     unconnected: int = 0
+
+
+@dataclass(slots=True)
+class HostCounters:
+    """What passed the UDP port of a live host. Bytes are those of the packets, without the frames around them.
+
+    `published` came from attached sockets and entered the network; `looped` of them met tables that lead in circles.
+    `delivered` is counted once for every attached socket; `unclaimed` came while there was none, and `dropped` the
+    operating system did not take. `unattached`, `malformed` and `refused` are frames that were thrown away: from a
+    socket that is not attached, of no known form, and with a secret that is not known.
+    """
+
+    published: int = 0
+    published_bytes: int = 0
+    looped: int = 0
+    delivered: int = 0
+    delivered_bytes: int = 0
+    unclaimed: int = 0
+    dropped: int = 0
+    unattached: int = 0
+    malformed: int = 0
+    refused: int = 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from pleroma.errors import ForwardingLoop, RoutingError, UnknownName
+from pleroma.errors import RoutingError, UnknownName
 from pleroma.routing.flow import FlowOp, FlowTable
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.switches.clock import Clock
@@ -20,10 +20,7 @@ from pleroma.switches.counters import PortCounters, SwitchCounters, Traffic
 from pleroma.switches.installation import Installation, Refusal
 from pleroma.switches.packet import Delivery, Packet
 from pleroma.switches.table import SimulatedTable
-from pleroma.switches.wiring import Line, Wiring
-
-Path = tuple[int, ...]
-"""The lines by which a packet came to the switches it has seen."""
+from pleroma.switches.wiring import Line, Path, Wiring
 
 
 class EmbeddedNetwork:
@@ -192,18 +189,13 @@ class EmbeddedNetwork:
         counters = self.counters[switch]
         flow = None
         if packet.destination is None:  # once rewritten, it is no event that a rule could match
-            came_back, path = arrival in path, (*path, arrival)
-            if came_back or len(path) > len(self.topology.switches):
-                raise ForwardingLoop([SwitchId(self.wiring.lines[line].target) for line in path], packet.dz)
+            path = self.wiring.further(path, arrival, packet.dz)
             flow = self.tables[switch].forward(packet.dz, packet.size)
         counters.lookups += 1
         if flow is None:
             counters.misses += 1
             return
-        for port, rewrite in flow.outputs:
-            if port == self.wiring.lines[arrival].target_port:
-                continue
-            line = self.wiring.leaving.get((switch, port))
+        for _, line, rewrite in self.wiring.departures(arrival, flow):
             if line is None:
                 counters.unconnected += 1
             else:

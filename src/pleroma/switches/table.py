@@ -164,5 +164,5 @@ class SimulatedTable:
 
 def check_outputs(flow: Flow, switch: str | None = None) -> None:
     """A rule names a port once; twice would deliver twice."""
-    if len(set(flow.ports)) != len(flow.outputs):
+    if len({port for port, _ in flow.outputs}) != len(flow.outputs):
         raise RoutingError(f"the rule {flow} names a port twice", field=switch, value=str(flow.dz))

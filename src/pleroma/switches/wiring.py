@@ -6,11 +6,14 @@ links, both ways, then the hosts' lines, up and down. The live and the batch net
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
-from pleroma.errors import RoutingError
+from pleroma.errors import ForwardingLoop, RoutingError
+from pleroma.index.dz import Dz
+from pleroma.routing.flow import Flow
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 
 
@@ -27,6 +30,18 @@ class Line:
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.target}"
+
+
+class Departure(NamedTuple):
+    """The port that a packet leaves by, the line behind it (None: nothing is), and what the destination becomes."""
+
+    port: Port
+    line: int | None
+    rewrite: str | None
+
+
+Path = tuple[int, ...]
+"""The lines by which a packet came to the switches it has seen."""
 
 
 @dataclass(frozen=True)
@@ -69,3 +84,20 @@ class Wiring:
         """The host that the line leads to, if it leads to one."""
         place, down = divmod(line - 2 * len(self.topology.links), 2)
         return self.topology.hosts[place] if place >= 0 and down else None
+
+    def departures(self, arrival: int, flow: Flow) -> Iterator[Departure]:
+        """Where a packet goes that came in by a line and met this rule: never back by the port of arrival."""
+        came = self.lines[arrival]
+        for port, rewrite in flow.outputs:
+            if port != came.target_port:
+                yield Departure(port, self.leaving.get((SwitchId(came.target), port)), rewrite)
+
+    def further(self, path: Path, arrival: int, dz: Dz) -> Path:
+        """The path and one line more.
+
+        Raises ForwardingLoop when it has that line already, or leads through more switches than there are.
+        """
+        longer = (*path, arrival)
+        if arrival in path or len(longer) > len(self.topology.switches):
+            raise ForwardingLoop([SwitchId(self.lines[line].target) for line in longer], dz)
+        return longer

@@ -28,7 +28,7 @@ def wrap(address: Address, payload: bytes) -> bytes:
 
 def unwrap(frame: bytes) -> tuple[IPv6Address, bytes]:
     if frame[:4] != START:
-        raise _stranger(frame)
+        raise stranger(frame, START, OVERHEAD)
     if len(frame) < OVERHEAD:
         raise cut_short(frame, OVERHEAD)
     payload = frame[OVERHEAD:]
@@ -43,10 +43,11 @@ def _check(payload: bytes) -> None:
         raise too_large(len(payload))
 
 
-def _stranger(frame: bytes) -> WireError:
-    """What is wrong with the first four bytes."""
-    if START.startswith(frame):
-        return cut_short(frame, OVERHEAD)
-    if frame[:3] != MAGIC:
-        return WireError(f"{shown(frame[:3])} does not begin a frame, {MAGIC!r} does", field="magic", value=frame[:3])
-    return WireError(f"{frame[3]} is not known, only {VERSION} is", field="version", value=frame[3])
+def stranger(frame: bytes, start: bytes, needed: int) -> WireError:
+    """What is wrong with the first four bytes, which should be `start`: a magic and a version."""
+    magic, version = start[:3], start[3]
+    if start.startswith(frame):
+        return cut_short(frame, needed)
+    if frame[:3] != magic:
+        return WireError(f"{shown(frame[:3])} does not begin a frame, {magic!r} does", field="magic", value=frame[:3])
+    return WireError(f"{frame[3]} is not known, only {version} is", field="version", value=frame[3])

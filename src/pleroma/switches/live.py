@@ -1,0 +1,308 @@
+"""The live embedded network: simulated switches between real processes, each host a UDP port on the loopback interface.
+
+A client attaches its socket to a host's port with a secret that the service gave it (`pleroma.wire.attach`). What it
+sends from there in tunnel frames takes the way that the tables say, and comes out at the sockets attached to the hosts
+it is for, the packet unchanged and the destination as the last switch rewrote it. All is done in the event loop, as
+fast as it goes: there is no simulated latency. Whatever arrives, nothing raises; what is thrown away is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import math
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from pleroma.errors import SetupError, WireError
+from pleroma.index.address import IPV6
+from pleroma.index.dz import Dz
+from pleroma.routing.flow import FlowOp, FlowTable
+from pleroma.routing.topology import Host, HostId, SwitchId, Topology
+from pleroma.switches.counters import HostCounters, PortCounters, SwitchCounters, Traffic
+from pleroma.switches.live_drops import dropped_at, kernel_drops
+from pleroma.switches.live_sessions import Sessions, SocketAddress
+from pleroma.switches.live_trace import Trace, trace
+from pleroma.switches.live_ways import Ways
+from pleroma.switches.network import EmbeddedNetwork
+from pleroma.switches.table import SimulatedTable
+from pleroma.switches.wiring import Line
+from pleroma.wire import attach, tunnel
+from pleroma.wire.header import MAX_SIZE
+
+LOOPBACK = "127.0.0.1"
+BUFFER = 4 << 20
+"""Bytes asked for at every socket, sending and receiving; the system may give less."""
+BATCH = 64
+"""Frames taken from one port before the others have their turn."""
+
+_LARGEST = tunnel.OVERHEAD + MAX_SIZE
+_EVENT = tunnel.START + IPV6.base.network_address.packed[: IPV6.base.prefixlen // 8]
+"""How the frame of an event begins; the bits of its dz follow, up to the packet."""
+_DZ = slice(len(_EVENT), tunnel.OVERHEAD)
+
+
+@dataclass(slots=True)
+class _Outlet:
+    """A host: its socket, who is attached to it, and what frames to it begin with."""
+
+    number: int
+    host: Host
+    start: bytes
+    sessions: Sessions = field(default_factory=Sessions)
+    counters: HostCounters = field(default_factory=HostCounters)
+    socket: socket.socket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDrops:
+    """What found a full buffer, by host: coming in at its port, and going out at the sockets now attached to it."""
+
+    arriving: Mapping[HostId, int]
+    leaving: Mapping[HostId, int]
+
+
+class LiveNetwork:
+    """Open it with `async with`. `loopback` has a host pass what one of its sockets sends on to its others as well.
+
+    No switch does that, since it never sends back by the port of arrival; a real host's own network stack does.
+    """
+
+    def __init__(
+        self, topology: Topology, *, loopback: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.topology = topology
+        self.ports: dict[HostId, int] = {}
+        self._loopback = loopback
+        self._clock = clock
+        self._network = EmbeddedNetwork(topology)
+        self._ways = Ways(self._network)
+        self._outlets = {h.name: _Outlet(number, h, _frame_start(h)) for number, h in enumerate(topology.hosts)}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._expiry = math.inf  # no session ends before
+
+    # -- opening and closing -------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        try:
+            for outlet in self._outlets.values():
+                self._open(outlet)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up all ports. The tables and the counters stay."""
+        for outlet in self._outlets.values():
+            if outlet.socket is not None:
+                if self._loop is not None and not self._loop.is_closed():
+                    self._loop.remove_reader(outlet.socket)
+                outlet.socket.close()
+                outlet.socket = None
+        self.ports.clear()
+
+    def _open(self, outlet: _Outlet) -> None:
+        try:
+            outlet.socket = opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            opened.bind((LOOPBACK, 0))
+        except OSError as error:
+            raise SetupError(f"cannot open a port: {error}", field=outlet.host.name) from None
+        opened.setblocking(False)
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            with suppress(OSError):
+                opened.setsockopt(socket.SOL_SOCKET, option, BUFFER)
+        self.ports[outlet.host.name] = opened.getsockname()[1]
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(opened, partial(self._drain, outlet, opened))
+
+    # -- rules ---------------------------------------------------------------------------------------------------
+
+    async def install(self, ops: Sequence[FlowOp]) -> None:
+        """Change the tables between two packets, each switch by one bundle.
+
+        Raises what the first switch that refuses its bundle says; the other switches have changed nevertheless.
+        """
+        self._ways.install(ops)
+
+    @property
+    def tables(self) -> Mapping[SwitchId, SimulatedTable]:
+        """Only to be read."""
+        self._ways.settle()
+        return self._network.tables
+
+    def flow_tables(self) -> dict[SwitchId, FlowTable]:
+        return self._network.flow_tables()
+
+    def trace(self, host: str, dz: Dz) -> Trace:
+        """What would become of an event sent from a host now."""
+        return trace(self._network, host, dz)
+
+    # -- who is attached -----------------------------------------------------------------------------------------
+
+    def admit(self, host: str, secret: bytes, seconds: float) -> None:
+        """Let a client with this secret attach a socket to a host, for as long as it says so every `seconds`."""
+        self._expire()
+        now = self._clock()
+        self._outlet(host).sessions.admit(secret, seconds, now)
+        self._expiry = min(self._expiry, now + seconds)
+
+    def dismiss(self, host: str, secret: bytes) -> bool:
+        """End a session before its client does; False if there is none."""
+        return self._outlet(host).sessions.end(secret)
+
+    def sessions(self) -> dict[HostId, int]:
+        """How many are admitted to each host, attached or about to."""
+        self._expire()
+        return {name: len(outlet.sessions) for name, outlet in self._outlets.items()}
+
+    def attached(self, host: str) -> list[SocketAddress]:
+        """The sockets that are attached to a host."""
+        self._expire()
+        return list(self._outlet(host).sessions.sockets)
+
+    def _expire(self) -> None:
+        now = self._clock()
+        if now >= self._expiry:
+            self._expiry = min((x.sessions.expire(now) for x in self._outlets.values()), default=math.inf)
+
+    # -- counters ------------------------------------------------------------------------------------------------
+
+    @property
+    def switches(self) -> Mapping[SwitchId, SwitchCounters]:
+        self._ways.settle()
+        return self._network.counters
+
+    @property
+    def hosts(self) -> Mapping[HostId, HostCounters]:
+        return {name: outlet.counters for name, outlet in self._outlets.items()}
+
+    @property
+    def misaddressed(self) -> Mapping[HostId, int]:
+        """Packets that came to a host under another address than its own, which it does not take."""
+        self._ways.settle()
+        return self._network.misaddressed
+
+    def port(self, switch: str, port: int) -> PortCounters:
+        """The counters of one port in use."""
+        self._ways.settle()
+        return self._network.port(switch, port)
+
+    def by_line(self) -> Mapping[Line, Traffic]:
+        """The counters of every direction of every cable."""
+        self._ways.settle()
+        return self._network.by_line()
+
+    def kernel_drops(self) -> KernelDrops | None:
+        """None where the system does not tell."""
+        drops = kernel_drops()
+        if drops is None:
+            return None
+        return KernelDrops(
+            {name: dropped_at(drops, (LOOPBACK, port)) for name, port in self.ports.items()},
+            {name: sum(dropped_at(drops, x) for x in o.sessions.sockets) for name, o in self._outlets.items()},
+        )
+
+    # -- packets -------------------------------------------------------------------------------------------------
+
+    def _drain(self, outlet: _Outlet, port: socket.socket) -> None:
+        """Take what waits at a port, or the first part of it: the loop calls again while there is more."""
+        self._expire()
+        receive = port.recvfrom
+        for _ in range(BATCH):
+            try:
+                frame, sender = receive(_LARGEST + 1)  # one byte more shows that it is too large
+            except OSError:  # nothing waits any more
+                return
+            self._take(outlet, frame, sender)
+
+    def _take(self, outlet: _Outlet, frame: bytes, sender: SocketAddress) -> None:
+        counters = outlet.counters
+        if frame[: len(_EVENT)] == _EVENT and tunnel.OVERHEAD < len(frame) <= _LARGEST:
+            atom: int | None = int.from_bytes(frame[_DZ])
+        elif frame[: len(attach.START)] == attach.START:
+            self._control(outlet, frame, sender)
+            return
+        else:
+            try:
+                tunnel.unwrap(frame)
+            except WireError:
+                counters.malformed += 1
+                return
+            atom = None  # a frame, but not to the address of an event
+        if sender not in outlet.sessions.sockets:
+            counters.unattached += 1
+            return
+        tally = self._ways.find(outlet.number, atom)
+        size = len(frame) - tunnel.OVERHEAD
+        tally.packets += 1
+        tally.bytes += size
+        counters.published += 1
+        counters.published_bytes += size
+        if tally.way.looped:
+            counters.looped += 1
+        for receiver in tally.way.receivers:
+            self._deliver(self._outlets[receiver.name], frame)
+        if self._loopback:
+            for other in outlet.sessions.sockets:
+                if other != sender:
+                    self._send(outlet, frame, other)
+
+    def _deliver(self, outlet: _Outlet, frame: bytes) -> None:
+        if not outlet.sessions.sockets:
+            outlet.counters.unclaimed += 1
+            return
+        rewritten = outlet.start + frame[tunnel.OVERHEAD :]
+        for target in outlet.sessions.sockets:
+            self._send(outlet, rewritten, target)
+
+    def _send(self, outlet: _Outlet, frame: bytes, target: SocketAddress) -> None:
+        counters = outlet.counters
+        assert outlet.socket is not None  # noqa: S101 (frames come through open sockets)
+        try:
+            outlet.socket.sendto(frame, target)
+        except OSError:  # it would have to wait, or cannot be sent: whoever reads slowly does not slow others
+            counters.dropped += 1
+        else:
+            counters.delivered += 1
+            counters.delivered_bytes += len(frame) - tunnel.OVERHEAD
+
+    def _control(self, outlet: _Outlet, frame: bytes, sender: SocketAddress) -> None:
+        try:
+            kind, secret = attach.unpack(frame)
+        except WireError:
+            outlet.counters.malformed += 1
+            return
+        if kind is attach.Kind.ATTACH:
+            known = outlet.sessions.attach(secret, sender, self._clock())
+            answer = attach.pack(attach.Kind.ATTACHED if known else attach.Kind.REFUSED, secret)
+            with suppress(OSError):  # a client that hears nothing asks again
+                assert outlet.socket is not None  # noqa: S101
+                outlet.socket.sendto(answer, sender)
+        elif kind is attach.Kind.DETACH:
+            known = outlet.sessions.end(secret)
+        else:  # an answer, which nobody asked for
+            known = False
+        outlet.counters.refused += not known
+
+    def _outlet(self, host: str) -> _Outlet:
+        return self._outlets[self.topology.find_host(host).name]
+
+
+def _frame_start(host: Host) -> bytes:
+    """What frames to this host begin with; an IPv4 address is written as IPv6 maps it."""
+    address = ipaddress.ip_address(host.address)
+    if isinstance(address, ipaddress.IPv4Address):
+        address = ipaddress.IPv6Address(f"::ffff:{address}")
+    return tunnel.wrap(address, b"packet")[: tunnel.OVERHEAD]

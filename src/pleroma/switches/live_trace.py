@@ -1,0 +1,116 @@
+"""Why an event reaches a host or does not: at every switch on its way the rule it met, and those it just missed."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pleroma.index.dz import MAX_LENGTH, Dz
+from pleroma.routing.flow import Flow
+from pleroma.routing.topology import HostId, Port, SwitchId
+from pleroma.switches.live_way import Hop, find_way
+from pleroma.switches.network import EmbeddedNetwork
+
+NEAR = 3
+
+
+class Near(NamedTuple):
+    """A rule that does not match, and how many bits from the left it shares with the event."""
+
+    flow: Flow
+    shared: int
+
+
+class Onward(NamedTuple):
+    """`to` is a switch or a host; None where nothing is connected to the port."""
+
+    port: Port
+    to: SwitchId | HostId | None
+    rewrite: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`near` are the rules that came closest to matching, closest first."""
+
+    switch: SwitchId
+    came_from: SwitchId | HostId
+    in_port: Port
+    rule: Flow | None
+    outputs: tuple[Onward, ...]
+    near: tuple[Near, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "switch": self.switch,
+            "from": self.came_from,
+            "in_port": self.in_port,
+            "rule": None if self.rule is None else _flow_json(self.rule),
+            "outputs": [output._asdict() for output in self.outputs],
+            "near": [_flow_json(flow) | {"shared": shared} for flow, shared in self.near],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`looped` says that the tables lead in circles; every line is shown once then."""
+
+    host: HostId
+    dz: Dz
+    steps: tuple[Step, ...]
+    receivers: tuple[HostId, ...]
+    looped: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "host": self.host,
+            "dz": str(self.dz),
+            "steps": [step.to_json() for step in self.steps],
+            "receivers": list(self.receivers),
+            "looped": self.looped,
+        }
+
+
+def trace(network: EmbeddedNetwork, host: str, dz: Dz) -> Trace:
+    """For an event sent from a host. On the wire zeros fill its address up, so rules may be longer than the dz."""
+    sender = network.topology.find_host(host)
+    event = Dz(1 << MAX_LENGTH | dz.start)
+    way = find_way(network.wiring, network.tables, network.topology.hosts.index(sender), event)
+    steps = tuple(_step(network, hop, event) for hop in way.hops)
+    return Trace(sender.name, dz, steps, tuple(receiver.name for receiver in way.receivers), way.looped)
+
+
+def _step(network: EmbeddedNetwork, hop: Hop, event: Dz) -> Step:
+    lines = network.wiring.lines
+    line = lines[hop.arrival]
+    switch = SwitchId(line.target)
+    assert line.target_port is not None  # noqa: S101 (a switch has port numbers)
+    return Step(
+        switch=switch,
+        came_from=line.source,
+        in_port=line.target_port,
+        rule=hop.flow,
+        outputs=tuple(
+            Onward(port, None if number is None else lines[number].target, rewrite)
+            for port, number, rewrite in hop.departures
+        ),
+        near=nearest(network.tables[switch], event),
+    )
+
+
+def nearest(flows: Iterable[Flow], event: Dz, most: int = NEAR) -> tuple[Near, ...]:
+    """The rules that share most bits with an event of full length and do not match; of those alike the shorter."""
+    missed = (Near(flow, shared) for flow in flows if (shared := _shared(flow.dz, event)) < flow.dz.length)
+    return tuple(heapq.nlargest(most, missed, key=lambda near: (near.shared, -near.flow.dz.length, -near.flow.dz)))
+
+
+def _shared(dz: Dz, event: Dz) -> int:
+    """How many bits from the left the two have in common."""
+    extra = event.bit_length() - dz.bit_length()  # not below zero: the event has all bits
+    return dz.bit_length() - 1 - (event >> extra ^ dz).bit_length()
+
+
+def _flow_json(flow: Flow) -> dict[str, Any]:
+    return {"dz": str(flow.dz), "outputs": [output._asdict() for output in flow.outputs]}

@@ -1,0 +1,112 @@
+"""The way of one event through tables as they stand, found without a clock.
+
+The same tables, wires and rules of forwarding as in `network`, but the whole way at once and as a value: what the live
+network follows for every packet until a table changes, and what a trace explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pleroma.errors import ForwardingLoop
+from pleroma.index.dz import Dz
+from pleroma.routing.flow import Flow
+from pleroma.routing.topology import Host, SwitchId
+from pleroma.switches.network import EmbeddedNetwork
+from pleroma.switches.table import SimulatedTable
+from pleroma.switches.wiring import Departure, Path, Wiring
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A packet at a switch: the line it came by, the rule it met (None: a miss), and where it went."""
+
+    arrival: int
+    flow: Flow | None
+    departures: tuple[Departure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """All copies of an event, nearest switch first. `receivers` are the hosts that take it, as often as they get it."""
+
+    hops: tuple[Hop, ...]
+    receivers: tuple[Host, ...]
+    looped: bool = False
+
+
+def find_way(wiring: Wiring, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None) -> Way:
+    """From the host of this number. Without a dz, under an address that is no event's, no rule matches.
+
+    Where the tables lead in circles, each line is taken once: nobody is left out, and nothing goes round for ever.
+    """
+    try:
+        hops, looped = _follow(wiring, tables, host, dz, each_line_once=False), False
+    except ForwardingLoop:
+        hops, looped = _follow(wiring, tables, host, dz, each_line_once=True), True
+    departures = [leaving for hop in hops for leaving in hop.departures]
+    return Way(hops, tuple(x for leaving in departures if (x := _taker(wiring, leaving)) is not None), looped)
+
+
+def _follow(
+    wiring: Wiring, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None, each_line_once: bool
+) -> tuple[Hop, ...]:
+    hops: list[Hop] = []
+    waiting: list[tuple[int, Dz | None, Path]] = [(wiring.uplink(host), dz, ())]
+    taken: set[int] = set()
+    for arrival, wanted, path in waiting:  # which grows meanwhile
+        if wanted is None:  # once rewritten, it is no event that a rule could match
+            hops.append(Hop(arrival, None, ()))
+            continue
+        if not each_line_once:
+            path = wiring.further(path, arrival, wanted)
+        flow = tables[SwitchId(wiring.lines[arrival].target)].lookup(wanted)
+        departures = () if flow is None else tuple(wiring.departures(arrival, flow))
+        if each_line_once:
+            departures = tuple(leaving for leaving in departures if leaving.line not in taken)
+            taken.update(leaving.line for leaving in departures if leaving.line is not None)
+        hops.append(Hop(arrival, flow, departures))
+        waiting += [
+            (leaving.line, wanted if leaving.rewrite is None else None, path)
+            for leaving in departures
+            if leaving.line is not None and wiring.host_behind(leaving.line) is None
+        ]
+    return tuple(hops)
+
+
+def _taker(wiring: Wiring, leaving: Departure) -> Host | None:
+    """The host that a packet comes to under its own address."""
+    host = None if leaving.line is None else wiring.host_behind(leaving.line)
+    return host if host is not None and leaving.rewrite == host.address else None
+
+
+def count(network: EmbeddedNetwork, way: Way, packets: int, size: int) -> None:
+    """Have the network's counters say that so many packets, of so many bytes together, have gone this way."""
+    _carry(network, way.hops[0].arrival, packets, size)
+    for hop in way.hops:
+        switch = SwitchId(network.wiring.lines[hop.arrival].target)
+        counters = network.counters[switch]
+        counters.lookups += packets
+        if hop.flow is None:
+            counters.misses += packets
+            continue
+        hits = network.tables[switch].hits(hop.flow.dz)
+        hits.packets += packets
+        hits.bytes += size
+        for leaving in hop.departures:
+            if leaving.line is None:
+                counters.unconnected += packets
+                continue
+            _carry(network, leaving.line, packets, size)
+            host = network.wiring.host_behind(leaving.line)
+            if host is not None and leaving.rewrite != host.address:
+                network.misaddressed[host.name] += packets
+
+
+def _carry(network: EmbeddedNetwork, line: int, packets: int, size: int) -> None:
+    traffic = network.traffic[line]
+    traffic.sent += packets
+    traffic.sent_bytes += size
+    traffic.received += packets
+    traffic.received_bytes += size

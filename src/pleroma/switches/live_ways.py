@@ -1,0 +1,104 @@
+"""The ways of all events, each found once and followed until a table changes.
+
+A rule is an interval of addresses. Cut at both ends of every rule of every switch, the range falls into pieces in which
+all tables treat all events alike: a binary search and one lookup tell the way of a packet, however many switches it
+crosses, and there are few ways where there are few rules. Packets are added up by way, and the counters of switches,
+ports and rules are brought up to date when somebody looks, or when the rules that forwarded them change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from pleroma.errors import RoutingError
+from pleroma.index.dz import MAX_LENGTH, Dz
+from pleroma.routing.flow import Change, FlowOp
+from pleroma.switches.live_way import Way, count, find_way
+from pleroma.switches.network import EmbeddedNetwork
+
+MOST = 100_000
+"""Ways to remember; when there are more, all are forgotten and those in use found again."""
+FEW = 64
+ASTRAY = -1
+
+
+@dataclass(slots=True)
+class Tally:
+    """A way, and what has gone it since the counters were brought up to date."""
+
+    way: Way
+    packets: int = 0
+    bytes: int = 0
+
+
+class Ways:
+    """`network` holds the tables and the counters; its tables are to be changed through `install`."""
+
+    def __init__(self, network: EmbeddedNetwork) -> None:
+        self._network = network
+        self._cuts: list[int] = []  # sorted; more of them than there are ends of rules do no harm
+        self._found: list[dict[int, Tally]] = [{} for _ in network.topology.hosts]
+        self._remembered = 0
+        self._cut_anew()
+
+    def find(self, host: int, atom: int | None) -> Tally:
+        """For a packet from this host; the address of an event is its atom, that of anything else is None."""
+        piece = ASTRAY if atom is None else bisect_right(self._cuts, atom)
+        tally = self._found[host].get(piece)
+        return self._explore(host, atom, piece) if tally is None else tally
+
+    def _explore(self, host: int, atom: int | None, piece: int) -> Tally:
+        if self._remembered >= MOST:
+            self._forget()
+        self._remembered += 1
+        dz = None if atom is None else Dz(1 << MAX_LENGTH | atom)
+        tally = Tally(find_way(self._network.wiring, self._network.tables, host, dz))
+        self._found[host][piece] = tally
+        return tally
+
+    def install(self, ops: Sequence[FlowOp]) -> None:
+        """Change the tables between two packets, each switch by one bundle.
+
+        Raises what the first switch that refuses its bundle says; the other switches have changed nevertheless.
+        """
+        self._forget()
+        installation = self._network.install(ops, atomic=True)
+        self._cut(installation.applied)
+        if installation.refused:
+            error = installation.refused[0].error
+            raise error if isinstance(error, RoutingError) else RoutingError(str(error), field="install")
+
+    def settle(self) -> None:
+        """Bring the network's counters up to date."""
+        for found in self._found:
+            for tally in found.values():
+                if tally.packets:
+                    count(self._network, tally.way, tally.packets, tally.bytes)
+                    tally.packets = tally.bytes = 0
+
+    def _forget(self) -> None:
+        self.settle()
+        for found in self._found:
+            found.clear()
+        self._remembered = 0
+
+    def _cut(self, ops: Sequence[FlowOp]) -> None:
+        added = {op.flow.dz for op in ops if op.change is Change.ADD}
+        if len(added) > FEW:
+            self._cuts = sorted({*self._cuts, *_ends(added)})
+        else:
+            for end in _ends(added):
+                place = bisect_left(self._cuts, end)
+                if self._cuts[place : place + 1] != [end]:
+                    self._cuts.insert(place, end)
+        if len(self._cuts) > 4 * sum(map(len, self._network.tables.values())) + FEW:
+            self._cut_anew()
+
+    def _cut_anew(self) -> None:
+        self._cuts = sorted(_ends({flow.dz for table in self._network.tables.values() for flow in table}))
+
+
+def _ends(dzs: Set[Dz]) -> set[int]:
+    return {end for dz in dzs for end in (dz.start, dz.end)}

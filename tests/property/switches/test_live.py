@@ -1,0 +1,185 @@
+"""The live network's ways against the embedded network's packets, hop by hop and count by count."""
+
+from collections import Counter
+from unittest import mock
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleroma.errors import ForwardingLoop, RoutingError
+from pleroma.index import IPV6, Dz
+from pleroma.routing import build
+from pleroma.routing.flow import Change, Flow, FlowOp, Output
+from pleroma.switches import EmbeddedNetwork, Packet, live_ways
+from pleroma.switches.live_trace import nearest
+from pleroma.switches.live_way import count, find_way
+from pleroma.switches.live_ways import Ways
+from property.switches.networks import any_events, any_rings, any_tables, any_tree, live, seeds, some_cells
+
+
+def on_the_wire(dz):
+    """What the switches see of an event: its address, filled up with zeros."""
+    return IPV6.dz(IPV6.address(dz))
+
+
+def a_case(rng, topology):
+    where = some_cells(rng)
+    sent = [each._replace(dz=on_the_wire(each.dz)) for each in any_events(topology, where, rng)]
+    return topology, any_tables(topology, where, rng), sent
+
+
+def alike(network, other):
+    """Everything that both count."""
+    assert network.traffic == other.traffic
+    assert network.counters == other.counters
+    assert network.misaddressed == other.misaddressed
+    for switch, table in network.tables.items():
+        assert list(table) == list(other.tables[switch])
+        assert [table.hits(flow.dz) for flow in table] == [other.tables[switch].hits(flow.dz) for flow in table]
+
+
+def received(network):
+    return Counter((delivery.host, delivery.packet.payload) for delivery in network.deliveries)
+
+
+@given(seeds)
+def test_on_a_tree_an_event_goes_the_way_of_the_embedded_network(rng):
+    topology, tables, sent = a_case(rng, any_tree(rng))
+    reference, network = live(topology, tables, sent), live(topology, tables, [])
+    found = Counter()
+    for row, (host, dz, size) in enumerate(sent):
+        way = find_way(network.wiring, network.tables, host, dz)
+        assert not way.looped
+        found.update((receiver.name, row) for receiver in way.receivers)
+        count(network, way, 1, size)
+    assert found == received(reference)
+    alike(network, reference)
+
+
+@given(seeds)
+def test_with_rings_too_and_where_it_loops_each_line_is_taken_once(rng):
+    topology, tables, sent = a_case(rng, any_rings(rng))
+    for host, dz, size in sent:
+        network = live(topology, tables, [])
+        network.publish(topology.hosts[host].name, Packet(dz, size, 0))
+        way = find_way(network.wiring, network.tables, host, dz)
+        receivers = Counter((receiver.name, 0) for receiver in way.receivers)
+        try:
+            network.run()
+        except ForwardingLoop:
+            assert way.looped
+            assert set(receivers) >= set(received(network))
+            assert set(receivers.values()) <= {1}
+            lines = [leaving.line for hop in way.hops for leaving in hop.departures if leaving.line is not None]
+            assert len(set(lines)) == len(lines)
+        else:
+            assert not way.looped
+            assert receivers == received(network)
+            again = live(topology, tables, [])
+            count(again, way, 1, size)
+            alike(again, network)
+
+
+def operations(topology, where, tables, rng):
+    """A few changes, some of which do not fit what is there; or most rules go."""
+    if rng.random() < 0.3:
+        gone = [(switch, flow) for switch, table in tables.items() for flow in table if rng.random() < 0.9]
+        yield from (FlowOp(switch, Change.DELETE, flow) for switch, flow in gone)
+        return
+    for switch in rng.choices(topology.switches, k=rng.randint(0, 4)):
+        present = [flow.dz for flow in tables[switch]]
+        change = rng.choice(list(Change))
+        dz = rng.choice(present) if present and rng.random() < 0.7 else where.part(rng)
+        ports = [port for port in topology.ports[switch] if rng.random() < 0.5]
+        address = {h.port: h.address for h in topology.hosts_of[switch]}
+        yield FlowOp(switch, change, Flow(dz, tuple(Output(port, address.get(port)) for port in ports)))
+
+
+@given(seeds, st.sampled_from([0, 2, 64]), st.sampled_from([1, 3, 1000]))
+def test_while_rules_change_ways_stay_true(rng, few, most):
+    topology, where = any_tree(rng), some_cells(rng)
+    reference, network = EmbeddedNetwork(topology), EmbeddedNetwork(topology)
+    with mock.patch.object(live_ways, "FEW", few), mock.patch.object(live_ways, "MOST", most):
+        ways = Ways(network)
+        found, row = Counter(), 0
+        first = [
+            FlowOp(switch, Change.ADD, flow)
+            for switch, table in any_tables(topology, where, rng).items()
+            for flow in table
+        ]
+        for ops in [first, *(None for _ in range(8))]:
+            changes = list(operations(topology, where, reference.tables, rng)) if ops is None else ops
+            complete = reference.install(changes, atomic=True).complete
+            try:
+                ways.install(changes)
+            except RoutingError:
+                assert not complete
+            else:
+                assert complete
+            for host, short, size in any_events(topology, where, rng):
+                dz = on_the_wire(short)
+                reference.publish(topology.hosts[host].name, Packet(dz, size, row))
+                tally = ways.find(host, dz.start)
+                tally.packets += 1
+                tally.bytes += size
+                found.update((receiver.name, row) for receiver in tally.way.receivers)
+                row += 1
+            reference.run()
+            if rng.random() < 0.5:
+                ways.settle()
+        ways.settle()
+    assert found == received(reference)
+    alike(network, reference)
+    rules = sum(map(len, network.tables.values()))
+    assert len(ways._cuts) <= 4 * rules + few
+    assert sum(map(len, ways._found)) <= most
+
+
+@given(seeds)
+def test_rules_that_are_there_before_count_as_well(rng):
+    topology, tables, sent = a_case(rng, any_tree(rng))
+    network = live(topology, tables, [])
+    ways = Ways(network)
+    for host, dz, _ in sent:
+        assert ways.find(host, dz.start).way == find_way(network.wiring, network.tables, host, dz)
+
+
+def test_a_way_is_found_once_until_rules_change():
+    topology = build("line:2")
+    there, elsewhere = (Dz.parse(bits).start for bits in ("0", "1"))
+    with mock.patch.object(live_ways, "MOST", 2):
+        ways = Ways(EmbeddedNetwork(topology))
+        ways.install([FlowOp(topology.switches[0], Change.ADD, Flow(Dz.parse("0"), ()))])
+        for _ in range(3):
+            first, second = ways.find(0, there), ways.find(0, elsewhere)
+            assert first is not second
+            assert ways.find(0, there + 1) is first
+            assert ways.find(0, elsewhere) is second
+            ways.install([])
+            assert ways.find(0, there) is not first
+            ways.install([])
+
+
+@given(seeds)
+def test_without_the_address_of_an_event_the_first_switch_misses(rng):
+    topology, tables, _ = a_case(rng, any_tree(rng))
+    network = live(topology, tables, [])
+    tally = Ways(network).find(0, None)
+    assert tally.way.receivers == ()
+    assert [(hop.flow, hop.departures) for hop in tally.way.hops] == [(None, ())]
+
+
+@given(seeds, st.integers(0, 5))
+def test_the_nearest_rules_are_those_that_share_most_bits(rng, most):
+    where = some_cells(rng)
+    event = on_the_wire(where.whole(rng))
+    flows = [Flow(dz, ()) for dz in {where.part(rng) for _ in range(rng.randint(0, 9))}]
+
+    def shared(dz):
+        pairs = zip(str(dz) if dz != 1 else "", str(event), strict=False)
+        return next((n for n, (a, b) in enumerate(pairs) if a != b), dz.length)
+
+    missed = [(shared(flow.dz), -flow.dz.length) for flow in flows if not Dz.covers(flow.dz, event)]
+    near = nearest(flows, event, most)
+    assert [(n.shared, -n.flow.dz.length) for n in near] == sorted(missed, reverse=True)[:most]
+    assert all(n.shared == shared(n.flow.dz) and n.flow in flows for n in near)
