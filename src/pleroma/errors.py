@@ -21,6 +21,26 @@
     │   ├── LogDamaged      stored bytes are not what was written
     │   ├── EntriesDropped  entries that compaction has removed
     │   └── DiskFull        no room to make an entry durable
+    ├── ControlError        a request that the controller does not carry out
+    │   ├── NotAllowed      beyond the rights of the one who asks
+    │   ├── LimitReached    there are as many as there may be
+    │   ├── AlreadyThere    the name is taken
+    │   ├── NotThere        nothing has this name or id
+    │   ├── KeyConflict     the key belongs to another request
+    │   ├── NotInstalled    durable, but the network has not confirmed it yet
+    │   ├── ControllerClosed  it takes no more requests
+    │   └── OtherControl    a log made with other settings, or for another network
+    ├── ClientError         what a publisher or a subscriber runs into
+    │   ├── OutsideAdvertisement  an event that its publisher did not promise
+    │   ├── RequestRefused  the controller said no, and why
+    │   ├── ControllerAway  nobody answers
+    │   └── ClientClosed    used after it was closed
+    ├── ServiceError        a request to the HTTP API
+    │   ├── BadRequest      it is not what the address takes
+    │   ├── NotAuthenticated  no token, or one that nobody has
+    │   ├── NotFound        nothing there that the caller may see
+    │   ├── TooLarge        more bytes than a request may have
+    │   └── TooFast         more requests than a caller may make
     ├── TuningError         nothing to learn from, or more asked for than there is
     ├── WorkloadError       impossible generator settings, unreadable data sets
     └── SetupError          something this machine lacks
@@ -169,6 +189,117 @@ class EntriesDropped(LogError):
 
 class DiskFull(LogError):
     pass
+
+
+class ControlError(PleromaError):
+    pass
+
+
+class NotAllowed(ControlError):
+    """`allowed` says what would be."""
+
+    def __init__(self, reason: str, *, field: str, value: object, allowed: str) -> None:
+        super().__init__(reason, field=field, value=value)
+        self.allowed = allowed
+
+
+class LimitReached(ControlError):
+    pass
+
+
+class AlreadyThere(ControlError):
+    pass
+
+
+class NotThere(ControlError):
+    pass
+
+
+class KeyConflict(ControlError):
+    pass
+
+
+class NotInstalled(ControlError):
+    pass
+
+
+class ControllerClosed(ControlError):
+    pass
+
+
+class OtherControl(ControlError):
+    pass
+
+
+class ClientError(PleromaError):
+    pass
+
+
+class OutsideAdvertisement(ClientError):
+    """`allowed` is the advertised filter, as text."""
+
+    def __init__(self, event: object, allowed: str) -> None:
+        super().__init__(f"{event} is outside what was advertised: {allowed}", field="event", value=event)
+        self.allowed = allowed
+
+
+class RequestRefused(ClientError):
+    """An answer of the controller: `status` as in HTTP, `code` for programs, `allowed` what would be.
+
+    `retry_after` is how many seconds it asked to wait.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        status: int,
+        code: str,
+        field: str | None = None,
+        value: object = None,
+        allowed: object = None,
+    ) -> None:
+        super().__init__(reason, field=field, value=value)
+        self.status = status
+        self.code = code
+        self.allowed = allowed
+        self.retry_after = 0.0
+
+
+class ControllerAway(ClientError):
+    pass
+
+
+class ClientClosed(ClientError):
+    pass
+
+
+class ServiceError(PleromaError):
+    pass
+
+
+class BadRequest(ServiceError):
+    pass
+
+
+class NotAuthenticated(ServiceError):
+    pass
+
+
+class NotFound(ServiceError):
+    pass
+
+
+class TooLarge(ServiceError):
+    pass
+
+
+class TooFast(ServiceError):
+    """`seconds` is how long to wait."""
+
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
 
 
 class TuningError(PleromaError):

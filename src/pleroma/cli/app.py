@@ -9,10 +9,17 @@ import typer
 import pleroma
 from pleroma.cli import workload
 from pleroma.cli.bench import bench
+from pleroma.cli.demo import demo
 from pleroma.cli.experiment import experiment
 from pleroma.cli.explain import explain
+from pleroma.cli.publish import advertise, publish, withdraw
+from pleroma.cli.replay import replay
 from pleroma.cli.simulate import simulate
+from pleroma.cli.status import flows, schema, status
+from pleroma.cli.subscribe import subscribe
+from pleroma.cli.trace import trace
 from pleroma.cli.tune import tune
+from pleroma.cli.up import up
 
 app = typer.Typer(
     name="pleroma",
@@ -40,6 +47,8 @@ def _options(
     """Options of the command itself; `version` has acted before this runs."""
 
 
+for command in (demo, up, status, schema, publish, subscribe, advertise, withdraw, flows, trace, replay):
+    app.command()(command)
 app.command()(explain)
 app.command()(tune)
 app.command()(simulate)

@@ -46,7 +46,7 @@ class DzSet:
         """The members as bytes, in their order: for each, its first atom (14 bytes) and its length (2 bytes)."""
         if self._packed is not None:
             return self._packed
-        return b"".join([(dz.start << 16 | dz.length).to_bytes(PACKED) for dz in self.members])
+        return b"".join(map(packed, self.members))
 
     @classmethod
     def unpack(cls, data: bytes) -> DzSet:
@@ -57,6 +57,12 @@ class DzSet:
         made._known_bounds = made._known_members = None
         made._packed = data
         return made
+
+    def slim(self) -> None:
+        """Stay packed from now on. It makes no difference but of time and space."""
+        if self._packed is None:
+            self._packed = self.pack()
+        self._known_bounds = self._known_members = None
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -110,7 +116,7 @@ class DzSet:
     def longest(self) -> int:
         if self._packed:
             return max(self._packed[PACKED - 1 :: PACKED])
-        return max((dz.length for dz in self), default=0)
+        return max(map(int.bit_length, self), default=1) - 1
 
     # -- algebra -------------------------------------------------------------------------------------------------
 
@@ -148,6 +154,13 @@ class DzSet:
                 bounds.append(bound)
         return DzSet._of(tuple(bounds))
 
+    def under(self, prefix: Dz) -> DzSet:
+        """This region inside a cell: each member behind the bits of the prefix."""
+        members = tuple([prefix.then(dz) for dz in self.members])  # refuses what becomes too long
+        made = DzSet._of(tuple([prefix.start + (bound >> prefix.length) for bound in self._bounds]))
+        made._known_members = members
+        return made
+
     # -- covering more with less ---------------------------------------------------------------------------------
 
     def truncate(self, length: int) -> DzSet:
@@ -169,8 +182,12 @@ class DzSet:
         return self if len(self) <= most else DzSet(_best(self.members, most)[-1][1])
 
 
-def unpacked(data: bytes) -> Dz:
+def packed(dz: Dz) -> bytes:
     """One dz as `DzSet.pack` writes it."""
+    return (dz.start << 16 | dz.length).to_bytes(PACKED)
+
+
+def unpacked(data: bytes) -> Dz:
     number = int.from_bytes(data)
     length = number & 0xFFFF
     return Dz((_ATOMS | number >> 16) >> MAX_LENGTH - length)

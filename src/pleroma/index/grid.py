@@ -92,12 +92,12 @@ class GridIndex:
         if event.schema is not self.schema and event.schema != self.schema:
             raise ContentError(f"the event is of schema {event.schema.name!r}, the index of {self.schema.name!r}")
         attributes, keys = self.schema.attributes, event.keys
-        left = {d: axis.bits for d, axis in self.axes.items()}
-        cells = {d: axis.cell(attributes[d].coordinate(keys[d])) for d, axis in self.axes.items()}
-        code = 1
-        for d in self.order:
-            left[d] -= 1
-            code = code << 1 | cells[d] >> left[d] & 1
+        code = 1 << self.bits
+        for d, axis, tables in self._spread:
+            cell = axis.cell(attributes[d].coordinate(keys[d]))
+            for table in tables:
+                code |= table[cell & len(table) - 1]
+                cell >>= 8
         return Dz(code)
 
     def encode(self, points: NDArray[np.float64]) -> Codes:
@@ -149,6 +149,21 @@ class GridIndex:
             low, high = self.within.get(d, attribute.extent)
             extents[d] = self.axes[d].edges(prefix[d], used[d], high) if d in self.axes else (low, high)
         return extents
+
+    @cached_property
+    def _spread(self) -> list[tuple[int, Axis, list[list[int]]]]:
+        """For each axis, and each byte of its cell numbers from the lowest on, where in the code its bits go."""
+        spread = []
+        for d, axis in self.axes.items():
+            places = [1 << self.bits - 1 - place for place, dimension in enumerate(self.order) if dimension == d][::-1]
+            tables = []
+            for first in range(0, len(places), 8):
+                table = [0]
+                for bit in places[first : first + 8]:
+                    table += [code | bit for code in table]
+                tables.append(table)
+            spread.append((d, axis, tables))
+        return spread
 
     @cached_property
     def _axis_order(self) -> list[int]:

@@ -13,12 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pleroma.index.dz import ROOT, Dz
+from pleroma.index.dzset import DzSet
 from pleroma.routing.flow import Change, Flow, FlowOp
+from pleroma.routing.outermost import outermost
 from pleroma.routing.port_bits import PortBits
+from pleroma.routing.shade import Shade
 from pleroma.routing.topology import HostId, SwitchId
 
 SUBSCRIPTIONS, ADVERTISEMENTS = 0, 1
 OWN, WITHIN, COVERED = 0, 2, 4
+
+Holder = tuple[int, HostId]
+"""A side and a host."""
 
 
 class _Cell:
@@ -26,17 +32,19 @@ class _Cell:
 
     For subscriptions and for advertisements it has the ports concerned by registrations of exactly this cell (`OWN`),
     those for which the cell is full counting only what lies in it (`WITHIN`), and those for which it is full at all
-    (`COVERED`). `holders` counts the registrations of exactly this cell by side and host.
+    (`COVERED`). `holders` counts the registrations of exactly this cell by side and host. `shaded` counts, for a
+    holder, what it registered inside the cell as well: as long as the cell is held, that makes no difference.
     """
 
-    __slots__ = ("dz", "high", "holders", "low", "parent", "ports")
+    __slots__ = ("dz", "high", "holders", "low", "parent", "ports", "shaded")
 
     def __init__(self, dz: Dz, parent: _Cell | None) -> None:
         self.dz = dz
         self.parent = parent
         self.low: _Cell | None = None
         self.high: _Cell | None = None
-        self.holders: dict[tuple[int, HostId], int] | None = None
+        self.holders: dict[Holder, int] | None = None
+        self.shaded: dict[Holder, Shade] | None = None
         inherited = parent.ports[COVERED:] if parent else [0, 0]
         self.ports: list[int] = [0, 0, 0, 0, *inherited]
 
@@ -79,23 +87,35 @@ class Demands:
         self._touched: dict[_Cell, tuple[int, int]] = {}  # cell: (demand, demand above) before the request
 
     def add(self, side: int, host: HostId, dz: Dz) -> None:
+        holder = side, host
+        if (above := self._held_above(holder, dz)) is not None:
+            _shade(above, holder, dz)
+            return
         cell = self._materialise(dz)
         self._touch(cell)
         if cell.holders is None:
             cell.holders = {}
-        count = cell.holders.get((side, host), 0)
-        cell.holders[side, host] = count + 1
+        count = cell.holders.get(holder, 0)
+        cell.holders[holder] = count + 1
         if not count:
             self._set_own(cell, side, cell.ports[OWN + side] | self._reach[host][side])
 
-    def load(self, registered: Iterable[tuple[int, HostId, Dz]]) -> None:
+    def load(self, registered: Iterable[tuple[int, HostId, DzSet]]) -> None:
         """Add many at once, in one pass over all cells. The tables are then to be taken from `flows`."""
-        for side, host, dz in registered:
-            cell = self._materialise(dz)
-            if cell.holders is None:
-                cell.holders = {}
-            cell.holders[side, host] = cell.holders.get((side, host), 0) + 1
-            cell.ports[OWN + side] |= self._reach[host][side]
+        regions: dict[Holder, list[bytes]] = {}
+        for side, host, region in registered:
+            regions.setdefault((side, host), []).append(region.pack())
+        for (side, host), packed in regions.items():
+            for outer in outermost(b"".join(packed)):
+                cell = self._materialise(outer.dz)
+                if cell.holders is None:
+                    cell.holders = {}
+                cell.holders[side, host] = outer.times
+                cell.ports[OWN + side] |= self._reach[host][side]
+                if outer.inside:
+                    if cell.shaded is None:
+                        cell.shaded = {}
+                    cell.shaded[side, host] = Shade(outer.inside)
         cells = list(self._cells())
         for cell in reversed(cells):
             for side in (SUBSCRIPTIONS, ADVERTISEMENTS):
@@ -107,17 +127,56 @@ class Demands:
         self.settle()
 
     def remove(self, side: int, host: HostId, dz: Dz) -> None:
+        holder = side, host
+        if self._remove_shaded(holder, dz):
+            return
         cell = self._materialise(dz)
         self._touch(cell)
         holders = cell.holders or {}
-        holders[side, host] -= 1
-        if not holders[side, host]:
-            del holders[side, host]
-            own = 0
-            for its, other in holders:
-                if its == side:
-                    own |= self._reach[other][side]
-            self._set_own(cell, side, own)
+        holders[holder] -= 1
+        if holders[holder]:
+            return
+        del holders[holder]
+        own = 0
+        for its, other in holders:
+            if its == side:
+                own |= self._reach[other][side]
+        self._set_own(cell, side, own)
+        if cell.shaded and holder in cell.shaded:
+            for inner, count in cell.shaded.pop(holder).all().items():
+                for _ in range(count):
+                    self.add(side, host, inner)
+
+    def _held_above(self, holder: Holder, dz: Dz) -> _Cell | None:
+        """The largest cell around `dz`, and larger than it, that the holder has registered."""
+        cell: _Cell | None = self._root
+        length = dz.bit_length()
+        while cell is not None:
+            below = length - cell.dz.bit_length() - 1
+            if below < 0 or dz >> below + 1 != cell.dz:
+                return None
+            if cell.holders and holder in cell.holders:
+                return cell
+            cell = cell.high if dz >> below & 1 else cell.low
+        return None
+
+    def _remove_shaded(self, holder: Holder, dz: Dz) -> bool:
+        for cell in self._around(dz):
+            if cell.shaded and holder in cell.shaded and cell.shaded[holder].count(dz):
+                cell.shaded[holder].change(dz, -1)
+                return True
+        return False
+
+    def _around(self, dz: Dz) -> Iterator[_Cell]:
+        """The cells larger than `dz` that there are around it, the largest first."""
+        cell: _Cell | None = self._root
+        length = dz.bit_length()
+        while cell is not None:
+            depth = cell.dz.bit_length()
+            if depth >= length or dz >> length - depth != cell.dz:
+                return
+            yield cell
+            cell = cell.high if dz >> length - depth - 1 & 1 else cell.low
 
     def flows(self) -> Iterator[tuple[SwitchId, Flow]]:
         """Every rule of every switch, from the definition."""
@@ -250,3 +309,9 @@ class Demands:
                 heir.parent = parent
                 return
             cell = parent
+
+
+def _shade(cell: _Cell, holder: Holder, dz: Dz) -> None:
+    if cell.shaded is None:
+        cell.shaded = {}
+    cell.shaded.setdefault(holder, Shade()).change(dz, 1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pleroma.errors import PleromaError, RoutingError, UnknownName
-from pleroma.index.dz import MAX_LENGTH, Dz
+from pleroma.index.dz import MAX_LENGTH
 from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
 from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
@@ -117,7 +117,45 @@ class Router:
         except PleromaError:
             self.registrations = before
             raise
-        with _collecting_later():
+        with collecting_later():
+            self._families = {}
+            self._take(families)
+            return self._replace_tables()
+
+    def exchange(self, gone: Iterable[str], come: Iterable[Registration]) -> list[FlowOp]:
+        """Withdraw these ids and register these instead, in one step. An id may be among both."""
+        leaving, coming = dict.fromkeys(gone), list(come)
+        for each in leaving:
+            if each not in self.registrations:
+                raise RoutingError("nothing is registered under this id", field=each)
+        arriving: set[str] = set()
+        for request in coming:
+            if request.id in arriving or (request.id in self.registrations and request.id not in leaving):
+                raise RoutingError("the id is in use", field=request.id)
+            self._check_contents(request)
+            arriving.add(request.id)
+        withdrawn = [self.registrations.pop(each) for each in leaving]
+        if len(leaving) + len(coming) > len(self.registrations):
+            self.registrations.update((request.id, request) for request in coming)
+            return self._rebuild()
+        for registration in withdrawn:
+            self._remove(registration)
+        moved = False
+        for request in coming:
+            if isinstance(request, Advertise):
+                moved |= self._take(self._policy.advertised(self.families, self.topology, request))
+            self._add(request)
+        ops = self._replace_tables() if moved else self._collect()
+        self._take(self._policy.unadvertised(self.families, self._advertised))
+        return ops
+
+    def _rebuild(self) -> list[FlowOp]:
+        """All demands and tables from the registrations."""
+        families = self._policy.start(self.topology)
+        for request in self.registrations.values():
+            if isinstance(request, Advertise) and request.host in self.topology.host:
+                families = self._policy.advertised(families, self.topology, request)
+        with collecting_later():
             self._families = {}
             self._take(families)
             return self._replace_tables()
@@ -125,6 +163,9 @@ class Router:
     def _check(self, request: Registration) -> None:
         if request.id in self.registrations:
             raise RoutingError("the id is in use", field=request.id)
+        self._check_contents(request)
+
+    def _check_contents(self, request: Registration) -> None:
         if request.host not in self.topology.host:
             raise UnknownName("host", request.host, self.topology.host, field=request.id)
         if not request.region:
@@ -147,17 +188,20 @@ class Router:
             for dz in _within(request.region, family.region):
                 demands.add(_side(request), request.host, dz)
 
+    def _remove(self, registration: Registration) -> None:
+        if registration.host not in self.topology.host:
+            return  # the host is gone, and its demands went with it
+        for family, demands in self._families.values():
+            for dz in _within(registration.region, family.region):
+                demands.remove(_side(registration), registration.host, dz)
+
     def _withdraw(self, id: str, kind: type[Registration]) -> list[FlowOp]:
         registration = self.registrations.get(id)
         if not isinstance(registration, kind):
             what = "advertised" if kind is Advertise else "subscribed"
             raise RoutingError(f"nothing is {what} under this id", field=id)
         del self.registrations[id]
-        if registration.host not in self.topology.host:
-            return []  # the host is gone, and its demands went with it
-        for family, demands in self._families.values():
-            for dz in _within(registration.region, family.region):
-                demands.remove(_side(registration), registration.host, dz)
+        self._remove(registration)
         ops = self._collect()
         if kind is Advertise:
             self._take(self._policy.unadvertised(self.families, self._advertised))
@@ -173,7 +217,7 @@ class Router:
         self.topology = topology
         self._ports = PortBits(topology)
         families = self._policy.changed(self.families, topology)
-        with _collecting_later():
+        with collecting_later():
             self._families = {}
             self._take(families)
             return self._replace_tables()
@@ -198,10 +242,9 @@ class Router:
         reach = {host: (ports.toward(tree, host), ports.away(tree, host)) for host in self.topology.host}
         demands = Demands(ports, reach)
         demands.load(
-            (_side(request), request.host, dz)
+            (_side(request), request.host, _within(request.region, family.region))
             for request in self.registrations.values()
             if request.host in reach
-            for dz in _within(request.region, family.region)
         )
         return demands
 
@@ -262,7 +305,7 @@ class Router:
 
 
 @contextmanager
-def _collecting_later() -> Iterator[None]:
+def collecting_later() -> Iterator[None]:
     """Hundreds of thousands of new objects that all stay: looking for garbage among them would cost a third."""
     enabled = gc.isenabled()
     gc.disable()
@@ -277,5 +320,5 @@ def _side(registration: Registration) -> int:
     return ADVERTISEMENTS if isinstance(registration, Advertise) else SUBSCRIPTIONS
 
 
-def _within(region: DzSet, family: DzSet) -> Iterable[Dz]:
+def _within(region: DzSet, family: DzSet) -> DzSet:
     return region if family is EVERYTHING or family == EVERYTHING else region & family

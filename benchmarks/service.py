@@ -1,0 +1,185 @@
+"""The controller over HTTP, events through the live network, and a restart with 100,000 subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+from pleroma.client import connect
+from pleroma.content import Filter, filter_json
+from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Log, Register
+from pleroma.control.answers import Answers
+from pleroma.control.command import Begin
+from pleroma.control.controller import FILE, _body
+from pleroma.control.entry import Entry, Position
+from pleroma.control.settings import ControlSettings
+from pleroma.control.snapshot import snapshot
+from pleroma.experiments.demonstration import service
+from pleroma.experiments.replay import difference, expected, send, subscribers
+from pleroma.routing import build
+from pleroma.workloads import EXPRESSIVE, Workload, generate
+
+HERE = Path(__file__).parent
+STEPS = 100
+CLIENTS = 8
+REQUESTS = 6_000
+STANDING = 100_000
+RATES = (2_500, 5_000, 7_500, 10_000, 12_500, 15_000, 20_000, 25_000)
+SECONDS = 3.0
+
+
+def run(advance: Callable[[float], None]) -> dict[str, Any]:
+    figures = asyncio.run(_requests(advance))
+    figures |= asyncio.run(_events(advance))
+    return figures | _restart(advance)
+
+
+def _workload(subscriptions: int, events: int) -> Workload:
+    model = replace(EXPRESSIVE, subscriptions=subscriptions, events=events, placement="inside", width=0.2)
+    return generate(model)
+
+
+async def _requests(advance: Callable[[float], None]) -> dict[str, Any]:
+    """Subscriptions accepted: durable, and in force on the switches of the testbed."""
+    data = _workload(2 * REQUESTS, 1)
+    hosts = [host.name for host in build("testbed").hosts]
+    bodies = []
+    for number, wanted in enumerate(data.subscriptions):
+        asked = {"schema": data.schema.name, "boxes": filter_json.to_json(wanted), "host": hosts[number % len(hosts)]}
+        bodies.append(json.dumps(asked).encode())
+    load = _module("_http_load")
+    async with service("testbed") as (url, token):
+        port = urlsplit(url).port or 0
+        async with connect(url, token) as client:
+            await client.create_schema(data.schema)
+            async with await client.advertise(data.schema.name):
+                accepted = await load.flat_out(port, token, "/v1/subscriptions", bodies[:REQUESTS], CLIENTS)
+                advance(15)
+                took = await load.paced(port, token, "/v1/subscriptions", bodies[REQUESTS:], CLIENTS, accepted / 2)
+                advance(15)
+    return {
+        "accepted_per_s": round(accepted),
+        "p50_ms": round(took[len(took) // 2] * 1000, 2),
+        "p99_ms": round(took[len(took) * 99 // 100] * 1000, 2),
+    }
+
+
+async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
+    """From one end of three switches to the other, with 1,000 subscriptions there."""
+    data = _workload(1_000, int(max(RATES) * SECONDS))
+    topology = build("line:3")
+    first, last = topology.hosts[0].name, topology.hosts[-1].name
+    best = 0.0
+    late: tuple[float | None, float | None] = (None, None)
+    lost: dict[str, int] = {}
+    async with service("line:3") as (url, token), connect(url, token, first) as client:
+        await client.create_schema(data.schema)
+        crowd = subscribers(url, token, data.schema.name, data.subscriptions, [last])
+        async with crowd as members, await client.advertise(data.schema.name) as publisher:
+
+            async def attempt(rate: float) -> tuple[float, int]:
+                """The rate that was reached, and how many deliveries were missed or too many."""
+                events = data.events[: int(rate * SECONDS)]
+                before, start = members.counts, time.perf_counter()
+                sent = await send(publisher, events, rate)
+                reached = sent / (time.perf_counter() - start)
+                counts = (await members.settled()).since(before)
+                return reached, sum(difference(expected(data.subscriptions, events[:sent]), counts.by_subscription))
+
+            await attempt(500)  # ways are found, codecs warmed up
+            for rate in RATES:
+                reached, wrong = await attempt(rate)
+                lost[str(rate)] = wrong
+                advance(30 / len(RATES))
+                if wrong or reached < 0.9 * rate:
+                    break
+                best = reached
+            seen: list[Any] = []
+            reader = asyncio.create_task(_watch(lambda: members.counts.late_us, seen))
+            _, wrong = await attempt(best / 2)
+            reader.cancel()
+            busy = sorted(each for each in seen if each[0] is not None)
+            late = busy[len(busy) // 2] if busy else late
+            lost["half"] = wrong
+    return {
+        "events_per_s": round(best),
+        "wrong_deliveries": lost,
+        "p50_us": None if late[0] is None else round(late[0]),
+        "p99_us": None if late[1] is None else round(late[1]),
+    }
+
+
+async def _watch(look: Callable[[], Any], seen: list[Any]) -> None:
+    while True:
+        await asyncio.sleep(0.5)
+        seen.append(look())
+
+
+def _restart(advance: Callable[[float], None]) -> dict[str, Any]:
+    """A controller of its own process, from nothing to all rules, with as many subscriptions standing."""
+    with tempfile.TemporaryDirectory() as folder:
+        _fill(Path(folder), advance)
+        arguments = [sys.executable, str(HERE / "_restart.py"), folder]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=True)  # noqa: S603
+        seconds, standing, memory, rules = json.loads(done.stdout)
+    advance(10)
+    return {
+        "restart_s": round(seconds, 2),
+        "restart_subscriptions": standing - 1,
+        "restart_rules": rules,
+        "restart_memory_gib": round(memory, 2),
+    }
+
+
+def _fill(folder: Path, advance: Callable[[float], None]) -> None:
+    """What such a controller would have left behind."""
+    data = _workload(STANDING, 1)
+    topology, settings = build("testbed"), ControlSettings()
+    state = ControlState(topology, settings)
+    everything = filter_json.to_json(Filter.parse(data.schema, "true"))
+    commands: list[Any] = [
+        Begin(settings.to_json(), state.network),
+        CreateSchema(data.schema),
+        CreatePrincipal("root", "admin", "0" * 64, {}, {}, None),
+        Register("advertisement", "root", topology.hosts[0].name, data.schema.name, everything),
+    ]
+    with Log.open(folder / FILE) as log:
+        position = 0
+        for command in commands:
+            position += 1
+            state.apply(position, command)
+            log.append([Entry(_body(command, None))])
+        batch = []
+        for number, wanted in enumerate(data.subscriptions):
+            host = topology.hosts[number % len(topology.hosts)].name
+            command = Register("subscription", "root", host, data.schema.name, filter_json.to_json(wanted))
+            position += 1
+            state.apply(position, command)
+            batch.append(Entry(_body(command, None)))
+            if len(batch) == 1000:
+                log.append(batch)
+                batch = []
+                advance(30 * 1000 / STANDING)
+        log.append(batch)
+        log.save_snapshot(Position(position), snapshot(state, Answers()))
+
+
+def _module(name: str) -> ModuleType:
+    """A file beside this one."""
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

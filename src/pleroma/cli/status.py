@@ -1,0 +1,95 @@
+"""`pleroma status` and `pleroma flows`: what a controller holds, and the rules of one switch."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pleroma.cli.output import JsonFlag, out, show_json, show_table
+from pleroma.cli.remote import DEFAULT_URL, Remote, TokenOption, UrlOption, segment
+from pleroma.content import Schema
+
+SHOWN = 20
+
+
+def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False) -> None:
+    """Schemas, registrations, rules, and what clients have counted."""
+    with Remote(url, token) as remote:
+        health = remote.get("/health")
+        totals = remote.get("/v1/statistics")
+        schemas = list(remote.pages("/v1/schemas"))
+        switches = list(remote.pages("/v1/switches"))
+        standing = {
+            kind: list(islice(remote.pages(f"/v1/{kind}"), SHOWN)) for kind in ("advertisements", "subscriptions")
+        }
+    if json:
+        show_json({"health": health, "statistics": totals, "schemas": schemas, "switches": switches})
+        return
+    counts = (totals["advertisements"], totals["subscriptions"], totals["rules"])
+    out.print("version {version}, log position {position}".format(**health))
+    out.print("{:,} advertisements, {:,} subscriptions, {:,} rules".format(*counts))
+    _show_schemas(schemas)
+    reported = totals["reported"]
+    waste = "" if reported["waste"] is None else f"{reported['waste']:.1%}"
+    counters = ("published", "delivered", "wasted", "duplicates", "dropped")
+    row = (*(reported[name] for name in counters), waste)
+    show_table("events, as clients report them", (*counters, "waste"), [row])
+    fullest = sorted(switches, key=lambda each: -each["rules"])[:SHOWN]
+    rows = [(each["name"], each["rules"], each["limit"] if each["limit"] is not None else "") for each in fullest]
+    show_table("switches", ("switch", "rules", "limit"), rows)
+    for kind, found in standing.items():
+        if found:
+            more = "" if totals[kind] <= SHOWN else f", the first {SHOWN}"
+            names = ("id", "schema", "host", "principal", "filter")
+            show_table(f"{kind}{more}", names, [tuple(each[name] for name in names) for each in found])
+
+
+def _show_schemas(schemas: list[dict[str, Any]]) -> None:
+    rows = []
+    for each in schemas:
+        names = ", ".join(Schema.from_json(each["schema"]).names)
+        rows.append((each["schema"]["name"], each["number"], each["prefix"], each["epoch"], names))
+    show_table("schemas", ("name", "number", "prefix", "epoch", "attributes"), rows)
+
+
+def schema(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A schema to give the controller (.toml).")
+    ] = None,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Give the controller a schema, or list the schemas it has."""
+    with Remote(url, token) as remote:
+        if file is not None:
+            remote.ask("POST", "/v1/schemas", {"schema": Schema.load(file).to_json()})
+        schemas = list(remote.pages("/v1/schemas"))
+    if json:
+        show_json({"schemas": schemas})
+    else:
+        _show_schemas(schemas)
+
+
+def flows(
+    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="As `pleroma status` names it.")],
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many rules.")] = 100,
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """The flow table of one switch, from the left of the event space to the right."""
+    with Remote(url, token) as remote:
+        found = list(islice(remote.pages(f"/v1/switches/{segment(switch)}/flows"), limit))
+    if json:
+        show_json({"switch": switch, "flows": found})
+        return
+    rows = [(each["dz"], each["prefix"], each["priority"], _outputs(each["outputs"])) for each in found]
+    show_table(f"rules of {switch}", ("dz", "destination", "priority", "outputs"), rows)
+
+
+def _outputs(outputs: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{each['port']}" + (f" to {each['rewrite']}" if each["rewrite"] else "") for each in outputs)

@@ -1,0 +1,190 @@
+"""The client for programs without an event loop: the same names, without `await`.
+
+The event loop runs in a thread of its own. Publishing and taking events that are there happen in the caller's thread;
+only what must wait crosses over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from typing import Any, Self, TypeVar
+
+from pleroma.client import client as asynchronous
+from pleroma.client.client import ANY, PATIENCE
+from pleroma.client.event_source import PublisherInfo
+from pleroma.client.inbox import QUEUE, SubscriptionInfo
+from pleroma.client.publisher import Publisher as AsyncPublisher
+from pleroma.client.subscription import Subscription as AsyncSubscription
+from pleroma.content import Event, Filter, Schema
+from pleroma.errors import ClientClosed, ClientError
+from pleroma.wire import EventPacket
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="pleroma", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise ClientClosed("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout)
+        except BaseException:  # also when the user interrupts
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+class Publisher:
+    """May be used from several threads."""
+
+    def __init__(self, inner: AsyncPublisher, loop: _Loop) -> None:
+        self._inner = inner
+        self._loop = loop
+        self._lock = threading.Lock()
+
+    @property
+    def id(self) -> str | None:
+        return self._inner.id
+
+    @property
+    def info(self) -> PublisherInfo:
+        return self._inner.info
+
+    def publish(self, event: Event | Mapping[str, Any]) -> int:
+        with self._lock:
+            return self._inner.publish(event)
+
+    def publish_many(self, events: Iterable[Event | Mapping[str, Any]]) -> list[int]:
+        with self._lock:
+            return self._inner.publish_many(events)
+
+    def close(self) -> None:
+        self._loop.run(self._inner.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Subscription:
+    def __init__(self, inner: AsyncSubscription, loop: _Loop) -> None:
+        self._inner = inner
+        self._loop = loop
+
+    @property
+    def id(self) -> str | None:
+        return self._inner.id
+
+    @property
+    def info(self) -> SubscriptionInfo:
+        return self._inner.info
+
+    @property
+    def waiting(self) -> int:
+        return self._inner.waiting
+
+    def receive(self, timeout: float | None = None) -> EventPacket:
+        """The next event with its publisher, sequence number and time; TimeoutError after `timeout` seconds."""
+        packet = self._inner.listener.inbox.take()
+        return packet if packet is not None else self._loop.run(self._inner.receive(), timeout)
+
+    def __iter__(self) -> Iterator[Event]:
+        """Ends when the subscription is closed."""
+        while True:
+            try:
+                yield self.receive().event
+            except ClientClosed:
+                return
+
+    def close(self) -> None:
+        self._loop.run(self._inner.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Client:
+    """Use it as `with`; it then is connected, and unsubscribes and withdraws everything on the way out."""
+
+    def __init__(self, url: str, token: str | None = None, host: str = ANY, *, patience: float = PATIENCE) -> None:
+        self._inner = asynchronous.Client(url, token, host, patience=patience)
+        self._loop: _Loop | None = None
+
+    @property
+    def host(self) -> str | None:
+        return self._inner.host
+
+    @property
+    def is_connected(self) -> bool:
+        return self._inner.is_connected
+
+    @property
+    def info(self) -> dict[str, int]:
+        return self._inner.info
+
+    def schema(self, name: str) -> Schema:
+        return self._running.run(self._inner.schema(name))
+
+    def create_schema(self, schema: Schema) -> None:
+        self._running.run(self._inner.create_schema(schema))
+
+    def advertise(self, schema: str, filter: str | Filter = "true") -> Publisher:
+        return Publisher(self._running.run(self._inner.advertise(schema, filter)), self._running)
+
+    def subscribe(self, schema: str, filter: str | Filter = "true", *, queue: int = QUEUE) -> Subscription:
+        return Subscription(self._running.run(self._inner.subscribe(schema, filter, queue=queue)), self._running)
+
+    def close(self) -> None:
+        if self._loop is not None:
+            loop, self._loop = self._loop, None
+            try:
+                loop.run(self._inner.close())
+            finally:
+                loop.close()
+
+    def __enter__(self) -> Self:
+        if self._loop is not None:
+            raise ClientError("the client is connected")
+        self._loop = _Loop()
+        try:
+            self._loop.run(self._inner.__aenter__())
+        except BaseException:
+            self._loop.close()
+            self._loop = None
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _running(self) -> _Loop:
+        if self._loop is None:
+            raise ClientClosed("the client is not connected: use it as `with`")
+        return self._loop
+
+
+def connect(url: str, token: str | None = None, host: str = ANY, *, patience: float = PATIENCE) -> Client:
+    """A client of the controller at `url`, to be used as `with`."""
+    return Client(url, token, host, patience=patience)

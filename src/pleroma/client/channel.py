@@ -1,0 +1,72 @@
+"""One schema as a client knows it: its number, its part of the address range, and the plan in force.
+
+A channel never changes. A new plan makes a new channel, and whoever sends swaps one for the other between two events,
+so that no packet is addressed by one plan and marked with the epoch of another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pleroma.content import Event, Schema
+from pleroma.errors import PlanError, WireError
+from pleroma.index import IPV6, Dz, IndexPlan
+from pleroma.wire import Codec, EventPacket
+from pleroma.wire.tunnel import START
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    number: int
+    prefix: Dz
+    plan: IndexPlan
+    etag: str | None = None
+    codec: Codec = field(init=False, repr=False, compare=False)
+    _first: int = field(init=False, repr=False, compare=False)
+    """The address of the prefix; the bits of an event's dz follow, in the room that is left."""
+    _room: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codec", Codec(self.schema, self.number))
+        object.__setattr__(self, "_first", int(IPV6.address(self.prefix)))
+        object.__setattr__(self, "_room", IPV6.bits - self.prefix.length)
+        if self.prefix.length + self.plan.index.bits > IPV6.bits:
+            reason = f"{self.plan.index.bits} bits behind a prefix of {self.prefix.length} are more than {IPV6.bits}"
+            raise PlanError(reason, field="prefix", value=str(self.prefix))
+
+    @classmethod
+    def from_json(cls, data: Any, etag: str | None = None) -> Channel:
+        """What the controller answers when asked for the plan of a schema."""
+        if not isinstance(data, Mapping):
+            raise PlanError("the plan of a schema is an object", value=data)
+        number, prefix, plan = data.get("number"), data.get("prefix"), data.get("plan")
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise PlanError(f"{number!r} is not the number of a schema", field="number", value=number)
+        if not isinstance(prefix, str):
+            raise PlanError(f"{prefix!r} is not a prefix", field="prefix", value=prefix)
+        try:
+            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag)
+        except WireError as error:  # a number of more than 16 bits, or values that no packet has room for
+            raise PlanError(error.reason, field=error.field, value=error.value) from None
+
+    @property
+    def schema(self) -> Schema:
+        return self.plan.schema
+
+    @property
+    def epoch(self) -> int:
+        return self.plan.epoch
+
+    def frames(self, event: Event, publisher: int, sequence: int, time: int) -> list[bytes]:
+        """The datagrams that carry an event: one for each cell it lies in, and so perhaps none."""
+        packet = self.codec.encode(EventPacket(self.plan.epoch, self.number, publisher, sequence, time, event))
+        frames = []
+        for dz in self.plan.index.dzs(event):
+            # wrap(IPV6.address(self.prefix.then(dz)), packet), in a seventh of the time
+            length = dz.bit_length() - 1
+            address = self._first | (dz ^ 1 << length) << self._room - length
+            frames.append(START + address.to_bytes(16) + packet)
+        return frames

@@ -1,0 +1,38 @@
+"""Which events came before: the publisher's number and the sequence number tell.
+
+An event that lies in several cells of a plan may arrive several times, shortly one after another. So it is enough to
+remember the last few thousand: two sets, of which the older is forgotten as a whole when the newer is full.
+"""
+
+from __future__ import annotations
+
+WINDOW = 16_384
+
+
+class Duplicates:
+    """Remembers at least the last `window` events, at most twice as many."""
+
+    __slots__ = ("_newer", "_older", "_window")
+
+    def __init__(self, window: int = WINDOW) -> None:
+        if window < 1:
+            raise ValueError(f"a window of {window} events")
+        self._window = window
+        self.clear()
+
+    def clear(self) -> None:
+        self._newer: set[int] = set()
+        self._older: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._newer) + len(self._older)
+
+    def repeats(self, publisher: int, sequence: int) -> bool:
+        """Whether this event came before; from now on it did."""
+        event = publisher << 64 | sequence
+        if event in self._newer or event in self._older:
+            return True
+        if len(self._newer) >= self._window:
+            self._older, self._newer = self._newer, set()
+        self._newer.add(event)
+        return False

@@ -1,0 +1,109 @@
+"""The sending side of an advertisement: check, number, encode, send.
+
+`publish` neither waits nor asks anybody: an event beyond the advertisement is refused here, and a datagram that the
+socket does not take is counted. Everything that another plan or another session changes is in one value that is
+swapped as a whole, so events may be published from any thread while that happens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Protocol
+
+from pleroma.client.channel import Channel
+from pleroma.content import Event, Filter, Schema
+from pleroma.errors import ClientClosed, OutsideAdvertisement, PleromaError
+
+
+class Sender(Protocol):
+    def send(self, frame: bytes) -> bool:
+        """Hand a datagram to the network; False if it was not taken."""
+
+
+@dataclass(slots=True)
+class PublisherInfo:
+    """Counters since the client advertised."""
+
+    published: int = 0
+    """Events that were accepted and numbered."""
+    frames: int = 0
+    """Datagrams sent: one for each cell that an event lies in."""
+    unsent: int = 0
+    """Datagrams that were not sent, because the controller was away or the socket took no more."""
+
+
+class EventSource:
+    """Events to numbered datagrams on a sender, for one advertisement."""
+
+    def __init__(
+        self,
+        advertised: Filter,
+        channel: Channel,
+        number: int,
+        sender: Sender,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.advertised = advertised
+        self.info = PublisherInfo()
+        self.failure: PleromaError | None = None
+        """Why nothing can be published any more."""
+        self._sequence = count(1)
+        self._clock = clock
+        self._route = (channel, number, sender)
+
+    @property
+    def schema(self) -> Schema:
+        return self.advertised.schema
+
+    @property
+    def channel(self) -> Channel:
+        return self._route[0]
+
+    @property
+    def number(self) -> int:
+        return self._route[1]
+
+    def reroute(self, channel: Channel | None = None, number: int | None = None, sender: Sender | None = None) -> None:
+        """Go on by another plan, under another number or through another socket."""
+        old = self._route
+        self._route = (
+            old[0] if channel is None else channel,
+            old[1] if number is None else number,
+            old[2] if sender is None else sender,
+        )
+
+    def publish(self, event: Event | Mapping[str, Any]) -> int:
+        """Send an event; returns its sequence number."""
+        return self._send(self._checked(event))
+
+    def publish_many(self, events: Iterable[Event | Mapping[str, Any]]) -> list[int]:
+        """All or nothing: if one event is refused, none is sent. Returns the sequence numbers."""
+        return [self._send(event) for event in [self._checked(event) for event in events]]
+
+    def stop(self) -> None:
+        self.failure = self.failure or ClientClosed("the publisher is closed")
+
+    def _checked(self, event: Event | Mapping[str, Any]) -> Event:
+        if self.failure is not None:
+            raise self.failure
+        if not isinstance(event, Event):
+            event = self.schema.event(event)
+        if not self.advertised.matches(event):
+            raise OutsideAdvertisement(event, str(self.advertised))
+        return event
+
+    def _send(self, event: Event) -> int:
+        channel, number, sender = self._route
+        sequence = next(self._sequence)
+        frames = channel.frames(event, number, sequence, self._clock())
+        info = self.info
+        info.published += 1
+        for frame in frames:
+            if sender.send(frame):
+                info.frames += 1
+            else:
+                info.unsent += 1
+        return sequence

@@ -1,0 +1,66 @@
+"""What a subscription has received and the application has not yet taken: a bounded queue, and counters.
+
+When it is full the oldest event makes room for the newest and is counted as dropped. An application that falls behind
+thus sees recent events, knows how many it missed, and slows nobody down.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from pleroma.errors import ClientError
+from pleroma.wire import EventPacket
+
+QUEUE = 10_000
+
+
+@dataclass(slots=True)
+class SubscriptionInfo:
+    """Counters since the client subscribed."""
+
+    delivered: int = 0
+    """Events that matched and were put into the queue."""
+    dropped: int = 0
+    """Delivered events that left the queue unread, because it was full."""
+    wasted: int = 0
+    """Events that the network brought because of this subscription, and that nobody here wanted."""
+    duplicates: int = 0
+    """Matching events that came once more."""
+
+    def copy(self) -> SubscriptionInfo:
+        return replace(self)
+
+    def since(self, earlier: SubscriptionInfo) -> dict[str, int]:
+        """What was added to each counter."""
+        return {name: getattr(self, name) - getattr(earlier, name) for name in self.__slots__}
+
+
+class Inbox:
+    """Put on one side, take on the other; both may be called from different threads."""
+
+    __slots__ = ("_waiting", "info", "limit")
+
+    def __init__(self, limit: int = QUEUE) -> None:
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ClientError(f"a queue has room for at least one event, not {limit!r}", field="queue", value=limit)
+        self.limit = limit
+        self.info = SubscriptionInfo()
+        self._waiting: deque[EventPacket] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, packet: EventPacket) -> None:
+        waiting = self._waiting
+        if len(waiting) >= self.limit:
+            waiting.popleft()
+            self.info.dropped += 1
+        waiting.append(packet)
+        self.info.delivered += 1
+
+    def take(self) -> EventPacket | None:
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return None

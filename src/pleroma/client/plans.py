@@ -1,0 +1,89 @@
+"""The plans in force, as far as this client uses them, and how it hears of new ones.
+
+The controller's stream says that there is a new plan; the plan itself is always read from its own address, by ETag. So
+an item that was lost costs nothing once another comes, and without any stream, asking now and then will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from pleroma.client.backoff import Backoff
+from pleroma.client.channel import Channel
+from pleroma.errors import PleromaError, RequestRefused
+
+if TYPE_CHECKING:
+    from pleroma.client.api import Api
+
+STREAM = "/v1/stream"
+POLL = 2.0
+"""Seconds between questions after a new plan, while there is no stream to tell."""
+
+log = logging.getLogger("pleroma.client")
+
+
+class Plans:
+    """`adopt` is called with every channel that is new, and with the one it replaces."""
+
+    def __init__(self, api: Api, adopt: Callable[[Channel, Channel | None], None]) -> None:
+        self._api = api
+        self._adopt = adopt
+        self._channels: dict[str, Channel] = {}
+
+    async def channel(self, name: str, patience: float) -> Channel:
+        """What is known, or else read."""
+        return self._channels.get(name) or await self.read(name, patience)
+
+    async def read(self, name: str, patience: float = 0.0) -> Channel:
+        """The plan in force now."""
+        known = self._channels.get(name)
+        path = f"/v1/schemas/{quote(name, safe='')}/plan"
+        answer = await self._api.ask("GET", path, patience=patience, etag=known.etag if known else None)
+        if answer.body is None and known is not None:
+            return self._channels[name]
+        channel = Channel.from_json(answer.body, answer.etag)
+        before = self._channels.get(name)  # another reader may have been faster
+        self._channels[name] = channel
+        if channel != before:
+            self._adopt(channel, before)
+        return channel
+
+    async def follow(self, doubt: Callable[[], None]) -> None:
+        """Adopt new plans, for ever; `doubt` is called when the stream breaks."""
+        backoff = Backoff(most=POLL)
+        while True:
+            pause = 0.0
+            try:
+                await self._listen(backoff)
+            except RequestRefused as refused:
+                pause = POLL
+                log.info("no stream of plans: %s", refused)
+            except PleromaError as error:
+                log.info("%s", error)
+            if not pause:  # it broke, or ended in good order: perhaps the controller is going away
+                doubt()
+            await asyncio.sleep(backoff.pause(at_least=pause))
+            with contextlib.suppress(PleromaError):
+                await self._read_again(self._channels)
+
+    async def _listen(self, backoff: Backoff) -> None:
+        async with self._api.stream(STREAM) as items:
+            await self._read_again(self._channels)  # what was missed before
+            backoff.reset()
+            async for kind, item in items:
+                if kind in ("plan", "lost"):
+                    named = item.get("schema") if isinstance(item, dict) else None
+                    await self._read_again([named] if named in self._channels else self._channels)
+
+    async def _read_again(self, names: Iterable[str]) -> None:
+        for name in list(names):
+            try:
+                await self.read(name)
+            except RequestRefused as refused:
+                if refused.status != 404:  # that a schema is gone, registrations will tell
+                    raise

@@ -1,0 +1,41 @@
+"""The sending side, for applications: an event source with a registration at the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from pleroma.client.channel import Channel
+from pleroma.client.event_source import EventSource, Sender
+from pleroma.client.registration import Registration
+
+
+class Publisher(EventSource):
+    """`publish` and `publish_many` do not wait; leaving `async with` withdraws the advertisement."""
+
+    def __init__(
+        self,
+        registration: Registration,
+        channel: Channel,
+        number: int,
+        sender: Sender,
+        close: Callable[[Publisher], Awaitable[None]],
+    ) -> None:
+        super().__init__(registration.filter, channel, number, sender)
+        self.registration = registration
+        self._close = close
+
+    @property
+    def id(self) -> str | None:
+        """By which the controller knows it; None while it does not."""
+        return self.registration.id
+
+    async def close(self) -> None:
+        """Withdraw the advertisement."""
+        await self._close(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,148 @@
+"""The edge filter: from a datagram to the inboxes of the subscriptions that want the event, and to no other.
+
+The network delivers what lies in the cells of a subscription's cover, which is never less than was asked for and often
+more. Here each filter is checked exactly, repetitions are removed, and what came in vain is counted. No datagram can
+raise an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pleroma.client.cells import Cells
+from pleroma.client.channel import Channel
+from pleroma.client.duplicates import WINDOW, Duplicates
+from pleroma.client.inbox import Inbox
+from pleroma.content import Filter
+from pleroma.errors import WireError
+from pleroma.matching.edge import EdgeFilter
+from pleroma.wire import EventPacket, peek
+from pleroma.wire.tunnel import unwrap
+
+
+@dataclass(slots=True)
+class ReceiverInfo:
+    """Counters of a client's socket."""
+
+    packets: int = 0
+    malformed: int = 0
+    """Datagrams that are no packet, or one of another edition of the schema."""
+    unknown: int = 0
+    """Packets of schemas that nothing here is subscribed to."""
+    stray: int = 0
+    """Events outside every subscription's cells: for another client at the same host, or sent by an earlier plan."""
+
+
+class Listener:
+    """A subscription as the receiver sees it: `wake` is called whenever its inbox got something."""
+
+    __slots__ = ("filter", "inbox", "wake")
+
+    def __init__(self, filter: Filter, inbox: Inbox, wake: Callable[[], object] = lambda: None) -> None:
+        self.filter = filter
+        self.inbox = inbox
+        self.wake = wake
+
+
+class _Space:
+    """The subscriptions to one schema."""
+
+    __slots__ = ("cells", "channel", "edge", "listeners")
+
+    def __init__(self, channel: Channel) -> None:
+        self.listeners: dict[Listener, None] = {}
+        self.edge = EdgeFilter[Listener]()
+        self.follow(channel)
+
+    def follow(self, channel: Channel) -> None:
+        """What this plan brings has yet to be found out."""
+        self.channel = channel
+        self.cells = Cells[Listener](channel.plan.index)
+        for listener in self.listeners:
+            self.cells.add(listener, listener.filter)
+
+    def add(self, listener: Listener) -> None:
+        self.listeners[listener] = None
+        self.edge.add(listener, listener.filter)
+        self.cells.add(listener, listener.filter)
+
+    def remove(self, listener: Listener) -> None:
+        if listener in self.listeners:
+            del self.listeners[listener]
+            self.edge.remove(listener)
+            self.cells.remove(listener)
+
+
+class Receiver:
+    def __init__(self, window: int = WINDOW) -> None:
+        self.info = ReceiverInfo()
+        self._duplicates = Duplicates(window)
+        self._spaces: dict[int, _Space] = {}
+
+    def listen(self, channel: Channel, listener: Listener) -> None:
+        self._spaces.setdefault(channel.number, _Space(channel)).add(listener)
+
+    def ignore(self, listener: Listener) -> None:
+        for number, space in list(self._spaces.items()):
+            space.remove(listener)
+            if not space.listeners:
+                del self._spaces[number]
+
+    def adopt(self, channel: Channel) -> None:
+        """A new plan for a schema, or another number."""
+        for number, space in list(self._spaces.items()):
+            if space.channel.schema.name == channel.schema.name:
+                del self._spaces[number]
+                self._spaces[channel.number] = space
+                space.follow(channel)
+                return
+
+    def forget(self) -> None:
+        """The numbers of publishers are given out anew: what came before says nothing about what comes."""
+        self._duplicates.clear()
+
+    def settle(self) -> bool:
+        """A little of the work that can wait (milliseconds); False if nothing is left."""
+        return any(space.cells.settle() for space in self._spaces.values())
+
+    def receive(self, frame: bytes) -> None:
+        """A datagram from the network."""
+        self.info.packets += 1
+        self._take(frame, is_echo=False)
+
+    def echo(self, frame: bytes) -> None:
+        """A datagram that this client sent itself. It came from nowhere, so it cannot be waste."""
+        if self._spaces:
+            self._take(frame, is_echo=True)
+
+    def _take(self, frame: bytes, is_echo: bool) -> None:
+        try:
+            _, data = unwrap(frame)
+            space = self._spaces.get(peek(data).schema_number)
+            if space is None:
+                self.info.unknown += not is_echo
+                return
+            packet = space.channel.codec.decode(data)
+        except WireError:
+            self.info.malformed += 1
+            return
+        event = packet.event
+        wanting = space.edge.wanting(event)
+        if self._duplicates.repeats(packet.publisher, packet.sequence):
+            for each in wanting:
+                each.inbox.info.duplicates += 1
+            return
+        for each in wanting:
+            each.inbox.put(packet)
+            each.wake()
+        if not wanting and not is_echo:
+            self._charge(space, packet)
+
+    def _charge(self, space: _Space, packet: EventPacket) -> None:
+        """To one subscription that makes the network bring the event: the packet came once, and counts once."""
+        culprit = space.cells.culprit(packet.event) if packet.epoch == space.channel.epoch else None
+        if culprit is None:
+            self.info.stray += 1
+        else:
+            culprit.inbox.info.wasted += 1

@@ -1,0 +1,48 @@
+"""Registrations at the controller: made, looked for, withdrawn. Each of these may be repeated without harm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pleroma.client.registration import Registration
+from pleroma.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from pleroma.client.api import Api
+
+
+class Registrar:
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def register(self, registration: Registration, host: str, patience: float) -> dict[str, Any]:
+        """Have it stand at a host, and nowhere else; returns what the controller says of it."""
+        old = registration.id if registration.host not in (None, host) else None
+        if old is not None:
+            registration.lost()
+        body = registration.request(host)
+        answer: dict[str, Any] = (await self._api.ask("POST", f"/v1/{registration.kind}", body, patience=patience)).body
+        registration.stands(answer, host)
+        if old is not None:
+            await self.withdraw(registration, old, patience)
+        return answer
+
+    async def find(self, registration: Registration, host: str) -> dict[str, Any] | None:
+        """What the controller says of it, if it still stands at this host."""
+        if registration.id is None or registration.host != host:
+            return None
+        try:
+            there: dict[str, Any] = (await self._api.ask("GET", f"/v1/{registration.kind}/{registration.id}")).body
+        except RequestRefused as refused:
+            if refused.status != 404:
+                raise
+            return None
+        same = there["schema"] == registration.schema and there["filter"] == str(registration.filter)
+        return there if same and there["host"] == host else None
+
+    async def withdraw(self, registration: Registration, identity: str, patience: float) -> None:
+        try:
+            await self._api.ask("DELETE", f"/v1/{registration.kind}/{identity}", patience=patience)
+        except RequestRefused as refused:
+            if refused.status != 404:
+                raise

@@ -1,0 +1,103 @@
+"""The receiving side of a subscription, for applications: an asynchronous iterator over events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from pleroma.client.inbox import QUEUE, Inbox, SubscriptionInfo
+from pleroma.client.receiver import Listener
+from pleroma.client.registration import Registration
+from pleroma.content import Event, Filter
+from pleroma.errors import ClientClosed, PleromaError
+from pleroma.wire import EventPacket
+
+AT_ONCE = 64
+"""Events taken before others have a turn: a busy `async for` must not keep the socket from being read."""
+
+
+class Subscription:
+    """Iterate over it, or `receive` one packet at a time; leaving `async with` unsubscribes."""
+
+    def __init__(
+        self, registration: Registration, close: Callable[[Subscription], Awaitable[None]], queue: int = QUEUE
+    ) -> None:
+        self.registration = registration
+        self.listener = Listener(registration.filter, Inbox(queue), self._wake)
+        self._arrived = asyncio.Event()
+        self._ended = False
+        self._failure: PleromaError | None = None
+        self._in_a_row = 0
+        self._close = close
+
+    @property
+    def id(self) -> str | None:
+        """By which the controller knows it; None while it does not."""
+        return self.registration.id
+
+    @property
+    def filter(self) -> Filter:
+        return self.registration.filter
+
+    @property
+    def info(self) -> SubscriptionInfo:
+        return self.listener.inbox.info
+
+    @property
+    def waiting(self) -> int:
+        """Events received and not yet taken."""
+        return len(self.listener.inbox)
+
+    async def receive(self) -> EventPacket:
+        """The next event with its publisher, sequence number and time of publication."""
+        packet = await self._next()
+        if packet is None:
+            raise ClientClosed("the subscription is closed")
+        return packet
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        packet = await self._next()
+        if packet is None:
+            raise StopAsyncIteration
+        return packet.event
+
+    async def _next(self) -> EventPacket | None:
+        """None when nothing more will come and everything is taken."""
+        while (packet := self.listener.inbox.take()) is None:
+            if self._failure is not None:
+                raise self._failure
+            if self._ended:
+                return None
+            self._in_a_row = 0
+            self._arrived.clear()
+            await self._arrived.wait()
+        self._in_a_row += 1
+        if self._in_a_row >= AT_ONCE:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
+        return packet
+
+    async def close(self) -> None:
+        """Unsubscribe. What has been received can still be taken."""
+        await self._close(self)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # -- for the client ------------------------------------------------------------------------------------------
+
+    def end(self, failure: PleromaError | None = None) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._failure = self._failure or failure
+        self._wake()
+
+    def _wake(self) -> None:
+        self._arrived.set()

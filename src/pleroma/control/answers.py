@@ -1,0 +1,83 @@
+"""What was answered to requests that may come again.
+
+The log knows which keys it has seen, but not what became of the requests. That is kept here, for as long as the log
+keeps the keys, as text: most of it is never read again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pleroma.errors
+from pleroma.control.command import canonical
+from pleroma.control.log import REMEMBER
+from pleroma.control.state import Done, Refused, Result
+from pleroma.errors import ControlError, PleromaError
+
+
+class Answers:
+    """The last answers by position and by key; of the oldest, only those within `remember` positions are kept."""
+
+    def __init__(self, remember: int = REMEMBER) -> None:
+        self._remember = remember
+        self._by_position: dict[int, tuple[str, str]] = {}  # key and answer, in the order of the log
+        self._position: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_position)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._position
+
+    def keep(self, position: int, key: str, result: Result) -> None:
+        self._by_position[position] = key, canonical(_to_json(result))
+        self._position[key] = position
+        while (oldest := next(iter(self._by_position))) <= position - self._remember:
+            forgotten, _ = self._by_position.pop(oldest)
+            if self._position.get(forgotten) == oldest:
+                del self._position[forgotten]
+
+    def at(self, position: int) -> Result | None:
+        """The answer given to the request at a position; None if it is forgotten."""
+        kept = self._by_position.get(position)
+        return None if kept is None else _from_json(json.loads(kept[1]))
+
+    def lines(self) -> Iterator[str]:
+        """A line for each: the position, the key and the answer, with tabs between."""
+        return (f"{at}\t{canonical(key)}\t{answer}" for at, (key, answer) in self._by_position.items())
+
+    @classmethod
+    def read(cls, lines: Iterable[str], remember: int = REMEMBER) -> Answers:
+        made = cls(remember)
+        for line in lines:
+            position, key, answer = line.split("\t")
+            made._by_position[int(position)] = name, _ = json.loads(key), answer
+            made._position[name] = int(position)
+        return made
+
+
+def _to_json(result: Result) -> dict[str, Any]:
+    return {"done": result.value} if isinstance(result, Done) else {"refused": error_to_json(result.error)}
+
+
+def _from_json(data: Mapping[str, Any]) -> Result:
+    return Done(data["done"]) if "done" in data else Refused(error_from_json(data["refused"]))
+
+
+def error_to_json(error: PleromaError) -> dict[str, Any]:
+    """All that an error says; a value that JSON has no form for is described."""
+    try:
+        value = json.loads(canonical(error.value))
+    except ControlError:
+        value = pleroma.errors.shown(error.value)
+    more = {"allowed": error.allowed} if isinstance(error, pleroma.errors.NotAllowed) else {}
+    return {"class": type(error).__name__, "reason": error.reason, "field": error.field, "value": value, **more}
+
+
+def error_from_json(data: Mapping[str, Any]) -> PleromaError:
+    kind = getattr(pleroma.errors, data["class"], ControlError)
+    error: PleromaError = kind.__new__(kind, data["reason"])  # whatever arguments the class takes
+    error.__dict__.update({name: value for name, value in data.items() if name != "class"})
+    return error

@@ -1,0 +1,233 @@
+"""The controller: the one writer of the log, and the one who tells the switches.
+
+A request is checked, made durable, folded into the state, and installed on the network; then it is answered. Whatever
+moment the process dies at, the log holds all that was answered, and a new process comes to the same state from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from pleroma.control.answers import Answers
+from pleroma.control.command import Begin, Command, RemovePrincipal, Withdraw, canonical, command_from_json
+from pleroma.control.entry import START, Appended, Conflict, Entry, Position, Repeated
+from pleroma.control.feed import Feed
+from pleroma.control.group_commit import GroupCommit
+from pleroma.control.log import Log
+from pleroma.control.news import describe
+from pleroma.control.settings import ControlSettings
+from pleroma.control.snapshot import restore, snapshot
+from pleroma.control.southbound import Installer, Southbound
+from pleroma.control.state import ControlState, Done, Refused, Result
+from pleroma.control.statistics import Statistics
+from pleroma.errors import ControlError, ControllerClosed, KeyConflict, LogError, PleromaError
+from pleroma.routing import Change, FlowOp, Topology, in_safe_order
+
+FILE = "control.sqlite"
+SNAPSHOT_EVERY = 10_000
+PATIENCE = 5.0
+"""How many seconds closing waits for a network that does not answer."""
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One who waits for what becomes of an entry."""
+
+    body: bytes
+    result: Result | None = None
+
+
+class Controller:
+    """Use `Controller.open`, best with `async with`."""
+
+    def __init__(self, log: Log, state: ControlState, answers: Answers, after: Position, snapshot_every: int) -> None:
+        self.state = state
+        self.feed = Feed()
+        self.statistics = Statistics()
+        self.snapshot_failure: LogError | None = None
+        """Why the last snapshot could not be saved. The log holds everything nevertheless."""
+        self._answers = answers
+        self._calls: dict[int, _Call] = {}  # by the identity of the body, which apply gets as it was appended
+        self._installer: Installer | None = None
+        self._closing = False
+        self._snapshot_every = snapshot_every
+        self._saved = after
+        self._saving: asyncio.Task[None] | None = None
+        self._commit = GroupCommit(log, self._apply, after=after)
+
+    @classmethod
+    async def open(
+        cls,
+        folder: str | Path,
+        topology: Topology,
+        network: Southbound,
+        settings: ControlSettings | None = None,
+        *,
+        snapshot_every: int = SNAPSHOT_EVERY,
+    ) -> Self:
+        """Go on from what the folder holds, or begin there. On return the network has all rules."""
+        settings = settings or ControlSettings()
+        log = Log.open(Path(folder) / FILE)
+        try:
+            recovery = log.latest_snapshot()
+            if recovery.snapshot is not None:
+                state, answers = restore(recovery.snapshot.state, topology, settings)
+            else:
+                state, answers = ControlState(topology, settings), Answers()
+            if log.head == START:
+                log.append([Entry(_body(Begin(settings.to_json(), state.network), None))])
+            controller = cls(log, state, answers, recovery.position, snapshot_every)
+        except BaseException:
+            log.close()
+            raise
+        try:
+            await network.install(_everything(state))
+        except BaseException:
+            await controller._commit.close()
+            raise
+        controller._installer = Installer(network, controller.position)
+        return controller
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def position(self) -> Position:
+        """The last entry that the state holds."""
+        return self._commit.applied
+
+    @property
+    def installed(self) -> Position:
+        """The last entry that the network has confirmed."""
+        return self._installer.installed if self._installer else START
+
+    @property
+    def network_failure(self) -> Exception | None:
+        """Why the network is behind, while it is."""
+        return self._installer.failure if self._installer else None
+
+    async def submit(self, command: Command, key: str | None = None) -> Done:
+        """Carry out a command: on return it is durable and in force on the network. A refusal is raised.
+
+        With a key, the same command may be sent again, also after a restart: it is carried out once, and answered as
+        the first time. A command that is refused at once is not kept, so its key stays free.
+        """
+        if self._closing or self._installer is None:
+            raise ControllerClosed("the controller is closed")
+        if isinstance(command, Begin):
+            raise ControlError("a log begins once")
+        if key is None or key not in self._answers:
+            error = self.state.check(command)
+            if error is not None:
+                raise error
+        call = _Call(_body(command, key))
+        self._calls[id(call.body)] = call
+        try:
+            outcome = await self._commit.append(Entry(call.body, key))
+        finally:
+            del self._calls[id(call.body)]
+        match outcome:
+            case Conflict():
+                raise KeyConflict("the key belongs to another request", field="key", value=key)
+            case Appended():
+                result = call.result
+            case Repeated():
+                result = self._answers.at(outcome.position)
+        if result is None:
+            raise KeyConflict("the key was used too long ago to say what was answered", field="key", value=key)
+        if isinstance(result, Refused):
+            raise result.error
+        await self._installer.reached(outcome.position)
+        return result
+
+    def report(
+        self, principal: str, subscriptions: Mapping[str, Mapping[str, int]] | None = None, published: int = 0
+    ) -> None:
+        """Add to the counters what a client counted."""
+        self.statistics.report(self.state, principal, subscriptions, published)
+        if self.feed:
+            self.feed.tell(
+                {"type": "counters", "principal": principal, "published": published}
+                | {"subscriptions": dict(subscriptions or {}), "totals": self.statistics.totals}
+            )
+
+    async def save_snapshot(self) -> Position:
+        """Make the next restart short."""
+        self._saved = self.position
+        return await self._commit.save_snapshot(lambda: snapshot(self.state, self._answers))
+
+    async def close(self) -> None:
+        """Answer whom it has taken a command from, save a snapshot, and close the log."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._saving is not None:
+            await self._saving
+        if self._saved < self.position:
+            await self._save()
+        await self._commit.close()
+        if self._installer is not None:
+            with suppress(PleromaError, TimeoutError):  # the log has it, and the next start installs it
+                await asyncio.wait_for(self._installer.reached(self.position), PATIENCE)
+            await self._installer.close()
+        self.feed.close()
+
+    # -- following the log ---------------------------------------------------------------------------------------
+
+    def _apply(self, position: Position, body: bytes) -> None:
+        data = json.loads(body)
+        command, key = command_from_json(data["command"]), data["key"]
+        result = self.state.apply(position, command)
+        if isinstance(command, Begin) and isinstance(result, Refused):
+            raise result.error
+        if key is not None:
+            self._answers.keep(position, key, result)
+        if self._installer is None:
+            return  # a restart: all rules are installed at its end
+        call = self._calls.get(id(body))
+        if call is not None:
+            call.result = result
+        self._installer.give(position, result.ops if isinstance(result, Done) else ())
+        if isinstance(result, Done):
+            self._forget_counters(command, result)
+        if self.feed:
+            for item in describe(position, data["command"], result, self.state):
+                self.feed.tell(item)
+        if position - self._saved >= self._snapshot_every and self._saving is None and not self._closing:
+            self._saving = asyncio.get_running_loop().create_task(self._save(), name="snapshot")
+
+    def _forget_counters(self, command: Command, result: Done) -> None:
+        match command:
+            case Withdraw():
+                self.statistics.forget(command.id)
+            case RemovePrincipal():
+                for each in result.value["withdrawn"]:
+                    self.statistics.forget(each)
+
+    async def _save(self) -> None:
+        try:
+            await self.save_snapshot()
+            self.snapshot_failure = None
+        except LogError as error:
+            self.snapshot_failure = error
+        finally:
+            self._saving = None
+
+
+def _body(command: Command, key: str | None) -> bytes:
+    return canonical({"command": command.to_json(), "key": key}).encode()
+
+
+def _everything(state: ControlState) -> list[FlowOp]:
+    return in_safe_order(
+        FlowOp(switch, Change.ADD, flow) for switch, table in state.router.tables.items() for flow in table
+    )

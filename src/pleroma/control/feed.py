@@ -1,0 +1,93 @@
+"""News for whoever watches: what was asked, which rules changed, which plan is in force, how the counters stand.
+
+Whoever listens slowly loses the oldest news and is told how many; nobody waits for a listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Self
+
+Item = dict[str, Any]
+ROOM = 1000
+
+
+class Listener:
+    """The news from the moment of subscribing on. Iterate over it; leave it with `close`, or as a context."""
+
+    def __init__(self, feed: Feed, room: int) -> None:
+        self._feed = feed
+        self._room = room
+        self._items: deque[Item] = deque()
+        self._lost = 0
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def close(self) -> None:
+        """What is still unread can be read; then the iteration ends."""
+        self._closed = True
+        self._feed.forget(self)
+        self._news.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        while not self._items and not self._lost:
+            if self._closed:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            return {"type": "lost", "count": lost}
+        return self._items.popleft()
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def tell(self, item: Item) -> None:
+        if len(self._items) == self._room:
+            self._items.popleft()
+            self._lost += 1
+        self._items.append(item)
+        self._news.set()
+
+
+class Feed:
+    """Tells each item to all who listen."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[Listener, None] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anybody listens: what costs time to describe need not be described to nobody."""
+        return bool(self._listeners)
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def subscribe(self, room: int = ROOM) -> Listener:
+        """An asynchronous iterator over all that is told from now on, with room for so many unread items."""
+        listener = Listener(self, room)
+        self._listeners[listener] = None
+        return listener
+
+    def forget(self, listener: Listener) -> None:
+        self._listeners.pop(listener, None)
+
+    def tell(self, item: Item) -> None:
+        for listener in self._listeners:
+            listener.tell(item)
+
+    def close(self) -> None:
+        """No more news: all listeners come to their end."""
+        for listener in list(self._listeners):
+            listener.close()

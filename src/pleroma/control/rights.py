@@ -1,0 +1,56 @@
+"""Who may do what. A refusal says what would be allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from pleroma.content import Filter, Schema
+from pleroma.control.command import Kind
+from pleroma.control.standing import Principal, Registered
+from pleroma.errors import FilterSyntax, NotAllowed
+
+EVERY_SCHEMA = "*"
+_ROLES = {"advertisement": ("publisher", "both", "admin"), "subscription": ("subscriber", "both", "admin")}
+_DONE = {"advertisement": "publish", "subscription": "read"}
+
+
+def check_registration(principal: Principal, kind: Kind, filter: Filter) -> None:
+    """That a principal may publish, or read, all that a filter matches."""
+    if principal.role not in _ROLES[kind]:
+        allowed = ", ".join(_ROLES[kind])
+        reason = f"a {principal.role} may not {_DONE[kind]}; that takes one of {allowed}"
+        raise NotAllowed(reason, field="role", value=principal.role, allowed=allowed)
+    if principal.role == "admin":
+        return
+    within = principal.publish if kind == "advertisement" else principal.read
+    text = within.get(filter.schema.name, within.get(EVERY_SCHEMA))
+    if text is None:
+        allowed = ", ".join(within) or "nothing"
+        reason = f"{principal.name} may {_DONE[kind]} nothing of this schema; allowed: {allowed}"
+        raise NotAllowed(reason, field="schema", value=filter.schema.name, allowed=allowed)
+    if not parsed(filter.schema, text).covers(filter):
+        reason = f"{principal.name} may {_DONE[kind]} only {text}"
+        raise NotAllowed(reason, field="filter", value=str(filter), allowed=text)
+
+
+def check_withdrawal(principal: Principal, registered: Registered) -> None:
+    """That a principal may withdraw this."""
+    if principal.role != "admin" and registered.principal != principal.name:
+        reason = f"the {registered.kind} is another's; an admin may withdraw it"
+        raise NotAllowed(reason, field="id", value=registered.id, allowed=f"what {principal.name} registered")
+
+
+def check_limits(name: str, text: str, schema: Callable[[str], Schema]) -> None:
+    """That a principal's limit can be understood: a schema, and a filter on it."""
+    if not isinstance(text, str):
+        raise FilterSyntax("a filter is text", field=name, value=text)
+    if name != EVERY_SCHEMA:
+        parsed(schema(name), text)
+    elif text.strip().lower() != "true":
+        raise FilterSyntax("for all schemas at once the filter can only be true", field=name, value=text)
+
+
+@lru_cache(maxsize=4096)
+def parsed(schema: Schema, text: str) -> Filter:
+    return Filter.parse(schema, text)

@@ -1,0 +1,38 @@
+"""What a controller's log depends on besides its entries. Other settings would make other regions of the same log."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from pleroma.errors import ControlError
+from pleroma.index import MAX_LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """`schema_bits` at the front of every dz tell schemas apart; a region has at most `max_members` cells."""
+
+    schema_bits: int = 6
+    max_members: int = 32
+    default_bits: int = 56
+    max_length: int = MAX_LENGTH
+
+    def __post_init__(self) -> None:
+        bounds = {
+            "schema_bits": (0, 16),
+            "max_members": (1, 4096),
+            "max_length": (self.schema_bits, MAX_LENGTH),
+            "default_bits": (0, self.max_length - self.schema_bits),
+        }
+        for name, (least, most) in bounds.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ControlError(f"is a number from {least} to {most}, not {value!r}", field=name, value=value)
+
+    @property
+    def room(self) -> int:
+        """The bits that a schema's own index may use."""
+        return self.max_length - self.schema_bits
+
+    def to_json(self) -> dict[str, int]:
+        return asdict(self)

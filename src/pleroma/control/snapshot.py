@@ -1,0 +1,93 @@
+"""The state as bytes, so that a restart need not replay everything.
+
+A line of JSON, a line for each registration and for each answer, then the regions of all registrations, packed. They
+are written down because to cover a hundred thousand filters again would take the better part of a minute. Lines are put
+together from texts that the state keeps anyway: the event loop waits for a snapshot to be taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from pleroma.content import Schema
+from pleroma.control.answers import Answers
+from pleroma.control.command import Begin, canonical
+from pleroma.control.settings import ControlSettings
+from pleroma.control.standing import Principal, Registered, SchemaEntry
+from pleroma.control.state import ControlState, request_of
+from pleroma.errors import OtherControl
+from pleroma.index import DzSet, IndexPlan, index_from_json
+from pleroma.index.dzset import PACKED
+from pleroma.routing import Topology
+from pleroma.routing.router import collecting_later
+
+FORMAT = 1
+
+
+def snapshot(state: ControlState, answers: Answers) -> bytes:
+    """All that `restore` needs, and the same bytes for the same history."""
+    head = {
+        "format": FORMAT,
+        "settings": state.settings.to_json(),
+        "network": state.network,
+        "schemas": [_schema(entry) for entry in state.schemas.values()],
+        "principals": [asdict(principal) for principal in state.principals.values()],
+        "registrations": len(state.registrations),
+        "answers": len(answers),
+    }
+    registrations = state.registrations.values()
+    lines = "\n".join([canonical(head), *_lines(registrations), *answers.lines(), ""])
+    return b"".join([lines.encode(), *(registered.region.pack() for registered in registrations)])
+
+
+def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple[ControlState, Answers]:
+    """The state and the answers of a snapshot; the tables are computed from the regions."""
+    with collecting_later():
+        head, _, _ = data.partition(b"\n")
+        read = json.loads(head)
+        if read.get("format") != FORMAT:
+            raise OtherControl(f"the snapshot has format {read.get('format')}, not {FORMAT}", field="format")
+        state = ControlState(topology, settings)
+        state.check_begin(Begin(read["settings"], read["network"]))
+        for number, each in enumerate(read["schemas"]):
+            schema = Schema.from_json(each["schema"])
+            plans = [IndexPlan(epoch, index_from_json(schema, index)) for epoch, index in each["plans"]]
+            state.schemas[schema.name] = SchemaEntry(schema, number, state.prefix(number), plans)
+        state.principals = {each["name"]: Principal(**each) for each in read["principals"]}
+        count = read["registrations"]
+        _, *lines, regions = data.split(b"\n", 1 + count + read["answers"])
+        _restore_registrations(state, lines[:count], regions)
+        state.router.load(map(request_of, state.registrations.values()))
+        return state, Answers.read(line.decode() for line in lines[count:])
+
+
+def _schema(entry: SchemaEntry) -> dict[str, Any]:
+    return {"schema": entry.schema.to_json(), "plans": [[plan.epoch, plan.index.to_json()] for plan in entry.plans]}
+
+
+def _lines(registrations: Iterable[Registered]) -> Iterable[str]:
+    """For each: the id, how many members its region has, its publisher's number, the rest, and the boxes."""
+    rests: dict[tuple[str, ...], str] = {}  # few, and each belongs to many
+    for each in registrations:
+        rest = each.kind, each.principal, each.host, each.schema
+        text = rests.get(rest) or rests.setdefault(rest, canonical(rest))
+        yield f"{each.id}\t{len(each.region)}\t{each.publisher}\t{text}\t{each.boxes}"
+
+
+def _restore_registrations(state: ControlState, lines: Iterable[bytes], regions: bytes) -> None:
+    rests: dict[str, Any] = {}
+    at = 0
+    for line in lines:
+        name, members, publisher, text, boxes = line.decode().split("\t")
+        rest = rests.get(text) or rests.setdefault(text, json.loads(text))
+        size = int(members) * PACKED
+        region = DzSet.unpack(regions[at : at + size])
+        at += size
+        kind, principal, host, schema = rest
+        entry = state.schemas[schema]
+        state.keep(Registered(name, kind, principal, host, entry, boxes, region, int(publisher)))
+    if at != len(regions):
+        raise OtherControl(f"{len(regions)} bytes are not the {at} of all regions", field="snapshot", value=at)

@@ -1,0 +1,77 @@
+"""What stands until it is withdrawn: schemas with their plans, principals, and registrations.
+
+There may be a hundred thousand registrations, so one is small: its filter is kept as the text of its JSON and read when
+somebody asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pleroma.content import Filter, Schema
+from pleroma.content.filter_json import from_json
+from pleroma.control.command import Kind, Role
+from pleroma.index import Dz, DzSet, Index, IndexPlan
+from pleroma.routing import HostId
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaEntry:
+    """A schema, its share of the addresses, and its plans from the first to the one in force."""
+
+    schema: Schema
+    number: int
+    prefix: Dz
+    plans: list[IndexPlan]
+
+    @property
+    def name(self) -> str:
+        return self.schema.name
+
+    @property
+    def plan(self) -> IndexPlan:
+        return self.plans[-1]
+
+    @property
+    def epoch(self) -> int:
+        return self.plan.epoch
+
+    @property
+    def index(self) -> Index:
+        return self.plan.index
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who may ask, known by the digest of a token."""
+
+    name: str
+    role: Role
+    digest: str
+    publish: Mapping[str, str]
+    read: Mapping[str, str]
+    subscriptions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An advertisement or a subscription in force. `publisher` is the number that its packets carry; 0 for none."""
+
+    id: str
+    kind: Kind
+    principal: str
+    host: HostId
+    entry: SchemaEntry
+    boxes: str
+    region: DzSet
+    publisher: int
+
+    @property
+    def schema(self) -> str:
+        return self.entry.schema.name
+
+    @property
+    def filter(self) -> Filter:
+        return from_json(self.entry.schema, json.loads(self.boxes))

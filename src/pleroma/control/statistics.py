@@ -1,0 +1,64 @@
+"""What clients report about what they got, added up by subscription and by principal. Kept in memory only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pleroma.control.state import ControlState
+from pleroma.errors import ControlError, NotThere, UnknownName
+
+COUNTERS = ("delivered", "wasted", "duplicates", "dropped")
+LARGEST = 2**53
+
+
+class Statistics:
+    """Counters since the controller started."""
+
+    def __init__(self) -> None:
+        self.subscriptions: dict[str, dict[str, int]] = {}
+        self.principals: dict[str, dict[str, int]] = {}
+
+    @property
+    def totals(self) -> dict[str, int]:
+        return {
+            name: sum(counted.get(name, 0) for counted in self.principals.values()) for name in ("published", *COUNTERS)
+        }
+
+    def report(
+        self,
+        state: ControlState,
+        principal: str,
+        subscriptions: Mapping[str, Mapping[str, int]] | None = None,
+        published: int = 0,
+    ) -> None:
+        """Add what a principal counted for its subscriptions. All of it is added or, with an error, nothing."""
+        own = state.registered_by.get(principal, {})
+        given = subscriptions or {}
+        for each, counted in given.items():
+            if each not in own or own[each].kind != "subscription":
+                raise NotThere("the principal has no such subscription", field="subscriptions", value=each)
+            for name, count in counted.items():
+                if name not in COUNTERS:
+                    raise UnknownName("counter", str(name), COUNTERS, field=each)
+                _check_count(name, count)
+        _check_count("published", published)
+        mine = self.principals.setdefault(principal, {})
+        _add(mine, {"published": published})
+        for each, counted in given.items():
+            _add(self.subscriptions.setdefault(each, {}), counted)
+            _add(mine, counted)
+
+    def forget(self, id: str) -> None:
+        """A subscription is gone; the principal's sums stay."""
+        self.subscriptions.pop(id, None)
+
+
+def _add(counters: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        counters[name] = counters.get(name, 0) + count
+
+
+def _check_count(name: str, count: Any) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < LARGEST:
+        raise ControlError(f"is a count from 0, not {count!r}", field=name, value=count)

@@ -1,0 +1,88 @@
+"""Many subscribers in a process of their own: real clients on real sockets, counted together.
+
+The parent writes one JSON object with the controller's address, the schema and the filters by host; the crowd answers
+with one JSON line when all have subscribed and then two a second with what was counted so far. When its standard input
+ends it stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from pleroma.client import Client, Subscription, connect
+from pleroma.content import Filter, filter_json
+
+PERIOD = 0.5
+AT_ONCE = 8
+"""Subscriptions asked for at the same time, by each client."""
+
+
+async def main() -> None:
+    loop = asyncio.get_running_loop()
+    asked = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
+    async with AsyncExitStack() as stack:
+        crowd = _Crowd()
+        await asyncio.gather(*(crowd.join(stack, asked, host, each) for host, each in asked["hosts"].items()))
+        _say({"ready": len(crowd.members)})
+        ended = loop.run_in_executor(None, sys.stdin.read)
+        while not ended.done():
+            await asyncio.wait([ended], timeout=PERIOD)
+            _say(crowd.counters())
+        crowd.stop()
+
+
+class _Crowd:
+    def __init__(self) -> None:
+        self.members: dict[int, Subscription] = {}
+        self.clients: list[Client] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._late: list[float] = []
+
+    async def join(self, stack: AsyncExitStack, asked: Mapping[str, Any], host: str, filters: Sequence[Any]) -> None:
+        client = await stack.enter_async_context(connect(asked["url"], asked["token"], host, patience=30.0))
+        self.clients.append(client)
+        schema = await client.schema(asked["schema"])
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def subscribe(number: int, wanted: Filter) -> None:
+            async with slots:
+                self.members[number] = await client.subscribe(asked["schema"], wanted)
+            self._tasks.append(asyncio.create_task(self._listen(self.members[number])))
+
+        await asyncio.gather(*(subscribe(n, filter_json.from_json(schema, data)) for n, data in filters))
+
+    async def _listen(self, subscription: Subscription) -> None:
+        while True:
+            packet = await subscription.receive()
+            self._late.append((time.time_ns() - packet.time) / 1000)
+
+    def counters(self) -> dict[str, Any]:
+        """Sums so far, deliveries by subscription, and how late events since the last call were, in microseconds."""
+        totals = dict.fromkeys(("delivered", "wasted", "duplicates", "dropped"), 0)
+        for each in self.members.values():
+            for name in totals:
+                totals[name] += getattr(each.info, name)
+        packets = sum(client.info["packets"] for client in self.clients)
+        lost = sum(client.info["overrun"] for client in self.clients)
+        late, self._late = sorted(self._late), []
+        quantiles = {f"p{q}_us": late[len(late) * q // 100] if late else None for q in (50, 99)}
+        by_subscription = [self.members[number].info.delivered for number in sorted(self.members)]
+        return {**totals, "packets": packets, "overrun": lost, **quantiles, "by_subscription": by_subscription}
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+def _say(item: dict[str, Any]) -> None:
+    print(json.dumps(item), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

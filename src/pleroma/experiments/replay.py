@@ -1,0 +1,167 @@
+"""A workload through a running system: real clients subscribe, a real client publishes, every delivery is counted.
+
+What each subscription got is compared with what its filter wants of the events that were sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pleroma.client import Publisher
+from pleroma.content import Filter, filter_json
+from pleroma.content.batch import EventBatch
+from pleroma.errors import ClientError
+
+SETTLED = 1.5
+"""Seconds without a new delivery after which nothing is under way any more."""
+PATIENCE = 120.0
+STEP = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the subscribers have counted. `late` are the median and the 99th percentile since the last look."""
+
+    delivered: int = 0
+    wasted: int = 0
+    duplicates: int = 0
+    dropped: int = 0
+    overrun: int = 0
+    late_us: tuple[float | None, float | None] = (None, None)
+    by_subscription: tuple[int, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Counts:
+        names = ("delivered", "wasted", "duplicates", "dropped", "overrun")
+        late = data["p50_us"], data["p99_us"]
+        return cls(**{name: data[name] for name in names}, late_us=late, by_subscription=tuple(data["by_subscription"]))
+
+    @property
+    def waste(self) -> float:
+        """The share of received events that nobody at the receiving client wanted."""
+        received = self.delivered + self.wasted
+        return self.wasted / received if received else 0.0
+
+    def since(self, earlier: Counts) -> Counts:
+        """The same, from an earlier moment on."""
+        names = ("delivered", "wasted", "duplicates", "dropped", "overrun")
+        more = {name: getattr(self, name) - getattr(earlier, name) for name in names}
+        before = earlier.by_subscription or (0,) * len(self.by_subscription)
+        pairs = zip(self.by_subscription, before, strict=True)
+        return Counts(**more, late_us=self.late_us, by_subscription=tuple(now - then for now, then in pairs))
+
+
+@dataclass
+class Subscribers:
+    """The crowd's process, as its parent sees it."""
+
+    process: asyncio.subprocess.Process
+    counts: Counts = field(default_factory=Counts)
+    changed: float = 0.0
+
+    async def read(self, on_change: Callable[[Counts], None]) -> None:
+        assert self.process.stdout is not None  # noqa: S101
+        async for line in self.process.stdout:
+            counts = Counts.from_json(json.loads(line))
+            if counts.delivered + counts.wasted != self.counts.delivered + self.counts.wasted:
+                self.changed = time.monotonic()
+            self.counts = counts
+            on_change(counts)
+
+    async def settled(self) -> Counts:
+        """The counters once nothing comes any more."""
+        self.changed = time.monotonic()
+        while time.monotonic() - self.changed < SETTLED:
+            await asyncio.sleep(0.1)
+        return self.counts
+
+
+@asynccontextmanager
+async def subscribers(
+    url: str,
+    token: str,
+    schema: str,
+    filters: Sequence[Filter],
+    hosts: Sequence[str],
+    on_change: Callable[[Counts], None] = lambda _: None,
+) -> AsyncIterator[Subscribers]:
+    """Subscriptions dealt out to clients, one at each of the hosts, in a process of their own."""
+    dealt: dict[str, list[Any]] = {host: [] for host in hosts}
+    for number, each in enumerate(filters):
+        dealt[hosts[number % len(hosts)]].append((number, filter_json.to_json(each)))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "pleroma.experiments.crowd",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=2**26,
+    )
+    assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
+    try:
+        asked = {"url": url, "token": token, "schema": schema, "hosts": dealt}
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        await process.stdin.drain()
+        async with asyncio.timeout(PATIENCE):
+            ready = await process.stdout.readline()
+        if not ready:
+            raise ClientError("the subscribers could not start; see above")
+        crowd = Subscribers(process)
+        reading = asyncio.create_task(crowd.read(on_change))
+        yield crowd
+        process.stdin.close()
+        await asyncio.wait([reading], timeout=10.0)
+    finally:
+        if process.returncode is None:
+            process.stdin.close()
+            try:
+                async with asyncio.timeout(10.0):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+
+async def send(
+    publisher: Publisher,
+    events: EventBatch,
+    rate: float,
+    on_sent: Callable[[int], None] = lambda _: None,
+    until: float | None = None,
+) -> int:
+    """Publish events in order at a steady rate, to the end or `until` a moment; returns how many were sent."""
+    start, sent = time.monotonic(), 0
+    for event in events:
+        publisher.publish(event)
+        sent += 1
+        due = start + sent / rate
+        now = time.monotonic()
+        if until is not None and now >= until:
+            break
+        if due - now > STEP:
+            on_sent(sent)
+            await asyncio.sleep(due - now)
+        elif sent % 64 == 0:
+            await asyncio.sleep(0)
+    on_sent(sent)
+    return sent
+
+
+def expected(filters: Sequence[Filter], events: EventBatch) -> tuple[int, ...]:
+    """How many of the events each filter wants."""
+    return tuple(int(np.count_nonzero(events.matches(each))) for each in filters)
+
+
+def difference(wanted: Sequence[int], got: Sequence[int]) -> tuple[int, int]:
+    """Events missed and events too many, over all subscriptions."""
+    pairs = list(zip(wanted, got, strict=True))
+    return sum(max(w - g, 0) for w, g in pairs), sum(max(g - w, 0) for w, g in pairs)

@@ -1,0 +1,117 @@
+"""The exact filter at the edge, for one event at a time and in plain Python: which of many filters want it.
+
+Along each attribute, the bounds of all boxes cut the domain into stretches; for each stretch there is one integer with
+a bit for every box that asks for it. An event is then one binary search and one AND an attribute, however many boxes
+there are. Newcomers wait in a short list that is looked through one by one, until that has cost as much as a new table.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from pleroma.content import Box, Event, Filter
+
+T = TypeVar("T", bound=Hashable)
+
+FEW = 16
+"""Newcomers beyond this, and beyond a part of all, are worth a new table; so are as many that have left."""
+PART = 32
+WORTH = 4
+"""A table takes about as long to make as looking at each filter so many times."""
+
+
+class EdgeFilter(Generic[T]):
+    """Filters by owner, all of one schema; an owner has one."""
+
+    def __init__(self) -> None:
+        self._filters: dict[T, Filter] = {}
+        self._newcomers: dict[T, Filter] = {}
+        self._gone: set[T] = set()
+        self._looks = 0
+        self._table = _Table[T](())
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._filters)
+
+    def add(self, owner: T, wanted: Filter) -> None:
+        """`owner` wants this, and nothing else any more."""
+        self.remove(owner)
+        self._filters[owner] = self._newcomers[owner] = wanted
+        if len(self._newcomers) > max(FEW, len(self._filters) // PART):
+            self._settle()
+
+    def remove(self, owner: T) -> None:
+        if self._filters.pop(owner, None) is None:
+            return
+        if self._newcomers.pop(owner, None) is None:
+            self._gone.add(owner)
+            if len(self._gone) > max(FEW, len(self._filters) // PART):
+                self._settle()
+
+    def _settle(self) -> None:
+        self._table = _Table(self._filters.items())
+        self._newcomers.clear()
+        self._gone.clear()
+        self._looks = 0
+
+    def wanting(self, event: Event) -> list[T]:
+        """The owners whose filters match."""
+        found = self._table.wanting(event.keys)
+        if self._gone:
+            found = [owner for owner in found if owner not in self._gone]
+        if self._newcomers:
+            found += [owner for owner, wanted in self._newcomers.items() if wanted.matches(event)]
+            self._looks += len(self._newcomers)
+            if self._looks > WORTH * len(self._filters):
+                self._settle()
+        return found
+
+
+class _Table(Generic[T]):
+    """Boxes numbered from 0, and for each attribute the bits of the boxes between two bounds."""
+
+    def __init__(self, filters: Iterable[tuple[T, Filter]]) -> None:
+        boxes: list[Box] = []
+        self.owners: list[T] = []
+        self.single = True
+        for owner, wanted in filters:
+            self.single &= len(wanted.boxes) <= 1
+            boxes += wanted.boxes
+            self.owners += [owner] * len(wanted.boxes)
+        dimensions = range(len(boxes[0].ranges)) if boxes else ()
+        self.columns = [_column(boxes, d) for d in dimensions]
+
+    def wanting(self, keys: tuple[Any, ...]) -> list[T]:
+        if not self.columns:
+            return []
+        mask = -1
+        for (bounds, masks), key in zip(self.columns, keys, strict=True):
+            mask &= masks[bisect_right(bounds, key)]
+            if not mask:
+                return []
+        found = []
+        while mask:
+            lowest = mask & -mask
+            found.append(self.owners[lowest.bit_length() - 1])
+            mask ^= lowest
+        return found if self.single else list(dict.fromkeys(found))
+
+
+def _column(boxes: list[Box], d: int) -> tuple[list[Any], list[int]]:
+    """Sorted bounds, and before, between and behind them the boxes that ask for what lies there."""
+    changes: dict[Any, int] = {}
+    for number, box in enumerate(boxes):
+        low, high = box.ranges[d]
+        bit = 1 << number
+        changes[low] = changes.get(low, 0) ^ bit
+        changes[high] = changes.get(high, 0) ^ bit
+    bounds = sorted(changes)
+    masks = [0]
+    for bound in bounds:
+        masks.append(masks[-1] ^ changes[bound])
+    return bounds, masks

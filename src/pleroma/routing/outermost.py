@@ -1,0 +1,60 @@
+"""The outermost cells of very many, and what lies inside each: one sort and one pass, over packed dz as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pleroma.index.dz import Dz
+from pleroma.index.dzset import PACKED, unpacked
+from pleroma.index.kernels import Ints, Words, compiled
+
+
+class Outermost(NamedTuple):
+    """A dz that no other covers, how often it was given, and all that were given inside it, packed."""
+
+    dz: Dz
+    times: int
+    inside: bytes
+
+
+def outermost(packed: bytes) -> Iterator[Outermost]:
+    """In the order of the line; each dz that was given is one of these, or inside one of these."""
+    if not packed:
+        return
+    words = np.frombuffer(packed, ">u8").astype(np.uint64).reshape(-1, 2)
+    order = np.lexsort((words[:, 1], words[:, 0]))
+    words = words[order]
+    data = words.astype(">u8").tobytes()
+    starts, insides = _groups(words)
+    ends = [*starts[1:].tolist(), len(words)]
+    for start, inside, end in zip(starts.tolist(), insides.tolist(), ends, strict=True):
+        dz = unpacked(data[start * PACKED : (start + 1) * PACKED])
+        yield Outermost(dz, inside - start, data[inside * PACKED : end * PACKED])
+
+
+@compiled
+def _groups(words: Words) -> tuple[Ints, Ints]:
+    """Where each outermost dz begins, and where those inside it begin; of the same dz several may come in a row."""
+    starts = np.empty(len(words), np.int64)
+    insides = np.empty(len(words), np.int64)
+    found = 0
+    high_mask = low_mask = np.uint64(0)
+    full = np.uint64(0xFFFFFFFFFFFFFFFF)
+    for i in range(len(words)):
+        if found:
+            first = words[starts[found - 1]]
+            if words[i, 0] == first[0] and words[i, 1] == first[1]:
+                insides[found - 1] = i + 1
+                continue
+            if (words[i, 0] ^ first[0]) & high_mask == 0 and (words[i, 1] ^ first[1]) & low_mask == 0:
+                continue
+        starts[found] = i
+        insides[found] = i + 1
+        found += 1
+        length = int(words[i, 1] & np.uint64(0xFFFF))
+        high_mask = full if length >= 64 else full ^ full >> np.uint64(length)
+        low_mask = full ^ full >> np.uint64(length - 64) if length > 64 else np.uint64(0)
+    return starts[:found], insides[:found]

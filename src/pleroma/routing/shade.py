@@ -1,0 +1,48 @@
+"""What one host registered inside a cell that it holds as a whole: counted, but of no consequence for the tables.
+
+After a restart that may be hundreds of thousands of dz in one cell. They stay packed as they were loaded, and what has
+come and gone since is kept beside them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+
+from pleroma.index.dz import Dz
+from pleroma.index.dzset import PACKED, DzSet, packed
+
+
+class Shade:
+    """A multiset of dz."""
+
+    __slots__ = ("_changes", "_loaded")
+
+    def __init__(self, loaded: bytes = b"") -> None:
+        """`loaded` holds packed dz, sorted."""
+        self._loaded = loaded
+        self._changes: dict[Dz, int] = {}
+
+    def count(self, dz: Dz) -> int:
+        return self._changes.get(dz, 0) + (self._loaded_count(dz) if self._loaded else 0)
+
+    def change(self, dz: Dz, by: int) -> None:
+        now = self._changes.get(dz, 0) + by
+        if now:
+            self._changes[dz] = now
+        else:
+            del self._changes[dz]
+
+    def all(self) -> dict[Dz, int]:
+        """How often each dz is there."""
+        counts = Counter(DzSet.unpack(self._loaded)) if self._loaded else Counter()
+        counts.update(self._changes)
+        return {dz: count for dz, count in counts.items() if count}
+
+    def _loaded_count(self, dz: Dz) -> int:
+        places, wanted = range(len(self._loaded) // PACKED), packed(dz)
+        first = bisect_left(places, wanted, key=self._at)
+        return bisect_right(places, wanted, lo=first, key=self._at) - first
+
+    def _at(self, place: int) -> bytes:
+        return self._loaded[place * PACKED : (place + 1) * PACKED]

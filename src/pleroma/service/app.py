@@ -1,0 +1,75 @@
+"""The application: routes under /v1, and what stands in front of them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+import pleroma
+from pleroma.control import Controller
+from pleroma.service import openapi, problems
+from pleroma.service.context import Service
+from pleroma.service.gate import Gate
+from pleroma.service.gauges import gauges
+from pleroma.service.limits import BodyLimit, Buckets
+from pleroma.service.metrics import Measured, Metrics
+from pleroma.service.resources.health import health
+from pleroma.service.resources.hosts import hosts
+from pleroma.service.resources.network import network as network_routes
+from pleroma.service.resources.plans import plans
+from pleroma.service.resources.principals import principals
+from pleroma.service.resources.registrations import registrations
+from pleroma.service.resources.schemas import schemas
+from pleroma.service.resources.statistics import statistics
+from pleroma.service.resources.streams import streams
+from pleroma.service.resources.trace import trace
+from pleroma.service.settings import ServiceSettings
+from pleroma.service.tokens import Callers
+from pleroma.switches.live import LiveNetwork
+
+_DESCRIPTION = "The controller of a content-based publish/subscribe network. docs/api.md is the guide to this."
+
+
+def create_app(controller: Controller, network: LiveNetwork, settings: ServiceSettings | None = None) -> FastAPI:
+    """The API of a controller and a network that are open and stay open; `app.state.service` is what it works with."""
+    settings = settings or ServiceSettings()
+    metrics = Metrics(partial(gauges, controller, network))
+    service = Service(controller, network, settings, metrics)
+    gate = Middleware(
+        Gate,
+        callers=Callers(controller.state),
+        buckets=Buckets(settings.requests_per_s),
+        anonymous=Buckets(settings.anonymous_per_s),
+    )
+    app = FastAPI(
+        title="Pleroma",
+        version=pleroma.__version__,
+        description=_DESCRIPTION,
+        redoc_url=None,
+        redirect_slashes=False,
+        middleware=[
+            Middleware(Measured, metrics=metrics),
+            gate,
+            Middleware(BodyLimit, most=settings.max_body),
+        ],
+    )
+    app.state.service = service
+    for routes in (
+        registrations(service, "subscription"),
+        registrations(service, "advertisement"),
+        hosts(service),
+        statistics(service),
+        streams(service),
+        plans(service),
+        schemas(service),
+        principals(service),
+        network_routes(service),
+        trace(service),
+        health(service),
+    ):
+        app.router.routes.extend(routes.routes)  # one flat list is found through faster than routers in a router
+    problems.install(app)
+    app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
+    return app

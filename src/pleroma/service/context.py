@@ -1,0 +1,33 @@
+"""What the handlers work with: the controller, the network, and the settings of this service."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from pleroma.control import Controller, ControlState, SchemaEntry
+from pleroma.errors import NotFound, UnknownName
+from pleroma.service.metrics import Metrics
+from pleroma.service.settings import ServiceSettings
+from pleroma.switches.live import LiveNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    controller: Controller
+    network: LiveNetwork
+    settings: ServiceSettings
+    metrics: Metrics
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the service is about to stop: streams then end by themselves."""
+
+    @property
+    def state(self) -> ControlState:
+        return self.controller.state
+
+    def schema(self, name: str) -> SchemaEntry:
+        """The schema that an address names."""
+        try:
+            return self.state.schemas[name]
+        except KeyError:
+            raise NotFound(UnknownName("schema", name, self.state.schemas).reason, field="schema", value=name) from None

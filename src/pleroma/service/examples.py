@@ -1,0 +1,24 @@
+"""Examples that the OpenAPI document shows: the stock schema of examples/stock.toml, as a program sends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SCHEMA: dict[str, Any] = {
+    "name": "stock",
+    "attribute": [
+        {"kind": "real", "name": "price", "min": 0.0, "max": 1000.0},
+        {"kind": "integer", "name": "volume", "min": 0, "max": 1023},
+        {"kind": "text", "name": "ticker", "linearise": "order"},
+        {"kind": "category", "name": "market", "values": ["xetra", "lse", "nyse", "nasdaq"], "optional": True},
+    ],
+}
+EVENT = '{"price": 151.5, "volume": 300, "ticker": "AAPL"}'
+INDEX: dict[str, Any] = {"kind": "grid", "order": [0, 1, 2, 3, 0, 1, 2, 3], "boundaries": {}}
+PLAN: dict[str, Any] = {
+    "format": 1,
+    "epoch": 1,
+    "schema": SCHEMA,
+    "index": INDEX,
+    "checksum": "8629687992d9e94de431c762425c308adea27cf17ddcd13f3f7d675c41f17220",
+}

@@ -1,0 +1,65 @@
+"""The one door: whatever is not listed as open needs a token and keeps to the rate of its principal.
+
+It stands in front of the routes, so that one that is added tomorrow is guarded without a word about it.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pleroma.control import Principal
+from pleroma.errors import NotAllowed, NotAuthenticated, PleromaError, TooFast
+from pleroma.service.limits import Buckets
+from pleroma.service.problems import problem_response
+from pleroma.service.tokens import Callers
+
+OPEN = frozenset({"/health", "/metrics", "/docs", "/openapi.json"})
+_ANONYMOUS = "nobody"
+
+
+class Gate:
+    def __init__(self, app: ASGIApp, callers: Callers, buckets: Buckets, anonymous: Buckets) -> None:
+        self._app = app
+        self._callers = callers
+        self._buckets = buckets
+        self._anonymous = anonymous
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            try:
+                scope["caller"] = self._admit(scope)
+            except PleromaError as error:
+                await problem_response(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope) -> Principal:
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), None)
+        try:
+            principal = self._callers.who(given)
+        except NotAuthenticated:
+            _keep_to(self._anonymous, _ANONYMOUS)
+            raise
+        _keep_to(self._buckets, principal.name)
+        return principal
+
+
+def _keep_to(buckets: Buckets, name: str) -> None:
+    seconds = buckets.take(name)
+    if seconds:
+        raise TooFast(f"more than {buckets.per_s:g} requests a second", seconds)
+
+
+def caller(request: Request) -> Principal:
+    """Who asks."""
+    principal: Principal = request.scope["caller"]
+    return principal
+
+
+def admin(request: Request) -> Principal:
+    """Who asks, if it is an administrator."""
+    principal = caller(request)
+    if principal.role != "admin":
+        raise NotAllowed("only an administrator may do this", field="role", value=principal.role, allowed="admin")
+    return principal

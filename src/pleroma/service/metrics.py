@@ -1,0 +1,92 @@
+"""What Prometheus reads: requests as they happen, and the state of the controller and the network when it asks.
+
+A registry of its own for each application, so that two in one process do not add up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Metrics:
+    def __init__(self, state: Callable[[], Iterable[Metric]]) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "pleroma_requests", "Requests answered", ("method", "route", "status"), registry=self.registry
+        )
+        self.seconds = Histogram(
+            "pleroma_request_seconds", "Time to answer a request", ("route",), buckets=_SECONDS, registry=self.registry
+        )
+        self.streams = Gauge("pleroma_streams", "Open event streams", registry=self.registry)
+        self.registry.register(_Asked(state))
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class _Asked(Collector):
+    def __init__(self, state: Callable[[], Iterable[Metric]]) -> None:
+        self._state = state
+
+    def collect(self) -> Iterable[Metric]:
+        return self._state()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # or the registry would ask for the state before there is one
+
+
+class Measured:
+    """Counts and times every request by its route, never by its path: paths are endless, and hold what people type."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begin = time.perf_counter()
+        status = 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                route = getattr(scope.get("route"), "path", "none")
+                self._metrics.seconds.labels(route).observe(time.perf_counter() - begin)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.requests.labels(method, route, str(status)).inc()
+
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+
+
+def gauge(name: str, what: str, values: Iterable[tuple[str, float]], label: str | None = None) -> Metric:
+    return _filled(GaugeMetricFamily(name, what, labels=[label] if label else None), values)
+
+
+def counter(name: str, what: str, values: Iterable[tuple[str, float]], label: str | None = None) -> Metric:
+    return _filled(CounterMetricFamily(name, what, labels=[label] if label else None), values)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: Iterable[tuple[str, float]]) -> Metric:
+    labelled = bool(family._labelnames)
+    for label, value in values:
+        family.add_metric([label] if labelled else [], value)
+    return family

@@ -1,0 +1,345 @@
+"""What travels: the bodies of requests, and the shapes of answers as the OpenAPI document describes them.
+
+Requests are strict: a field that nobody knows is a mistake and is refused, and so is a number where a text belongs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pleroma.service import paging
+from pleroma.service.examples import EVENT, INDEX, PLAN, SCHEMA
+
+T = TypeVar("T")
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+"""Of schemas and principals: what needs no quoting in an address."""
+Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$", description="1 to 64 letters, digits, _ . -")]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+Role = Literal["admin", "publisher", "subscriber", "both"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Page(_Model, Generic[T]):
+    items: list[T]
+    next: str | None = Field(description="Give it as `after` to get what follows; null at the end.")
+
+
+class Paging(BaseModel):
+    """Query parameters are text, so they are not strict."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    after: Annotated[str | None, Field(max_length=200, description="`next` of the page before")] = None
+    limit: Annotated[int, Field(ge=1, le=paging.MOST)] = paging.DEFAULT
+
+
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+
+class Problem(_Model):
+    code: str = Field(examples=["not_allowed"])
+    reason: str
+    field: str | None
+    value: Any
+    allowed: str | None = None
+    position: int | None = Field(None, description="Where in a filter's text, counted from 1")
+
+
+class ErrorAnswer(_Model):
+    error: Problem
+
+
+# -- schemas and plans -----------------------------------------------------------------------------------------------
+
+
+class NewSchema(_Model):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"schema": SCHEMA}]})
+
+    definition: dict[str, Any] = Field(alias="schema", description="A schema as in its JSON file")
+    bits: Annotated[int, Field(ge=1, le=112)] | None = Field(None, description="How many bits the first plan may use")
+
+
+class SchemaAnswer(_Model):
+    definition: dict[str, Any] = Field(alias="schema", examples=[SCHEMA])
+    number: int = Field(description="In the header of its packets")
+    prefix: str = Field(description="The bits in front of every dz of this schema", examples=["000000"])
+    fingerprint: int
+    epoch: int = Field(description="Of the plan in force")
+
+
+class PlanAnswer(_Model):
+    epoch: int
+    number: int
+    prefix: str = Field(examples=["000000"])
+    plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[PLAN])
+
+
+class NewPlan(_Model):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"index": INDEX}]})
+
+    index: dict[str, Any] = Field(description="An index as in a plan")
+
+
+class AdoptedPlan(_Model):
+    name: str = Field(alias="schema")
+    epoch: int
+
+
+# -- hosts -----------------------------------------------------------------------------------------------------------
+
+
+class HostAnswer(_Model):
+    name: str = Field(examples=["h1"])
+    switch: str = Field(examples=["R7"])
+    address: str = Field(examples=["fd00::1"])
+
+
+class Attachment(_Model):
+    host: str
+    address: str = Field(description="The host's address inside the network")
+    udp_host: str = Field(examples=["127.0.0.1"])
+    port: int = Field(description="Where packets go in and attach frames are sent")
+    secret: str = Field(description="16 bytes in hex, for the attach frame", examples=["0" * 32])
+    seconds: float = Field(description="Attach again within this time")
+
+
+# -- advertisements and subscriptions --------------------------------------------------------------------------------
+
+
+class Registration(_Model):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"schema": "stock", "filter": "price >= 50", "host": "h1", "key": "my-1"}]}
+    )
+
+    name: str = Field(alias="schema", max_length=64)
+    filter: Annotated[str, Field(max_length=65_536)] | None = Field(None, description="In the filter language")
+    boxes: list[dict[str, Any]] | None = Field(None, description="The same as JSON, for programs")
+    host: str = Field(max_length=200)
+    key: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        None, description="A repetition with the same key and body gets the same answer, and nothing happens twice"
+    )
+
+    @model_validator(mode="after")
+    def _one_filter(self) -> Self:
+        if (self.filter is None) == (self.boxes is None):
+            raise ValueError("give one of filter and boxes")
+        return self
+
+
+class SubscriptionAnswer(_Model):
+    id: str = Field(examples=["s7"])
+    name: str = Field(alias="schema", examples=["stock"])
+    host: str = Field(examples=["h1"])
+    principal: str
+    filter: str = Field(examples=["price >= 50.0"])
+    members: int = Field(description="How many dz cover the filter")
+    epoch: int
+
+
+class AdvertisementAnswer(SubscriptionAnswer):
+    id: str = Field(examples=["a6"])
+    publisher: int = Field(description="In the header of its packets")
+
+
+class RegistrationPaging(Paging):
+    name: str | None = Field(None, alias="schema", max_length=200)
+    principal: str | None = Field(None, max_length=200)
+
+
+# -- principals ------------------------------------------------------------------------------------------------------
+
+Rights = Annotated[
+    dict[str, Annotated[str, Field(max_length=65_536)]],
+    Field(description='Schema to filter; {"*": "true"} is everything', examples=[{"*": "true"}], max_length=64),
+]
+
+
+class NewPrincipal(_Model):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"name": "ticker", "role": "publisher", "publish": {"*": "true"}, "read": {}}],
+        }
+    )
+
+    name: Name
+    role: Role
+    publish: Rights = {}
+    read: Rights = {}
+    subscriptions: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+
+
+class PrincipalAnswer(_Model):
+    name: str
+    role: Role
+    publish: dict[str, str]
+    read: dict[str, str]
+    subscriptions: int | None
+
+
+class TokenAnswer(_Model):
+    name: str
+    token: str = Field(description="Shown this once", examples=["plr_…"])
+
+
+# -- the network -----------------------------------------------------------------------------------------------------
+
+
+class SwitchAnswer(_Model):
+    name: str
+    rules: int
+    limit: int | None
+    wanted: int | None = Field(description="The rules of the exact table, where it did not fit")
+
+
+class OutputAnswer(_Model):
+    port: int
+    rewrite: str | None = Field(description="The address that the destination is rewritten to")
+
+
+class FlowAnswer(_Model):
+    dz: str
+    prefix: str = Field(description="What the rule matches", examples=["ff0e::/22"])
+    priority: int
+    outputs: list[OutputAnswer]
+
+
+class TopologyHost(_Model):
+    name: str
+    switch: str
+    port: int
+    address: str
+    latency: float
+    capacity: float | None
+
+
+class TopologyLink(_Model):
+    a: str
+    a_port: int
+    b: str
+    b_port: int
+    latency: float
+    capacity: float | None
+
+
+class TopologyAnswer(_Model):
+    """Latency in seconds, capacity in bits per second."""
+
+    switches: list[str]
+    hosts: list[TopologyHost]
+    links: list[TopologyLink]
+    limits: dict[str, int]
+
+
+class TraceQuestion(BaseModel):
+    """Query parameters of a trace."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(alias="schema", max_length=200)
+    event: str = Field(max_length=8192, description="As JSON", examples=[EVENT])
+    host: str | None = Field(None, max_length=200, description="Where it enters; by default where it is advertised")
+    to: str | None = Field(None, max_length=200, description="A host of which all subscriptions are explained")
+
+
+class TraceRule(_Model):
+    dz: str
+    outputs: list[OutputAnswer]
+
+
+class TraceNear(TraceRule):
+    shared: int = Field(description="How many bits it has in common with the event")
+
+
+class TraceOutput(OutputAnswer):
+    to: str | None
+
+
+class TraceStep(_Model):
+    switch: str
+    came_from: str = Field(alias="from")
+    in_port: int
+    rule: TraceRule | None
+    outputs: list[TraceOutput]
+    near: list[TraceNear]
+
+
+class TraceWay(_Model):
+    host: str
+    dz: str
+    steps: list[TraceStep]
+    receivers: list[str]
+    looped: bool
+
+
+class TraceEdge(_Model):
+    id: str
+    principal: str
+    host: str
+    filter: str
+    reached: bool
+    matches: bool
+    failed: list[str] = Field(description="The attributes by which the event misses the filter")
+
+
+class TraceAnswer(_Model):
+    name: str = Field(alias="schema")
+    epoch: int
+    event: dict[str, Any]
+    host: str
+    dz: list[str]
+    ways: list[TraceWay]
+    reached: list[str]
+    subscriptions: list[TraceEdge]
+
+
+# -- statistics ------------------------------------------------------------------------------------------------------
+
+
+class Counters(_Model):
+    delivered: Count = 0
+    wasted: Count = 0
+    duplicates: Count = 0
+    dropped: Count = 0
+
+
+class Report(_Model):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"subscriptions": {"s7": {"delivered": 90, "wasted": 10}}, "published": 5}]}
+    )
+
+    subscriptions: Annotated[dict[str, Counters], Field(max_length=10_000)] = {}
+    published: Count = 0
+
+
+class Totals(Counters):
+    published: int
+    waste: float | None = Field(description="wasted / (delivered + wasted); null before anything arrived")
+
+
+class PrincipalCounters(Counters):
+    published: int
+
+
+class StatisticsAnswer(_Model):
+    position: int
+    schemas: int
+    advertisements: int
+    subscriptions: int
+    rules: int = Field(description="In all switches together")
+    reported: Totals
+    by_subscription: dict[str, Counters]
+    principals: dict[str, PrincipalCounters] | None = Field(None, description="For administrators")
+    hosts: dict[str, dict[str, int]] | None = Field(None, description="For administrators: the hosts' ports")
+
+
+class Health(_Model):
+    status: Literal["ok", "degraded"] = Field(description="degraded: the network or the snapshots cannot keep up")
+    version: str
+    position: int = Field(description="How far the log has been followed")

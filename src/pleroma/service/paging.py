@@ -1,0 +1,31 @@
+"""Lists in pages: {"items": [...], "next": <what to give as `after` for the next page> or null}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+DEFAULT = 100
+MOST = 1000
+
+
+def page(
+    found: Iterable[T], limit: int, shape: Callable[[T], dict[str, Any]], name: Callable[[T], str]
+) -> dict[str, Any]:
+    """The first `limit` of what was found behind the last page, and the name of the last if there are more."""
+    taken = list(islice(found, limit + 1))
+    shown = taken[:limit]
+    return {"items": [shape(each) for each in shown], "next": name(shown[-1]) if len(taken) > limit else None}
+
+
+def behind(found: Iterable[T], after: str | None, name: Callable[[T], str]) -> Iterable[T]:
+    """What comes after the one of this name, in a list that keeps its order; nothing if it is gone."""
+    items = iter(found)
+    if after is not None:
+        for each in items:
+            if name(each) == after:
+                break
+    return items

@@ -1,0 +1,40 @@
+"""For the machines that watch: alive or not, and numbers. Open to everybody, so nothing here is about anybody."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+import pleroma
+from pleroma.errors import SetupError
+from pleroma.service.answers import json_response
+from pleroma.service.context import Service
+from pleroma.service.metrics import CONTENT_TYPE
+from pleroma.service.models import Health
+
+
+def health(service: Service) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/health", response_model=Health, summary="Whether the service is up")
+    async def up() -> Response:
+        if service.closing.is_set():
+            raise SetupError("the service is about to stop", field="status")
+        failing = service.controller.network_failure or service.controller.snapshot_failure
+        answer = {
+            "status": "degraded" if failing else "ok",
+            "version": pleroma.__version__,
+            "position": service.controller.position,
+        }
+        return json_response(answer)
+
+    @router.get(
+        "/metrics",
+        summary="For Prometheus",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
+    async def metrics() -> Response:
+        return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    return router

@@ -1,0 +1,51 @@
+"""The live stream of what the controller does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from pleroma.errors import TooFast
+from pleroma.service.context import Service
+from pleroma.service.gate import caller
+from pleroma.service.stream import events
+from pleroma.service.strict_route import StrictRoute
+
+_EXAMPLE = 'event: plan\ndata: {"type":"plan","schema":"stock","epoch":2}\n\n'
+_RETRY = 5.0
+
+
+def streams(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/stream", tags=["stream"], route_class=StrictRoute)
+    open_streams = 0
+
+    @router.get(
+        "",
+        summary="Requests, flow operations, plans and counters as they happen",
+        response_class=StreamingResponse,
+        responses={
+            200: {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}}},
+        },
+    )
+    async def stream(request: Request) -> Response:
+        if open_streams >= service.settings.streams:
+            raise TooFast(f"there are {service.settings.streams} streams, and no room for more", _RETRY)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        principal = caller(request)
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal open_streams
+            open_streams += 1
+            service.metrics.streams.inc()
+            try:
+                async for each in events(service, principal):
+                    yield each
+            finally:
+                open_streams -= 1
+                service.metrics.streams.dec()
+
+        return StreamingResponse(counted(), headers=headers, media_type="text/event-stream")
+
+    return router

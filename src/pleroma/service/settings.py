@@ -1,0 +1,35 @@
+"""What an operator may set about the service; the defaults are safe on one machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from pleroma.errors import SetupError
+
+LOOPBACK = "127.0.0.1"
+PORT = 8470
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Sizes in bytes, times in seconds."""
+
+    max_body: int = 2**20
+    requests_per_s: float = 2000.0
+    """Of one principal, on average; as many may come at once after a quiet second."""
+    anonymous_per_s: float = 200.0
+    """Requests without a valid token, from everybody together: looking for tokens is slow work."""
+    subscriptions: int = 10_000
+    """What a principal may have at a time, unless the request that made it says otherwise."""
+    attachments: int = 20_000
+    """Of everybody together."""
+    attachment_seconds: float = 30.0
+    heartbeat_seconds: float = 10.0
+    streams: int = 1000
+    """Open streams of everybody together."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+                raise SetupError(f"must be a positive number, not {value!r}", field=each.name, value=value)

@@ -1,0 +1,72 @@
+"""Who calls: bearer tokens, and the principals they stand for.
+
+A token is 256 random bits. Only its SHA-256 is stored: such a token cannot be guessed, with or without the digest, so
+the slow, salted hashes that short human passwords need would cost time on every request and add nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+
+from pleroma.control import ControlState, Principal
+from pleroma.errors import NotAuthenticated
+
+PREFIX = "plr_"
+"""So that a token is recognised for what it is, by people and by programs that look for leaked ones."""
+_LONGEST = 200
+
+
+def new_token() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def write_private(path: Path, token: str) -> None:
+    """The token on a line of its own, in a file that only its owner reads, from its first moment on."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{token}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+class Callers:
+    """Finds the principal of a request. What it remembers is checked against the state every time."""
+
+    def __init__(self, state: ControlState) -> None:
+        self._state = state
+        self._names: dict[str, str] = {}
+
+    def who(self, authorization: bytes | None) -> Principal:
+        """The principal that an Authorization header names, or NotAuthenticated, which never quotes it."""
+        if authorization is None:
+            raise NotAuthenticated("a token is needed: Authorization: Bearer TOKEN", field="authorization")
+        kind, _, token = authorization.partition(b" ")
+        if kind.lower() != b"bearer":
+            raise NotAuthenticated("the authorization is not a bearer token", field="authorization")
+        known = hashlib.sha256(token.strip()).hexdigest() if len(token) <= _LONGEST else ""
+        principal = self._find(known)
+        if principal is None:
+            raise NotAuthenticated("nobody has this token, or no longer", field="authorization")
+        return principal
+
+    def _find(self, known: str) -> Principal | None:
+        # Digests are compared, not tokens: how long that takes tells nothing about any token.
+        principals = self._state.principals
+        found = principals.get(self._names.get(known, ""))
+        if found is not None and found.digest == known:
+            return found
+        self._names = {each.digest: name for name, each in principals.items()}
+        return principals.get(self._names.get(known, ""))

@@ -1,0 +1,51 @@
+"""What the tests of the client share."""
+
+from pleroma.client.channel import Channel
+from pleroma.content import Filter
+from pleroma.index import Dz, GridIndex, IndexPlan, Rectangle, Region, SelectiveIndex
+from strategies import STOCK
+
+PREFIX = Dz.parse("000101")
+
+
+def channel(bits=24, epoch=1, number=5, schema=STOCK, dimensions=None, index=None):
+    index = index or GridIndex.regular(schema, bits, dimensions)
+    return Channel(number, PREFIX, IndexPlan(epoch, index))
+
+
+def quote(price=10.0, volume=0, ticker="AAPL", **more):
+    return STOCK.event(price=price, volume=volume, ticker=ticker, **more)
+
+
+def wanted(text):
+    return Filter.parse(STOCK, text)
+
+
+def twice(schema=STOCK, quiet=False):
+    """An index that sends what lies in both of its rectangles under two cells."""
+    sides = [(0.0, 500.0)] + [a.extent for a in schema.attributes[1:]]
+    others = [(250.0, 1000.0)] + [a.extent for a in schema.attributes[1:]]
+    grid = GridIndex.regular(schema, 8)
+    return SelectiveIndex(
+        schema,
+        (
+            Region(Dz.parse("00"), Rectangle(tuple(sides)), grid),
+            Region(Dz.parse("01"), Rectangle(tuple(others)), grid),
+            Region(Dz.parse("1"), None, grid),
+        ),
+        repeated=True,
+        quiet=quiet,
+    )
+
+
+class Wire:
+    """Keeps what was sent; takes nothing while `closed`."""
+
+    def __init__(self):
+        self.frames = []
+        self.closed = False
+
+    def send(self, frame):
+        if not self.closed:
+            self.frames.append(frame)
+        return not self.closed

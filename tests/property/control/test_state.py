@@ -1,0 +1,217 @@
+"""The control state against a plain model, through any sequence of commands, good and bad, and restarts of any kind."""
+
+import json
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from control_cases import DIGEST, SMALL, TRAFFIC, WEATHER, fresh_tables
+from pleroma.content import Filter
+from pleroma.content.filter_json import from_json, to_json
+from pleroma.control import (
+    AdoptPlan,
+    ControlState,
+    CreatePrincipal,
+    CreateSchema,
+    Done,
+    Refused,
+    Register,
+    RemovePrincipal,
+    Withdraw,
+    command_from_json,
+)
+from pleroma.control.answers import Answers
+from pleroma.control.command import canonical
+from pleroma.control.snapshot import restore, snapshot
+from pleroma.index import DzSet, GridIndex
+from pleroma.routing import FlowTable, build
+from strategies import filters
+
+NETWORK = build("ring:4")
+SCHEMAS = {"weather": WEATHER, "traffic": TRAFFIC}
+PEOPLE = ("ann", "ben", "cat")
+RIGHTS = {"weather": ("true", "wind < 4", "temperature > 3 or wind == 0"), "traffic": ("true", "speed < 9")}
+MAY = {"advertisement": ("publisher", "both", "admin"), "subscription": ("subscriber", "both", "admin")}
+
+names = st.sampled_from(PEOPLE)
+rights = st.fixed_dictionaries({}, optional={name: st.sampled_from(texts) for name, texts in RIGHTS.items()})
+rights |= st.just({"*": "true"})
+hosts = st.sampled_from([host.name for host in NETWORK.hosts])
+kinds = st.sampled_from(("advertisement", "subscription"))
+
+
+@st.composite
+def registers(draw):
+    schema = draw(st.sampled_from((WEATHER, TRAFFIC)))
+    wanted = draw(
+        filters(schema, 2) | st.sampled_from(RIGHTS[schema.name]).map(lambda text: Filter.parse(schema, text))
+    )
+    return Register(draw(kinds), draw(names), draw(hosts), schema.name, to_json(wanted))
+
+
+@st.composite
+def plans(draw):
+    schema = draw(st.sampled_from((WEATHER, TRAFFIC)))
+    dimensions = draw(st.lists(st.sampled_from(schema.names), unique=True))
+    return AdoptPlan(schema.name, GridIndex.regular(schema, draw(st.integers(0, 7)), dimensions))
+
+
+class ControlAgainstModel(RuleBasedStateMachine):
+    @initialize()
+    def begin(self):
+        self.position = 0
+        self.state = ControlState(NETWORK, SMALL)
+        self.log = []
+        self.network = {switch: FlowTable() for switch in NETWORK.switches}
+        self.people = {}
+        self.registered = {}  # id: the command
+        self.epochs = {}
+        self.create_schema("weather")
+        self.create_principal("ann", "admin", {}, {}, None)
+        self.create_principal("ben", "both", {"*": "true"}, {"weather": "wind < 4"}, 2)
+
+    def do(self, command):
+        self.position += 1
+        self.log.append(canonical(command.to_json()))
+        foretold = self.state.check(command)
+        result = self.state.apply(self.position, command)
+        assert (foretold is None) == isinstance(result, Done)
+        if isinstance(result, Refused):
+            assert str(result.error) == str(foretold)
+            return None
+        for op in result.ops:
+            self.network[op.switch].apply(op)
+        return result.value
+
+    @rule(name=st.sampled_from(sorted(SCHEMAS)))
+    def create_schema(self, name):
+        made = self.do(CreateSchema(SCHEMAS[name]))
+        assert (made is None) == (name in self.epochs)
+        self.epochs.setdefault(name, 1)
+
+    @rule(
+        name=names,
+        role=st.sampled_from(("admin", "publisher", "subscriber", "both")),
+        publish=rights,
+        read=rights,
+        most=st.none() | st.integers(0, 2),
+    )
+    def create_principal(self, name, role, publish, read, most):
+        made = self.do(CreatePrincipal(name, role, DIGEST, publish, read, most))
+        known = all(schema == "*" or schema in self.epochs for schema in (*publish, *read))
+        assert (made is not None) == (known and name not in self.people)
+        if made:
+            self.people[name] = (role, publish, read, most)
+
+    @rule(name=names)
+    def remove_principal(self, name):
+        made = self.do(RemovePrincipal(name))
+        assert (made is not None) == (name in self.people)
+        self.people.pop(name, None)
+        gone = [each for each, command in self.registered.items() if command.principal == name]
+        if made:
+            assert made["withdrawn"] == gone
+        for each in gone:
+            del self.registered[each]
+
+    def may(self, command):
+        if command.principal not in self.people or command.schema not in self.epochs or not command.filter:
+            return False
+        role, publish, read, most = self.people[command.principal]
+        if role not in MAY[command.kind]:
+            return False
+        if command.kind == "subscription" and most is not None and self.count(command.principal) >= most:
+            return False
+        within = publish if command.kind == "advertisement" else read
+        text = within.get(command.schema, within.get("*"))
+        schema = SCHEMAS[command.schema]
+        wanted = from_json(schema, command.filter)
+        return role == "admin" or (text is not None and not wanted - Filter.parse(schema, text))
+
+    def count(self, name):
+        mine = [each for each in self.registered.values() if each.principal == name]
+        return sum(each.kind == "subscription" for each in mine)
+
+    @rule(command=registers())
+    def register(self, command):
+        allowed = self.may(command)
+        made = self.do(command)
+        assert (made is not None) == allowed
+        if made:
+            assert made["id"] == f"{command.kind[0]}{self.position}"
+            assert made["epoch"] == self.epochs[command.schema]
+            self.registered[made["id"]] = command
+
+    @rule(data=st.data(), name=names)
+    def withdraw(self, data, name):
+        id_ = data.draw(st.sampled_from([*self.registered, "s0"]))
+        made = self.do(Withdraw(id_, name))
+        role = self.people[name][0] if name in self.people else None
+        mine = id_ in self.registered and (role == "admin" or self.registered[id_].principal == name)
+        assert (made is not None) == (name in self.people and mine)
+        if made:
+            del self.registered[id_]
+
+    @rule(command=plans())
+    def adopt(self, command):
+        made = self.do(command)
+        assert (made is not None) == (command.schema in self.epochs)
+        if made:
+            self.epochs[command.schema] += 1
+            assert made["epoch"] == self.epochs[command.schema]
+
+    @rule()
+    def replay_the_log(self):
+        again = ControlState(NETWORK, SMALL)
+        for position, text in enumerate(self.log, 1):
+            again.apply(position, command_from_json(json.loads(text)))
+        self.is_the_same(again)
+
+    @rule()
+    def go_on_from_a_snapshot(self):
+        """From here on with what a restart has."""
+        again, _ = restore(snapshot(self.state, Answers()), NETWORK, SMALL)
+        self.is_the_same(again)
+        self.state = again
+
+    def is_the_same(self, other):
+        assert snapshot(other, Answers()) == snapshot(self.state, Answers())
+        assert other.router.tables == self.state.router.tables
+        assert other.registered_by == self.state.registered_by
+        assert {name: other.subscriptions_of(name) for name in PEOPLE} == {
+            name: self.state.subscriptions_of(name) for name in PEOPLE
+        }
+
+    @invariant()
+    def the_registered_are_registered(self):
+        if not hasattr(self, "state"):
+            return
+        assert list(self.state.registrations) == list(self.registered)
+        assert set(self.state.principals) == set(self.people)
+        assert {name: entry.epoch for name, entry in self.state.schemas.items()} == self.epochs
+        for name in PEOPLE:
+            assert self.state.subscriptions_of(name) == self.count(name)
+            mine = [each for each, command in self.registered.items() if command.principal == name]
+            assert list(self.state.registered_by.get(name, ())) == mine
+
+    @invariant()
+    def regions_enclose_the_filters_under_the_plan_in_force(self):
+        if not hasattr(self, "state"):
+            return
+        for each, command in self.registered.items():
+            registered = self.state.registrations[each]
+            entry = self.state.schemas[command.schema]
+            assert registered.filter == from_json(SCHEMAS[command.schema], command.filter)
+            expected = entry.index.cover(registered.filter, max_members=SMALL.max_members)
+            assert registered.region == DzSet(entry.prefix.then(dz) for dz in expected)
+
+    @invariant()
+    def the_tables_are_those_of_the_regions_and_the_network_follows(self):
+        if not hasattr(self, "state"):
+            return
+        assert self.state.router.tables == fresh_tables(self.state) == self.network
+
+
+TestControlAgainstModel = ControlAgainstModel.TestCase
+TestControlAgainstModel.settings = settings(stateful_step_count=25)

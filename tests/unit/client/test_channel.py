@@ -1,0 +1,74 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from client_parts import PREFIX, channel, quote, twice
+from pleroma.client.channel import Channel
+from pleroma.errors import PlanError, PleromaError
+from pleroma.index import IPV6, GridIndex, IndexPlan
+from pleroma.wire.tunnel import unwrap
+from strategies import STOCK, events
+
+
+def answer(**changes):
+    plan = json.loads(IndexPlan(3, GridIndex.regular(STOCK, 24)).dumps())
+    return {"epoch": 3, "number": 5, "prefix": "000101", "plan": plan} | changes
+
+
+@given(events(STOCK), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
+def test_a_datagram_carries_the_event_to_its_cell(event, publisher, sequence):
+    through = channel(epoch=3)
+    (frame,) = through.frames(event, publisher, sequence, 17)
+    address, data = unwrap(frame)
+    assert IPV6.dz(address, 6 + through.plan.index.bits) == PREFIX.then(through.plan.index.dz(event))
+    packet = through.codec.decode(data)
+    assert (packet.event, packet.publisher, packet.sequence, packet.time) == (event, publisher, sequence, 17)
+    assert (packet.epoch, packet.schema_number) == (3, 5)
+
+
+def test_an_event_in_several_cells_takes_several_datagrams_with_one_content():
+    frames = channel(index=twice()).frames(quote(300.0), 1, 1, 1)
+    addresses, contents = zip(*map(unwrap, frames), strict=True)
+    assert len(set(addresses)) == 2
+    assert len(set(contents)) == 1
+
+
+def test_an_event_in_no_cell_takes_none():
+    index = twice(quiet=True)
+    outside = GridIndex.regular(STOCK, 8)
+    narrow = type(index)(STOCK, (index.regions[0], index.regions[2]), repeated=True, quiet=True)
+    assert channel(index=narrow).frames(quote(900.0), 1, 1, 1) == []
+    assert len(channel(index=outside).frames(quote(900.0), 1, 1, 1)) == 1
+
+
+def test_from_the_controllers_answer():
+    made = Channel.from_json(answer(), '"tag"')
+    assert (made.number, made.prefix, made.epoch, made.schema, made.etag) == (5, PREFIX, 3, STOCK, '"tag"')
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"number": "5"},
+        {"number": True},
+        {"number": 2**16},
+        {"number": -1},
+        {"prefix": 5},
+        {"prefix": "012"},
+        {"prefix": "0" * 100},
+        {"plan": None},
+        {"plan": answer()["plan"] | {"epoch": 4}},  # the checksum is another plan's
+        {"plan": "text"},
+    ],
+)
+def test_a_damaged_answer_is_refused(damage):
+    with pytest.raises(PleromaError):
+        Channel.from_json(answer(**damage))
+
+
+@pytest.mark.parametrize("data", [None, [], "x"])
+def test_an_answer_is_an_object(data):
+    with pytest.raises(PlanError):
+        Channel.from_json(data)

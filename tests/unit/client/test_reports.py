@@ -1,0 +1,116 @@
+import asyncio
+
+from client_parts import Wire, channel, quote, wanted
+from pleroma.client.publisher import Publisher
+from pleroma.client.registration import Registration
+from pleroma.client.reports import Reports
+from pleroma.client.subscription import Subscription
+from pleroma.wire import EventPacket
+
+
+async def ignore(_):
+    pass
+
+
+def publisher():
+    registration = Registration("advertisements", "stock", wanted("true"), id="a2")
+    return Publisher(registration, channel(), 2, Wire(), ignore)
+
+
+def subscription(id="s3"):
+    return Subscription(Registration("subscriptions", "stock", wanted("true"), id=id), ignore, 2)
+
+
+def deliver(to, count):
+    for n in range(count):
+        to.listener.inbox.put(EventPacket(1, 5, 9, n, 0, quote()))
+
+
+def counted(delivered=0, dropped=0, wasted=0, duplicates=0):
+    return {"delivered": delivered, "dropped": dropped, "wasted": wasted, "duplicates": duplicates}
+
+
+def sent(reports):
+    report = reports.write()
+    reports.accepted(report)
+    return report.body
+
+
+def test_reports_are_increments():
+    reports, source, sink = Reports(), publisher(), subscription()
+    reports.add(source)
+    reports.add(sink)
+    assert reports.write() is None
+    source.publish_many([quote()] * 3)
+    deliver(sink, 5)
+    assert sent(reports) == {"subscriptions": {"s3": counted(5, 3)}, "published": 3}
+    assert reports.write() is None
+    source.publish(quote())
+    assert sent(reports) == {"subscriptions": {}, "published": 1}
+    deliver(sink, 1)
+    assert sent(reports) == {"subscriptions": {"s3": counted(1, 1)}, "published": 0}
+
+
+def test_what_was_not_accepted_is_said_again():
+    reports, source = Reports(), publisher()
+    reports.add(source)
+    source.publish(quote())
+    assert reports.write().body["published"] == 1
+    source.publish(quote())
+    assert sent(reports)["published"] == 2
+
+
+def test_what_happens_while_a_report_is_on_its_way_is_in_the_next():
+    reports, source, sink = Reports(), publisher(), subscription()
+    reports.add(source)
+    reports.add(sink)
+    source.publish(quote())
+    deliver(sink, 1)
+    report = reports.write()
+    source.publish(quote())
+    deliver(sink, 1)
+    reports.accepted(report)
+    assert sent(reports) == {"subscriptions": {"s3": counted(1)}, "published": 1}
+
+
+def test_a_closed_publisher_still_owes_what_it_published():
+    reports, source = Reports(), publisher()
+    reports.add(source)
+    source.publish_many([quote()] * 4)
+    reports.remove(source)
+    assert sent(reports)["published"] == 4
+    assert reports.write() is None
+
+
+def test_one_closed_while_its_report_is_on_the_way_owes_nothing_twice():
+    reports, source, sink = Reports(), publisher(), subscription()
+    reports.add(source)
+    reports.add(sink)
+    source.publish_many([quote()] * 4)
+    deliver(sink, 1)
+    report = reports.write()
+    source.publish(quote())
+    reports.remove(source)
+    reports.remove(sink)
+    reports.accepted(report)
+    assert sent(reports) == {"subscriptions": {}, "published": 1}
+    assert reports.write() is None
+
+
+def test_a_subscription_that_does_not_stand_is_reported_when_it_does():
+    reports, sink = Reports(), subscription(id=None)
+    reports.add(sink)
+    deliver(sink, 2)
+    assert reports.write() is None
+    sink.registration.stands({"id": "s9"}, "h1")
+    assert sent(reports)["subscriptions"] == {"s9": counted(2)}
+
+
+def test_an_ended_subscription_gives_what_it_has_and_then_its_failure():
+    async def work():
+        sink = subscription()
+        deliver(sink, 1)
+        sink.end()
+        return [event async for event in sink]
+
+    assert len(asyncio.run(work())) == 1

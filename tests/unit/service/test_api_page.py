@@ -1,0 +1,114 @@
+"""What docs/api.md promises: its examples run, in order, and its tables are those of the code."""
+
+import asyncio
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pleroma.content.filter import MAX_BOXES
+from pleroma.content.language import MAX_TEXT
+from pleroma.control import ControlSettings
+from pleroma.control.log import REMEMBER
+from pleroma.errors import PleromaError
+from pleroma.routing import build
+from pleroma.service import ServiceSettings, paging, running
+from pleroma.service.gate import OPEN
+from pleroma.service.problems import _STATUS, code_of
+from pleroma.service.settings import PORT
+from service_world import Document, run, world
+
+PAGE = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
+ADDRESS = re.compile(r"\$URL(/[^\s\"?]*)")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def commands():
+    """The curl commands of the page, one after the other."""
+    text = "\n".join(blocks("sh")).replace("\\\n", " ")
+    return [command for command in re.split(r"^(?=curl)", text, flags=re.MULTILINE) if command.startswith("curl")]
+
+
+def method_of(command):
+    words = shlex.split(command)
+    if "-X" in words:
+        return words[words.index("-X") + 1]
+    return "POST" if "-d" in words else "GET"
+
+
+def test_every_operation_has_an_example_and_every_example_an_operation(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            return api.app.openapi()
+
+    document = run(main)
+    judge = Document(document)
+    shown = {(method_of(each), judge.template(ADDRESS.search(each).group(1))) for each in commands()}
+    declared = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert shown == declared
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is missing: the examples of docs/api.md were NOT run")
+def test_the_examples_run_as_they_stand(tmp_path):
+    async def main():
+        async with running(tmp_path, build("testbed"), port=0) as service:
+            script = "\n".join(
+                f"{each.strip()} -w '\\n%{{http_code}} {method_of(each)}\\n' || true" for each in commands()
+            )
+            process = await asyncio.create_subprocess_exec(
+                "bash",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env={"URL": service.url, "TOKEN": service.token, "PATH": "/usr/bin:/bin:/usr/local/bin"},
+            )
+            out, _ = await process.communicate(script.encode())
+            return out.decode()
+
+    out = run(main, 60)
+    statuses = re.findall(r"^(\d{3}) (\w+)$", out, re.MULTILINE)
+    assert len(statuses) == len(commands())
+    assert not [status for status, _ in statuses if not status.startswith(("2", "304"))], out
+    assert ": alive" in out
+    assert ("304", "GET") in statuses
+
+
+def test_json_blocks_are_json():
+    for block in blocks("json"):
+        json.loads(block)
+
+
+def test_the_table_of_errors_is_right():
+    rows = dict(re.findall(r"^\| (\d{3}) \| (.*?) \|", PAGE, re.MULTILINE))
+    assert {int(status) for status in rows} == set(_STATUS.values())
+    known = {code_of(kind.__new__(kind)): kind for kind in _everything()}
+    for status, codes in rows.items():
+        for code in re.findall(r"`(\w+)`", codes):
+            kind = known[code]
+            assert next(_STATUS[each] for each in kind.__mro__ if each in _STATUS) == int(status), code
+
+
+def _everything():
+    found = [PleromaError]
+    for kind in found:
+        found.extend(kind.__subclasses__())
+    return found
+
+
+def test_the_limits_are_those_in_force():
+    settings = ServiceSettings()
+    assert settings.max_body == 2**20
+    for number in (settings.requests_per_s, settings.anonymous_per_s, settings.subscriptions, settings.streams):
+        assert f"{number:,.0f}" in PAGE.split("## Limits")[1]
+    assert f"{paging.DEFAULT} items, or `limit` (at most {paging.MOST:,})" in PAGE
+    assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE
+    assert f"| schemas | {2 ** ControlSettings().schema_bits} |" in PAGE
+    assert f"the last {REMEMBER:,}" in re.sub(r"\s+", " ", PAGE)
+    assert f"port {PORT}" in PAGE
+    for path in OPEN:
+        assert f"`{path}`" in PAGE

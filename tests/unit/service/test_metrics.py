@@ -1,0 +1,80 @@
+"""What Prometheus reads."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from pleroma.errors import DiskFull
+from service_world import run, world
+
+
+def samples(text):
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_can_be_parsed_and_follow_what_happens(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            await api.advertise()
+            made = await api.subscribe("price > 7")
+            await api.subscribe("price > 8")
+            await api("DELETE", f"/v1/subscriptions/{made['id']}", 204)
+            await api.post("/v1/reports", {"published": 7}, 204)
+            await api.post("/v1/hosts/h2/attachments", None)
+            await api.as_("wrong")("GET", "/v1/hosts", 401)
+            await api("GET", "/v1/some-secret-path", 404)
+            answer = await api.as_(None)("GET", "/metrics", 200)
+            assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+            found = samples(answer.text)
+            assert found["pleroma_registrations", ("kind", "subscription")] == 1
+            assert found["pleroma_registrations", ("kind", "advertisement")] == 1
+            assert found["pleroma_log_position",] == (await api.get("/health"))["position"]
+            assert found["pleroma_installed_position",] == found["pleroma_log_position",]
+            assert found["pleroma_flow_rules", ("switch", "R7")] > 0
+            assert found["pleroma_attachments", ("host", "h2")] == 1
+            assert found["pleroma_events_published_total",] == 7
+            assert found["pleroma_plan_epoch", ("schema", "stock")] == 1
+            made = ("method", "POST"), ("route", "/v1/subscriptions"), ("status", "201")
+            assert found["pleroma_requests_total", *made] == 2
+            gone = ("method", "DELETE"), ("route", "/v1/subscriptions/{id}"), ("status", "204")
+            assert found["pleroma_requests_total", *gone] == 1
+            assert found["pleroma_request_seconds_count", ("route", "/v1/subscriptions")] == 2
+            refused = ("method", "GET"), ("route", "none"), ("status", "401")
+            assert found["pleroma_requests_total", *refused] == 1
+            assert "secret" not in answer.text
+            assert "admin" not in answer.text
+
+    run(main)
+
+
+def test_two_services_do_not_add_up(tmp_path):
+    async def main():
+        async with world(tmp_path / "a") as one, world(tmp_path / "b") as two:
+            await one.get("/v1/hosts")
+            route = ("method", "GET"), ("route", "/v1/hosts"), ("status", "200")
+            assert ("pleroma_requests_total", *route) in samples((await one("GET", "/metrics")).text)
+            assert ("pleroma_requests_total", *route) not in samples((await two("GET", "/metrics")).text)
+
+    run(main)
+
+
+def test_health_tells_when_something_does_not_work(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            api.app.state.service.controller.snapshot_failure = DiskFull("the disk is full")
+            assert (await api.get("/health"))["status"] == "degraded"
+            assert "pleroma_snapshot_failed 1.0" in (await api("GET", "/metrics")).text
+            api.app.state.service.closing.set()
+            await api.error("GET", "/health", 503, "setup_error")
+
+    run(main)
+
+
+def test_health_needs_no_token(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            assert await api.as_(None).get("/health") == {"status": "ok", "version": "0.1.0", "position": 3}
+
+    run(main)

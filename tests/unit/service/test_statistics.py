@@ -1,0 +1,59 @@
+"""What clients report, added up."""
+
+from service_world import run, world
+
+
+def test_reports_are_added_up_for_each_subscription_and_principal(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            ann = await api.principal("ann", publish={"*": "true"}, read={"*": "true"})
+            mine, hers = await api.subscribe(), await ann.subscribe()
+            report = {"subscriptions": {hers["id"]: {"delivered": 6, "wasted": 2, "dropped": 1}}, "published": 4}
+            for _ in range(2):
+                await ann.post("/v1/reports", report, 204)
+            await api.post("/v1/reports", {"subscriptions": {mine["id"]: {"duplicates": 3, "wasted": 4}}}, 204)
+            seen = await ann.get("/v1/statistics")
+            counted = {"delivered": 12, "wasted": 4, "duplicates": 0, "dropped": 2}
+            assert seen["by_subscription"] == {hers["id"]: counted}
+            assert seen["reported"] == counted | {"published": 8, "waste": 0.25}
+            assert (seen["advertisements"], seen["subscriptions"]) == (0, 1)
+            assert "principals" not in seen
+            assert "hosts" not in seen
+            everything = await api.get("/v1/statistics")
+            assert set(everything["by_subscription"]) == {mine["id"], hers["id"]}
+            assert everything["principals"]["ann"] == counted | {"published": 8}
+            assert everything["reported"]["wasted"] == 8
+            assert everything["subscriptions"] == 2
+            assert set(everything["hosts"]) == {f"h{i}" for i in range(1, 9)}
+
+    run(main)
+
+
+def test_a_report_about_what_is_anothers_is_refused_as_a_whole(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            ann = await api.principal("ann", read={"*": "true"})
+            mine, hers = await api.subscribe(), await ann.subscribe()
+            both = {"subscriptions": {hers["id"]: {"delivered": 1}, mine["id"]: {"delivered": 1}}}
+            error = await ann.error("POST", "/v1/reports", 404, "not_there", json=both)
+            assert error["value"] == mine["id"]
+            for bad in (
+                {"subscriptions": {hers["id"]: {"delivered": -1}}},
+                {"subscriptions": {hers["id"]: {"delivered": 1.5}}},
+                {"subscriptions": {hers["id"]: {"delivered": 2**60}}},
+                {"subscriptions": {hers["id"]: {"lost": 1}}},
+                {"published": "1"},
+                [],
+            ):
+                await ann.error("POST", "/v1/reports", 400, "bad_request", json=bad)
+            assert (await ann.get("/v1/statistics"))["reported"]["delivered"] == 0
+
+    run(main)
+
+
+def test_waste_is_unknown_before_anything_arrived(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            assert (await api.get("/v1/statistics"))["reported"]["waste"] is None
+
+    run(main)
