@@ -23,6 +23,9 @@ def up(
     ] = FOLDER,
     host: Annotated[str, typer.Option(help="Listen here; only this machine can reach the default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8470,
+    members: Annotated[
+        int, typer.Option(min=1, max=4096, help="At most so many dz for a registration; stays with the folder.")
+    ] = 8,
     json: JsonFlag = False,
 ) -> None:
     """Start everything and serve until Ctrl-C.
@@ -30,6 +33,7 @@ def up(
     The first start makes an administrator's token, prints it once and keeps it where only you can read it. The
     documentation of the API is at /docs.
     """
+    from pleroma.control import ControlSettings
     from pleroma.routing import build
     from pleroma.service import serve
 
@@ -46,4 +50,4 @@ def up(
         out.print("ready; stop with Ctrl-C")
         out.file.flush()
 
-    serve(folder, network, host, port, announce=announce)
+    serve(folder, network, host, port, control=ControlSettings(max_members=members), announce=announce)

@@ -15,13 +15,11 @@ from pleroma.index import Index
 
 T = TypeVar("T", bound=Hashable)
 
-MAX_MEMBERS = 32
-"""Cells of a cover that a controller uses by default; another number only blurs whose fault an unwanted event is."""
-
 
 class Cells(Generic[T]):
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, members: int) -> None:
         self.index = index
+        self._members = members
         self._pending: dict[T, Filter] = {}
         self._owners: dict[int, dict[T, None]] = {}
         """By cell, in the order in which they came."""
@@ -44,7 +42,7 @@ class Cells(Generic[T]):
         owner, wanted = next(iter(self._pending.items()))
         del self._pending[owner]
         try:
-            cover = self.index.cover(wanted, max_members=MAX_MEMBERS)
+            cover = self.index.cover(wanted, max_members=self._members)
         except PleromaError:  # a plan that has no cells for this filter brings nothing
             return True
         for cell in cover:

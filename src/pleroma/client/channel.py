@@ -24,6 +24,8 @@ class Channel:
     prefix: Dz
     plan: IndexPlan
     etag: str | None = None
+    members: int = 8
+    """How many cells the controller encloses a filter with: by these it is known whose fault an unwanted event is."""
     codec: Codec = field(init=False, repr=False, compare=False)
     _first: int = field(init=False, repr=False, compare=False)
     """The address of the prefix; the bits of an event's dz follow, in the room that is left."""
@@ -42,13 +44,15 @@ class Channel:
         """What the controller answers when asked for the plan of a schema."""
         if not isinstance(data, Mapping):
             raise PlanError("the plan of a schema is an object", value=data)
-        number, prefix, plan = data.get("number"), data.get("prefix"), data.get("plan")
+        number, prefix, plan, members = (data.get(name) for name in ("number", "prefix", "plan", "members"))
         if isinstance(number, bool) or not isinstance(number, int):
             raise PlanError(f"{number!r} is not the number of a schema", field="number", value=number)
+        if isinstance(members, bool) or not isinstance(members, int) or members < 1:
+            raise PlanError(f"{members!r} is not a number of cells", field="members", value=members)
         if not isinstance(prefix, str):
             raise PlanError(f"{prefix!r} is not a prefix", field="prefix", value=prefix)
         try:
-            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag)
+            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag, members)
         except WireError as error:  # a number of more than 16 bits, or values that no packet has room for
             raise PlanError(error.reason, field=error.field, value=error.value) from None
 

@@ -20,7 +20,7 @@ from pleroma.errors import PleromaError, RequestRefused
 if TYPE_CHECKING:
     from pleroma.client.api import Api
 
-STREAM = "/v1/stream"
+STREAM = "/v1/stream?types=plan"
 POLL = 2.0
 """Seconds between questions after a new plan, while there is no stream to tell."""
 

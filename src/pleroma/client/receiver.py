@@ -58,7 +58,7 @@ class _Space:
     def follow(self, channel: Channel) -> None:
         """What this plan brings has yet to be found out."""
         self.channel = channel
-        self.cells = Cells[Listener](channel.plan.index)
+        self.cells = Cells[Listener](channel.plan.index, channel.members)
         for listener in self.listeners:
             self.cells.add(listener, listener.filter)
 

@@ -40,6 +40,7 @@ class _Call:
     """One who waits for what becomes of an entry."""
 
     body: bytes
+    command: Command
     result: Result | None = None
 
 
@@ -129,7 +130,7 @@ class Controller:
             error = self.state.check(command)
             if error is not None:
                 raise error
-        call = _Call(_body(command, key))
+        call = _Call(_body(command, key), command)
         self._calls[id(call.body)] = call
         try:
             outcome = await self._commit.append(Entry(call.body, key))
@@ -154,7 +155,7 @@ class Controller:
     ) -> None:
         """Add to the counters what a client counted."""
         self.statistics.report(self.state, principal, subscriptions, published)
-        if self.feed:
+        if "counters" in self.feed.wanted:
             self.feed.tell(
                 {"type": "counters", "principal": principal, "published": published}
                 | {"subscriptions": dict(subscriptions or {}), "totals": self.statistics.totals}
@@ -184,8 +185,10 @@ class Controller:
     # -- following the log ---------------------------------------------------------------------------------------
 
     def _apply(self, position: Position, body: bytes) -> None:
+        call = self._calls.get(id(body))
         data = json.loads(body)
-        command, key = command_from_json(data["command"]), data["key"]
+        key = data["key"]
+        command = command_from_json(data["command"]) if call is None else call.command
         result = self.state.apply(position, command)
         if isinstance(command, Begin) and isinstance(result, Refused):
             raise result.error
@@ -193,14 +196,13 @@ class Controller:
             self._answers.keep(position, key, result)
         if self._installer is None:
             return  # a restart: all rules are installed at its end
-        call = self._calls.get(id(body))
         if call is not None:
             call.result = result
         self._installer.give(position, result.ops if isinstance(result, Done) else ())
         if isinstance(result, Done):
             self._forget_counters(command, result)
-        if self.feed:
-            for item in describe(position, data["command"], result, self.state):
+        if self.feed.wanted:
+            for item in describe(position, command, result, self.state, self.feed.wanted):
                 self.feed.tell(item)
         if position - self._saved >= self._snapshot_every and self._saving is None and not self._closing:
             self._saving = asyncio.get_running_loop().create_task(self._save(), name="snapshot")

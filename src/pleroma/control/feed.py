@@ -11,12 +11,15 @@ from typing import Any, Self
 
 Item = dict[str, Any]
 ROOM = 1000
+TYPES = frozenset({"request", "flows", "plan", "counters"})
+"""What items can be about."""
 
 
 class Listener:
     """The news from the moment of subscribing on. Iterate over it; leave it with `close`, or as a context."""
 
-    def __init__(self, feed: Feed, room: int) -> None:
+    def __init__(self, feed: Feed, room: int, types: frozenset[str]) -> None:
+        self.types = types
         self._feed = feed
         self._room = room
         self._items: deque[Item] = deque()
@@ -66,26 +69,28 @@ class Feed:
 
     def __init__(self) -> None:
         self._listeners: dict[Listener, None] = {}
-
-    def __bool__(self) -> bool:
-        """Whether anybody listens: what costs time to describe need not be described to nobody."""
-        return bool(self._listeners)
+        self.wanted: frozenset[str] = frozenset()
+        """The types that anybody listens to: what costs time to describe need not be described to nobody."""
 
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def subscribe(self, room: int = ROOM) -> Listener:
-        """An asynchronous iterator over all that is told from now on, with room for so many unread items."""
-        listener = Listener(self, room)
+    def subscribe(self, room: int = ROOM, types: frozenset[str] = TYPES) -> Listener:
+        """An asynchronous iterator over what is told from now on, with room for so many unread items."""
+        listener = Listener(self, room, types)
         self._listeners[listener] = None
+        self.wanted |= types
         return listener
 
     def forget(self, listener: Listener) -> None:
-        self._listeners.pop(listener, None)
+        if listener in self._listeners:
+            del self._listeners[listener]
+            self.wanted = frozenset().union(*(each.types for each in self._listeners))
 
     def tell(self, item: Item) -> None:
         for listener in self._listeners:
-            listener.tell(item)
+            if item["type"] in listener.types:
+                listener.tell(item)
 
     def close(self) -> None:
         """No more news: all listeners come to their end."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Set
 from typing import Any
 
+from pleroma.control.command import Command, Register
 from pleroma.control.state import ControlState, Refused, Result
 from pleroma.routing import FlowOp
 
@@ -13,19 +14,21 @@ SHOWN = 100
 
 
 def describe(
-    position: int, command: Mapping[str, Any], result: Result, state: ControlState
+    position: int, command: Command, result: Result, state: ControlState, wanted: Set[str]
 ) -> Iterator[dict[str, Any]]:
-    public = {name: value for name, value in command.items() if name not in ("digest", "layout", "index")}
-    told = {"type": "request", "position": position, "command": public}
+    """Items of the types that are wanted."""
+    if "request" in wanted:
+        listed = command.to_json().items()
+        public = {name: value for name, value in listed if name not in ("digest", "layout", "index")}
+        said = {"refused": str(result.error)} if isinstance(result, Refused) else {"value": result.value}
+        yield {"type": "request", "position": position, "command": public} | said
     if isinstance(result, Refused):
-        yield told | {"refused": str(result.error)}
         return
-    yield told | {"value": result.value}
-    if result.ops:
-        listed = [_flow(op) for op in result.ops[:SHOWN]]
-        yield {"type": "flows", "position": position, "count": len(result.ops), "ops": listed}
+    if result.ops and "flows" in wanted:
+        listed_ops = [_flow(op) for op in result.ops[:SHOWN]]
+        yield {"type": "flows", "position": position, "count": len(result.ops), "ops": listed_ops}
     epoch = result.value.get("epoch")
-    if epoch is not None and (command["do"] != "register" or result.value.get("opened")):
+    if "plan" in wanted and epoch is not None and (not isinstance(command, Register) or result.value.get("opened")):
         name = result.value["schema"]
         yield {"type": "plan", "position": position, "schema": name, "epoch": state.schemas[name].epoch}
 

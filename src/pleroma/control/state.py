@@ -16,7 +16,7 @@ from typing import Any
 
 import pleroma.index.kernels  # noqa: F401  # covers run compiled
 from pleroma.content import Filter, Schema
-from pleroma.content.filter_json import from_json
+from pleroma.content.filter_json import from_json, to_json
 from pleroma.control.command import (
     KINDS,
     ROLES,
@@ -291,12 +291,20 @@ class ControlState:
     def _read(self, entry: SchemaEntry, boxes: str) -> Filter:
         """A request is checked before it is written and again when it is applied; it is read once."""
         known = self._recent.get((entry.name, boxes))
-        if known is None:
-            known = from_json(entry.schema, json.loads(boxes))
-            if len(self._recent) >= _RECENT:
-                self._recent.clear()
-            self._recent[entry.name, boxes] = known
-        return known
+        return self._remember(boxes, from_json(entry.schema, json.loads(boxes))) if known is None else known
+
+    def _remember(self, boxes: str, filter: Filter) -> Filter:
+        if len(self._recent) >= _RECENT:
+            self._recent.clear()
+        self._recent[filter.schema.name, boxes] = filter
+        return filter
+
+    def boxes_of(self, filter: Filter) -> list[dict[str, Any]]:
+        """A filter as a command has it. Who has read it already saves the state from reading it again."""
+        boxes = to_json(filter)
+        if filter.schema.name in self.schemas:
+            self._remember(canonical(boxes), filter)
+        return boxes
 
     def _register(self, position: int, command: Register) -> Done:
         entry, wanted, boxes = self._check_registration(command)

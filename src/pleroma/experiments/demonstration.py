@@ -25,7 +25,7 @@ from pleroma.client import Client, Publisher, connect
 from pleroma.content.batch import EventBatch
 from pleroma.errors import SetupError
 from pleroma.experiments.replay import Counts, Subscribers, difference, expected, send, subscribers
-from pleroma.experiments.simulation import simulate
+from pleroma.experiments.simulation import MEMBERS, simulate
 from pleroma.index import Index
 from pleroma.routing import Topology, build
 from pleroma.tuning.advice import advise
@@ -96,7 +96,7 @@ class Demonstration:
         name = self.data.schema.name
         looking = asyncio.create_task(self._look())
         try:
-            async with service(TOPOLOGY) as (url, token):
+            async with service(TOPOLOGY, MEMBERS) as (url, token):
                 self._url = url
                 api = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30.0)
                 async with api, connect(url, token, hosts[0]) as client:
@@ -175,7 +175,7 @@ def best_plan(data: Workload, seen: EventBatch, topology: Topology) -> tuple[Ind
 
 
 @asynccontextmanager
-async def service(topology: str) -> AsyncIterator[tuple[str, str]]:
+async def service(topology: str, members: int | None = None) -> AsyncIterator[tuple[str, str]]:
     """A controller with a live network in a process and a folder of its own; its address and a token."""
     with tempfile.TemporaryDirectory(prefix="pleroma-") as folder:
         process = await asyncio.create_subprocess_exec(
@@ -190,6 +190,7 @@ async def service(topology: str) -> AsyncIterator[tuple[str, str]]:
             "--topology",
             topology,
             "--json",
+            *(() if members is None else ("--members", str(members))),
             stdout=asyncio.subprocess.PIPE,
         )
         assert process.stdout is not None  # noqa: S101

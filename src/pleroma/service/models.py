@@ -78,6 +78,7 @@ class PlanAnswer(_Model):
     epoch: int
     number: int
     prefix: str = Field(examples=["000000"])
+    members: int = Field(description="Cells that a registration is enclosed with, at most", examples=[8])
     plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[PLAN])
 
 
@@ -235,6 +236,17 @@ class TopologyAnswer(_Model):
     hosts: list[TopologyHost]
     links: list[TopologyLink]
     limits: dict[str, int]
+
+
+class StreamQuestion(BaseModel):
+    """Query parameters of the stream."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    types: Annotated[
+        str | None,
+        Field(max_length=200, description="Only these, separated by commas: request, flows, plan, counters"),
+    ] = None
 
 
 class TraceQuestion(BaseModel):

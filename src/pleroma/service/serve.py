@@ -20,6 +20,7 @@ from pathlib import Path
 
 import structlog
 import uvicorn
+import uvloop
 from fastapi import FastAPI
 
 from pleroma.content import Filter, Integer, Schema
@@ -75,7 +76,8 @@ def serve(
 ) -> None:
     """Run until SIGTERM or SIGINT. `announce` is called once when it answers; by default it prints where and how."""
     logs.configure()
-    asyncio.run(_serve(folder, topology, host, port, settings, control, announce or _announce))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(folder, topology, host, port, settings, control, announce or _announce))
 
 
 async def _serve(

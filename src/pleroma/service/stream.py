@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from pleroma.control import Principal
+from pleroma.control.feed import TYPES
 from pleroma.service.answers import to_bytes
 from pleroma.service.context import Service
 
@@ -37,9 +38,9 @@ def seen_by(principal: Principal, item: Mapping[str, Any]) -> Mapping[str, Any] 
     return None
 
 
-async def events(service: Service, principal: Principal) -> AsyncIterator[bytes]:
+async def events(service: Service, principal: Principal, types: frozenset[str] = TYPES) -> AsyncIterator[bytes]:
     """Until the client goes, the service stops, or the principal is removed."""
-    feed = service.controller.feed.subscribe()
+    feed = service.controller.feed.subscribe(types=types)
     closing = asyncio.ensure_future(service.closing.wait())
     waiting: asyncio.Future[Any] | None = None
     try:

@@ -14,7 +14,7 @@ from strategies import STOCK, events
 
 def answer(**changes):
     plan = json.loads(IndexPlan(3, GridIndex.regular(STOCK, 24)).dumps())
-    return {"epoch": 3, "number": 5, "prefix": "000101", "plan": plan} | changes
+    return {"epoch": 3, "number": 5, "prefix": "000101", "members": 8, "plan": plan} | changes
 
 
 @given(events(STOCK), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
@@ -56,6 +56,9 @@ def test_from_the_controllers_answer():
         {"number": 2**16},
         {"number": -1},
         {"prefix": 5},
+        {"members": 0},
+        {"members": True},
+        {"members": "8"},
         {"prefix": "012"},
         {"prefix": "0" * 100},
         {"plan": None},

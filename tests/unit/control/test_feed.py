@@ -1,6 +1,11 @@
 import asyncio
 
 from pleroma.control import Feed
+from pleroma.control.feed import TYPES
+
+
+def item(n, kind="request"):
+    return {"type": kind, "n": n}
 
 
 def run(coroutine):
@@ -8,22 +13,22 @@ def run(coroutine):
 
 
 async def read(listener):
-    return [item async for item in listener]
+    return [each async for each in listener]
 
 
 def test_every_listener_hears_everything_from_then_on():
     async def scenario():
         feed = Feed()
         assert not feed
-        feed.tell({"n": 0})
+        feed.tell(item(0))
         one = feed.subscribe()
-        feed.tell({"n": 1})
+        feed.tell(item(1))
         two = feed.subscribe()
-        feed.tell({"n": 2})
+        feed.tell(item(2))
         assert len(feed) == 2
         feed.close()
-        assert await read(one) == [{"n": 1}, {"n": 2}]
-        assert await read(two) == [{"n": 2}]
+        assert await read(one) == [item(1), item(2)]
+        assert await read(two) == [item(2)]
         assert not feed
 
     run(scenario())
@@ -34,13 +39,13 @@ def test_a_slow_listener_loses_the_oldest_and_hears_how_many():
         feed = Feed()
         slow, quick = feed.subscribe(room=3), feed.subscribe()
         for n in range(10):
-            feed.tell({"n": n})
+            feed.tell(item(n))
         assert await anext(slow) == {"type": "lost", "count": 7}
         assert [(await anext(slow))["n"] for _ in range(2)] == [7, 8]
         for n in range(10, 13):
-            feed.tell({"n": n})
+            feed.tell(item(n))
         feed.close()
-        assert await read(slow) == [{"type": "lost", "count": 1}, {"n": 10}, {"n": 11}, {"n": 12}]
+        assert await read(slow) == [{"type": "lost", "count": 1}, item(10), item(11), item(12)]
         assert [item["n"] for item in await read(quick)] == list(range(13))
 
     run(scenario())
@@ -53,8 +58,8 @@ def test_a_listener_waits_for_news():
         waiting = asyncio.create_task(anext(listener))
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        feed.tell({"n": 1})
-        assert await waiting == {"n": 1}
+        feed.tell(item(1))
+        assert await waiting == item(1)
         waiting = asyncio.create_task(read(listener))
         await asyncio.sleep(0)
         listener.close()
@@ -67,8 +72,28 @@ def test_one_who_left_hears_no_more():
     async def scenario():
         feed = Feed()
         with feed.subscribe() as listener:
-            feed.tell({"n": 1})
-        feed.tell({"n": 2})
-        assert await read(listener) == [{"n": 1}]
+            feed.tell(item(1))
+        feed.tell(item(2))
+        assert await read(listener) == [item(1)]
 
     run(scenario())
+
+
+def test_one_hears_only_what_it_asked_for_and_nothing_else_is_worth_describing():
+    async def main():
+        feed = Feed()
+        assert feed.wanted == frozenset()
+        plans = feed.subscribe(types=frozenset({"plan"}))
+        assert feed.wanted == {"plan"}
+        everything = feed.subscribe()
+        assert feed.wanted == TYPES
+        feed.tell(item(1))
+        feed.tell(item(2, "plan"))
+        everything.close()
+        assert feed.wanted == {"plan"}
+        plans.close()
+        assert feed.wanted == frozenset()
+        assert await read(plans) == [item(2, "plan")]
+        assert await read(everything) == [item(1), item(2, "plan")]
+
+    asyncio.run(main())

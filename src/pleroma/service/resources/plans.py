@@ -32,14 +32,16 @@ def plans(service: Service) -> APIRouter:
         etag = f'"{entry.number}-{entry.epoch}-{entry.plan.checksum[:16]}"'
         if if_none_match is not None and etag in (each.strip().removeprefix("W/") for each in if_none_match.split(",")):
             return Response(status_code=304, headers={"ETag": etag})
-        return json_response(_shape(entry, entry.plan), headers={"ETag": etag})
+        return json_response(_shape(service, entry, entry.plan), headers={"ETag": etag})
 
     @router.get("/plans", response_model=Page[PlanAnswer], summary="All plans, from the first on")
     async def history(name: str, at: Annotated[Paging, Query()]) -> Response:
         entry = service.schema(name)
         after = int(at.after) if at.after and at.after.isdecimal() and at.after.isascii() else 0
         found = (plan for plan in entry.plans if plan.epoch > after)
-        return json_response(page(found, at.limit, lambda plan: _shape(entry, plan), lambda plan: str(plan.epoch)))
+        return json_response(
+            page(found, at.limit, lambda plan: _shape(service, entry, plan), lambda plan: str(plan.epoch))
+        )
 
     @router.put("/plan", response_model=AdoptedPlan, summary="Adopt another index")
     async def adopt(request: Request, name: str, new: NewPlan) -> Response:
@@ -51,10 +53,11 @@ def plans(service: Service) -> APIRouter:
     return router
 
 
-def _shape(entry: SchemaEntry, plan: IndexPlan) -> dict[str, Any]:
+def _shape(service: Service, entry: SchemaEntry, plan: IndexPlan) -> dict[str, Any]:
     return {
         "epoch": plan.epoch,
         "number": entry.number,
         "prefix": str(entry.prefix),
+        "members": service.state.settings.max_members,
         "plan": json.loads(plan.dumps()),
     }

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pleroma.content import Filter, Schema
-from pleroma.content.filter_json import from_json, to_json
+from pleroma.content.filter_json import from_json
 from pleroma.control import Principal, Register, Registered, Withdraw
 from pleroma.control.command import Kind
 from pleroma.errors import ContentError, NotFound, UnknownName
@@ -37,7 +37,7 @@ def registrations(service: Service, kind: Kind) -> APIRouter:
     async def create(request: Request, new: Registration) -> Response:
         principal = caller(request)
         wanted = await _filter(service, new)
-        command = Register(kind, principal.name, new.host, new.name, to_json(wanted))
+        command = Register(kind, principal.name, new.host, new.name, service.state.boxes_of(wanted))
         done = await service.controller.submit(command, _key(principal, new.key))
         return json_response({**done.value, "principal": principal.name}, 201)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from pleroma.errors import TooFast
+from pleroma.control.feed import TYPES
+from pleroma.errors import TooFast, UnknownName
 from pleroma.service.context import Service
 from pleroma.service.gate import caller
+from pleroma.service.models import StreamQuestion
 from pleroma.service.stream import events
 from pleroma.service.strict_route import StrictRoute
 
@@ -29,7 +32,10 @@ def streams(service: Service) -> APIRouter:
             200: {"content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}}},
         },
     )
-    async def stream(request: Request) -> Response:
+    async def stream(request: Request, asked: Annotated[StreamQuestion, Query()]) -> Response:
+        types = frozenset(asked.types.split(",")) if asked.types else TYPES
+        for name in sorted(types - TYPES):
+            raise UnknownName("type", name, sorted(TYPES), field="types")
         if open_streams >= service.settings.streams:
             raise TooFast(f"there are {service.settings.streams} streams, and no room for more", _RETRY)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -40,7 +46,7 @@ def streams(service: Service) -> APIRouter:
             open_streams += 1
             service.metrics.streams.inc()
             try:
-                async for each in events(service, principal):
+                async for each in events(service, principal, types):
                     yield each
             finally:
                 open_streams -= 1
