@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 
@@ -18,14 +18,17 @@ async def served(folder, **settings):
     settings = ServiceSettings(**{"requests_per_s": 1e6, **settings})
     async with running(folder, build("testbed"), port=0, settings=settings) as service:
         headers = {"Authorization": f"Bearer {service.token}"}
-        async with httpx.AsyncClient(base_url=service.url, headers=headers, timeout=20) as client:
-            api = Api(service.app, client=client)
-            api.as_ = lambda token: Api(
-                service.app,
-                client=httpx.AsyncClient(
-                    base_url=service.url, headers={"Authorization": f"Bearer {token}"}, timeout=20
-                ),
-            )
+        async with AsyncExitStack() as stack:
+            client = httpx.AsyncClient(base_url=service.url, headers=headers, timeout=20)
+            api = Api(service.app, client=await stack.enter_async_context(client))
+
+            def another(token):
+                theirs = {"Authorization": f"Bearer {token}"}
+                client = httpx.AsyncClient(base_url=service.url, headers=theirs, timeout=20)
+                stack.push_async_callback(client.aclose)
+                return Api(service.app, client=client)
+
+            api.as_ = another
             await api.post("/v1/schemas", {"schema": SCHEMA})
             yield api
 
@@ -55,8 +58,8 @@ class Stream:
 
 
 @asynccontextmanager
-async def stream(api):
-    async with api.client.stream("GET", "/v1/stream") as answer:
+async def stream(api, path="/v1/stream"):
+    async with api.client.stream("GET", path) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         opened = Stream(answer)
@@ -83,6 +86,17 @@ def test_requests_flows_plans_and_counters_arrive_in_order(tmp_path):
             assert counted["subscriptions"] == {
                 made["id"]: {"delivered": 2, "wasted": 0, "duplicates": 0, "dropped": 0}
             }
+
+    run(main)
+
+
+def test_one_may_ask_for_some_types_only(tmp_path):
+    async def main():
+        async with served(tmp_path) as api, stream(api, "/v1/stream?types=plan,counters") as heard:
+            await api.advertise()
+            await api.client.put("/v1/schemas/stock/plan", json={"index": INDEX})
+            assert (await heard.next())["type"] == "plan"
+            await api.error("GET", "/v1/stream?types=plans", 400, "unknown_name")
 
     run(main)
 
@@ -114,7 +128,6 @@ def test_others_hear_of_plans_and_of_themselves_only(tmp_path):
                 assert items[0]["value"]["id"] == hers["id"]
                 assert items[1]["published"] == 2
                 assert "totals" not in items[1]
-            await ann.client.aclose()
 
     run(main)
 
@@ -130,7 +143,6 @@ def test_a_principal_that_is_removed_hears_no_more(tmp_path):
                         await asyncio.wait_for(heard.next(), 10)
                 except StopAsyncIteration:
                     pass
-            await ann.client.aclose()
 
     run(main)
 
