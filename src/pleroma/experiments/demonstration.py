@@ -31,6 +31,8 @@ from pleroma.routing import Topology, build
 from pleroma.tuning.advice import advise
 from pleroma.workloads import StockModel, Workload, generate_stock
 
+ALIKE = StockModel(ticker=1.0, ranges=1.0, width=0.3, seed=1)
+"""Each subscriber asks for quotes like one that was traded: its ticker, and every number within some 15 percent."""
 TOPOLOGY = "testbed"
 BITS = 40
 SELECTIONS = ("sms", "cs", "ges")
@@ -78,7 +80,7 @@ class Demonstration:
     """`show` is called with what there is to see, several times a second."""
 
     def __init__(self, subscriptions: int, rate: float, seconds: float, show: Callable[[Look], None]) -> None:
-        self.data = generate_stock(StockModel(subscriptions=subscriptions, seed=1))
+        self.data = generate_stock(replace(ALIKE, subscriptions=subscriptions))
         self.rate = rate
         self.seconds = seconds
         self.topology = build(TOPOLOGY)
