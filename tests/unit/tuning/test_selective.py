@@ -3,14 +3,15 @@
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from pleroma.content import Filter, Real, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError, UnknownName
-from pleroma.index import Rectangle
-from pleroma.tuning import SPLITS, Evidence, Regular, Sample, Selective, Statistics, select
-from pleroma.tuning.advice import advise
+from pleroma.index import GridIndex, Rectangle, evaluate
+from pleroma.tuning import SPLITS, Evidence, GridEvaluator, Regular, Sample, Selective, Statistics, select
+from pleroma.tuning.advice import advise, halves
 from pleroma.tuning.clusters import rectangles
 from pleroma.workloads import EXPRESSIVE, generate
 
@@ -40,9 +41,9 @@ def test_subscriptions_in_two_corners_are_parted_into_the_corners():
 
 
 def test_wide_subscriptions_are_parted_from_narrow_ones_at_the_same_place():
-    texts = ["x >= 48 and x <= 52 and y >= 48 and y <= 52"] * 3 + ["x >= 0 and x <= 100 and y >= 0 and y <= 100"] * 3
+    texts = [f"x >= {50 - r} and x <= {50 + r} and y >= {50 - r} and y <= {50 + r}" for r in (2, 50, 3, 50, 4, 50)]
     _, two = list(rectangles(sample_of(texts, [(1.0, 1.0)]), 2))
-    assert sorted(each.sides[0] for each in two) == [(0.0, 100.0), (48.0, 52.0)]
+    assert sorted(each.sides[0] for each in two) == [(0.0, 100.0), (46.0, 54.0)]
 
 
 def test_alike_subscriptions_are_not_parted():
@@ -87,3 +88,25 @@ def test_a_split_of_unknown_name_is_refused():
     workload = generate(replace(EXPRESSIVE, dimensions=2, subscriptions=3, events=10))
     with pytest.raises(UnknownName, match="selectve"):
         advise(workload.events, workload.subscriptions, 6, splits=["selectve"])
+
+
+def test_subscriptions_on_few_hosts_are_delivered_once_a_host():
+    texts = ["x < 40", "y < 40", "x < 60 and y < 60", "x > 90"]
+    sample = sample_of(texts, [(float(x), float(y)) for x in range(0, 100, 9) for y in range(0, 100, 9)])
+    homes = np.array([1, 0, 1, 0])  # those of a host do not stand together
+    hosts = [Filter.parse(PLANE, "y < 40 or x > 90"), Filter.parse(PLANE, "x < 40 or x < 60 and y < 60")]
+    events = [PLANE.event(x=x, y=y) for x, y in sample.points.tolist()]
+    expected = evaluate(GridIndex.regular(PLANE, 4), hosts, events)
+    assert GridEvaluator(sample.grouped(homes), 4).waste([0, 1]) == expected
+
+
+def test_advice_chooses_dimensions_with_the_split_in_the_loop():
+    settings = {"dimensions": 4, "subscriptions": 30, "events": 400, "distribution": "zipfian", "variance": "random"}
+    workload = generate(replace(EXPRESSIVE, placement="inside", width=0.1, seed=2, **settings))
+    (_, brute) = sorted(
+        advise(workload.events, workload.subscriptions, 8, max_members=None, selections=["bes"], splits=["adaptive"]),
+        key=lambda each: len(each.by_count),
+    )
+    split = SPLITS["adaptive"](Sample.of(halves(workload.events, 0)[0], workload.subscriptions), 8)
+    for count, waste in brute.by_count.items():
+        assert waste.deliveries == min(split.waste(dims).deliveries for dims in combinations(range(4), count))
