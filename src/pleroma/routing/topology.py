@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,11 +21,15 @@ HostId = NewType("HostId", str)
 Port = NewType("Port", int)
 
 GIGABIT = 1e9
+_MAC = re.compile("[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An end system on one port of one switch, reached at `address` by the last switch's rewrite."""
+    """An end system on one port of one switch, reached at `address` by the last switch's rewrite.
+
+    `mac` is the Ethernet address of its card, where it is known; `ethernet` always is one.
+    """
 
     name: HostId
     switch: SwitchId
@@ -32,6 +37,12 @@ class Host:
     address: str
     latency: float = 0.0001
     capacity: float = GIGABIT
+    mac: str = ""
+
+    @property
+    def ethernet(self) -> str:
+        """Its card's address, or a locally administered one that is made of its network address."""
+        return self.mac or ":".join(f"{byte:02x}" for byte in b"\x02" + _ip(self.address).packed[-5:].rjust(5, b"\0"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +63,17 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """`limits` holds how many rules a switch may have, for those that have a limit."""
+    """`limits` holds how many rules a switch may have, for those that have a limit.
+
+    `datapaths` holds the number by which a switch presents itself to a controller, for those that were given one; the
+    others are numbered from 1 on, as they are listed.
+    """
 
     switches: tuple[SwitchId, ...]
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
     limits: Mapping[SwitchId, int] = field(default_factory=dict)
+    datapaths: Mapping[SwitchId, int] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         _check(self)
@@ -96,6 +112,10 @@ class Topology:
             found[host.switch].append(host)
         return {s: tuple(each) for s, each in found.items()}
 
+    @cached_property
+    def datapath(self) -> Mapping[SwitchId, int]:
+        return {s: self.datapaths.get(s, number) for number, s in enumerate(self.switches, 1)}
+
     def without(self, links: Iterable[Link] = (), switches: Iterable[SwitchId] = ()) -> Topology:
         """What is left when these fail; the hosts of a failed switch are gone with it."""
         dead, cut = set(switches), set(links)
@@ -105,6 +125,7 @@ class Topology:
             hosts=tuple(h for h in self.hosts if h.switch not in dead),
             links=tuple(x for x in self.links if x not in cut and x.a not in dead and x.b not in dead),
             limits={s: n for s, n in self.limits.items() if s not in dead},
+            datapaths={s: n for s, n in self.datapath.items() if s not in dead},
         )
 
     def with_limit(self, limit: int | None) -> Topology:
@@ -137,6 +158,8 @@ def _check(topology: Topology) -> None:
         if SwitchId(host.name) in known:
             raise TopologyError("is both a host and a switch", field=host.name)
         _check_line(host.name, host.latency, host.capacity)
+        if host.mac and not _MAC.fullmatch(host.mac):
+            raise TopologyError(f"{host.mac!r} is not an Ethernet address", field=host.name, value=host.mac)
     for link in topology.links:
         for switch, _ in link.ends:
             if switch not in known:
@@ -156,6 +179,20 @@ def _check(topology: Topology) -> None:
             raise UnknownName("switch", switch, topology.switches, field="limits")
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise TopologyError(f"a table has room for at least one rule, not {limit!r}", field=switch, value=limit)
+    _check_datapaths(topology)
+
+
+def _check_datapaths(topology: Topology) -> None:
+    for switch, number in topology.datapaths.items():
+        if switch not in topology.switches:
+            raise UnknownName("switch", switch, topology.switches, field="datapaths")
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 1 << 64:
+            raise TopologyError(f"{number!r} is not a datapath number", field=switch, value=number)
+    numbers = topology.datapath
+    if len(set(numbers.values())) != len(numbers):
+        twice = Counter(numbers.values()).most_common(1)[0][0]
+        both = " and ".join(s for s, number in numbers.items() if number == twice)
+        raise TopologyError(f"datapath {twice} belongs to {both}", field="datapaths", value=twice)
 
 
 def _check_line(name: str, latency: float, capacity: float) -> None:
@@ -172,7 +209,7 @@ def _is_number(value: object) -> bool:
 def _address(host: Host) -> str:
     """The address in its one canonical form; a host needs one of its own, apart from where events travel."""
     try:
-        address = ipaddress.ip_address(host.address) if isinstance(host.address, str) else None
+        address = _ip(host.address) if isinstance(host.address, str) else None
     except ValueError:
         address = None
     if address is None:
@@ -180,6 +217,10 @@ def _address(host: Host) -> str:
     if address.is_multicast:
         raise TopologyError(f"{host.address} is a multicast address", field=host.name, value=host.address)
     return str(address)
+
+
+def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return ipaddress.ip_address(text)
 
 
 def _twice(names: Iterable[str]) -> str:

@@ -3,11 +3,14 @@
     {"switches": ["R1", "R2"],
      "hosts": [{"name": "h1", "switch": "R1", "port": 1, "address": "fd00::1", "latency": 0.0001, "capacity": 1e9}],
      "links": [{"a": "R1", "a_port": 2, "b": "R2", "b_port": 1, "latency": 0.0001, "capacity": 1e9}],
-     "limits": {"R1": 1000}}
+     "limits": {"R1": 1000},
+     "datapaths": {"R1": 1}}
 
-Latency is in seconds, capacity in bits per second; limits are the rules a switch has room for. What may be left out:
-hosts, links, limits, latencies and capacities; a port, which is then the first free one of its switch; an address,
-which is then the first free one from fd00::1 on. Hosts take free ports before links do, each in the order listed.
+Latency is in seconds, capacity in bits per second; limits are the rules a switch has room for; datapaths are the
+numbers by which OpenFlow switches present themselves, by default their places in the list. What may be left out: hosts,
+links, limits, datapaths, latencies and capacities; a port, which is then the first free one of its switch; an address,
+which is then the first free one from fd00::1 on. Hosts take free ports before links do, each in the order listed. A
+host may have a "mac", the Ethernet address of its card, which is needed where the host is a real one.
 
 In GraphML nodes are switches, except those with type="host". A node is called by its label, or else by its id. An edge
 may have a latency or delay in seconds, and a capacity or LinkSpeedRaw in bits per second.
@@ -73,23 +76,30 @@ def save(topology: Topology, path: str | Path) -> None:
 def to_json(topology: Topology) -> dict[str, Any]:
     return {
         "switches": list(topology.switches),
-        "hosts": [asdict(host) for host in topology.hosts],
+        "hosts": [_given(host) for host in topology.hosts],
         "links": [asdict(link) for link in topology.links],
         "limits": dict(topology.limits),
-    }
+    } | ({"datapaths": dict(topology.datapaths)} if topology.datapaths else {})
+
+
+def _given(host: Host) -> dict[str, Any]:
+    """Without what was left out: a log knows its network by this text, and older ones know nothing of cards."""
+    return {name: value for name, value in asdict(host).items() if name != "mac" or value}
 
 
 def from_json(data: Any, hosts_per_switch: int = 0) -> Topology:
-    _check_fields(data, "topology", ("switches", "hosts", "links", "limits"))
+    _check_fields(data, "topology", ("switches", "hosts", "links", "limits", "datapaths"))
     switches, hosts, links = (_list(data, name) for name in ("switches", "hosts", "links"))
-    limits = data.get("limits", {})
-    if not isinstance(limits, Mapping):
-        raise TopologyError(f"is an object of switch to rules, not {shown(limits)}", field="limits", value=limits)
+    limits, datapaths = data.get("limits", {}), data.get("datapaths", {})
+    for field, what, value in (("limits", "rules", limits), ("datapaths", "number", datapaths)):
+        if not isinstance(value, Mapping):
+            raise TopologyError(f"is an object of switch to {what}, not {shown(value)}", field=field, value=value)
     return wire(
         [SwitchId(_name(each, f"switches[{i}]")) for i, each in enumerate(switches)],
         [_host(each, f"hosts[{i}]") for i, each in enumerate(hosts)],
         [_link(each, f"links[{i}]") for i, each in enumerate(links)],
         limits=limits,
+        datapaths=datapaths,
         hosts_per_switch=hosts_per_switch,
     )
 
@@ -100,6 +110,7 @@ def wire(
     links: Sequence[Link],
     *,
     limits: Mapping[SwitchId, int] | None = None,
+    datapaths: Mapping[SwitchId, int] | None = None,
     hosts_per_switch: int = 0,
 ) -> Topology:
     """Choose the free ports and addresses, hosts first, and see that everything is connected."""
@@ -110,7 +121,7 @@ def wire(
     check_size("hosts", len(hosts) + hosts_per_switch * len(unserved), 0, MOST_HOSTS)
     names = _unused(map("h{}".format, count(1)), {*switches, *(host.name for host in hosts)})
     more = [Host(HostId(next(names)), s, FREE_PORT, FREE_ADDRESS) for s in unserved for _ in range(hosts_per_switch)]
-    topology = Topology(tuple(switches), *_numbered((*hosts, *more), links), limits or {})
+    topology = Topology(tuple(switches), *_numbered((*hosts, *more), links), limits or {}, datapaths or {})
     _check_connected(topology)
     return topology
 
@@ -171,12 +182,13 @@ def _reason(error: Exception) -> object:
 
 
 def _host(data: Any, where: str) -> Host:
-    _check_fields(data, where, ("name", "switch", "port", "address", "latency", "capacity"))
+    _check_fields(data, where, ("name", "switch", "port", "address", "latency", "capacity", "mac"))
     return Host(
         HostId(_name(data.get("name"), f"{where}.name")),
         SwitchId(_name(data.get("switch"), f"{where}.switch")),
         _port(data, "port", where),
         _name(data["address"], f"{where}.address") if "address" in data else FREE_ADDRESS,
+        mac=_name(data["mac"], f"{where}.mac").lower() if "mac" in data else "",
         **_line(data, where),
     )
 
@@ -285,7 +297,7 @@ def _hosts(addresses: Mapping[str, str], edges: Iterable[tuple[str, str, dict[st
         [(switch, line)] = found
         if switch in addresses:
             raise TopologyError(f"a host is linked to a switch, not to the host {switch}", field=name)
-        hosts.append(Host(HostId(name), SwitchId(switch), FREE_PORT, addresses[name], **line))
+        hosts.append(Host(HostId(name), SwitchId(switch), FREE_PORT, addresses[name], mac="", **line))
     return hosts
 
 

@@ -79,6 +79,10 @@ def test_one_limit_can_be_set_for_all_switches_and_taken_away():
         ({"links": (Link("R1", True, "R2", 1),)}, "R1: port True is not between 1 and 65279"),
         ({"limits": {"R7": 5}}, "limits: unknown switch 'R7'; did you mean 'R3'?"),
         ({"limits": {"R1": 0}}, "R1: a table has room for at least one rule, not 0"),
+        ({"hosts": (Host("h1", "R1", 1, "fd00::1", mac="02:xx"),)}, "h1: '02:xx' is not an Ethernet address"),
+        ({"datapaths": {"R7": 5}}, "datapaths: unknown switch 'R7'; did you mean 'R3'?"),
+        ({"datapaths": {"R1": 0}}, "R1: 0 is not a datapath number"),
+        ({"datapaths": {"R1": 2}}, "datapaths: datapath 2 belongs to R1 and R2"),
     ],
 )
 def test_a_mistake_is_named(change, reason):
@@ -90,3 +94,15 @@ def test_a_mistake_is_named(change, reason):
 
 def test_a_network_may_be_parted():
     assert Topology(("R1", "R2"), (), ()).neighbours == {"R1": (), "R2": ()}
+
+
+def test_a_switch_keeps_its_number_when_others_fail():
+    topology = Topology(SWITCHES, HOSTS, LINKS, datapaths={"R3": 77})
+    assert topology.datapath == {"R1": 1, "R2": 2, "R3": 77}
+    assert topology.without(switches=["R1"]).datapath == {"R2": 2, "R3": 77}
+
+
+def test_a_host_without_a_known_card_gets_an_ethernet_address_of_its_own():
+    assert Host("h", "R1", 1, "fd00::1:2").ethernet == "02:00:00:01:00:02"
+    assert Host("h", "R1", 1, "10.1.2.3").ethernet == "02:00:0a:01:02:03"
+    assert Host("h", "R1", 1, "10.1.2.3", mac="52:54:00:12:34:56").ethernet == "52:54:00:12:34:56"

@@ -71,12 +71,14 @@ def test_a_saved_network_loads_as_it_was(name, tmp_path):
 def test_what_differs_from_the_defaults_survives_too(tmp_path):
     topology = Topology(
         ("Zürich", "two words"),
-        (Host("h", "Zürich", 700, "10.0.0.7", latency=0.1 + 0.2, capacity=3.0),),
+        (Host("h", "Zürich", 700, "10.0.0.7", latency=0.1 + 0.2, capacity=3.0, mac="52:54:00:12:34:56"),),
         (Link("two words", 9, "Zürich", 1, latency=0.0, capacity=1e11),),
         {"Zürich": 1},
+        {"Zürich": 0x5254},
     )
     save(topology, tmp_path / "net.json")
     assert load(tmp_path / "net.json") == topology
+    assert load(tmp_path / "net.json").datapath == {"Zürich": 0x5254, "two words": 2}
 
 
 def test_ports_and_addresses_left_out_are_the_first_free_ones():
@@ -135,7 +137,7 @@ def test_the_example_the_mistakes_are_made_in_is_good():
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ([], "topology: is an object with switches, hosts, links, limits, not []"),
+        ([], "topology: is an object with switches, hosts, links, limits, datapaths, not []"),
         ({}, "switches: must be a whole number from 1 to 10,000, not 0"),
         (TWO | {"switchs": []}, "topology: unknown field 'switchs'; did you mean 'switches'?"),
         (TWO | {"switches": "R1"}, "switches: is a list, not 'R1'"),
@@ -143,7 +145,7 @@ def test_the_example_the_mistakes_are_made_in_is_good():
         (TWO | {"switches": ["R1", ""]}, "switches[1]: must be a text, not ''"),
         (
             TWO | {"hosts": [HOST, 5]},
-            "hosts[1]: is an object with name, switch, port, address, latency, capacity, not 5",
+            "hosts[1]: is an object with name, switch, port, address, latency, capacity, mac, not 5",
         ),
         (TWO | {"hosts": [{"name": "h1"}]}, "hosts[0].switch: must be a text, not None"),
         (TWO | {"hosts": [HOST | {"prot": 1}]}, "hosts[0]: unknown field 'prot'; did you mean 'port'?"),
