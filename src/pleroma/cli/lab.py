@@ -1,0 +1,152 @@
+"""`pleroma lab`: a network of real switches on this machine, for as long as you want it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pleroma.cli.output import JsonFlag, out, show_json, show_table
+from pleroma.errors import SetupError, UnknownName
+
+if TYPE_CHECKING:
+    from pleroma.lab import Record
+
+app = typer.Typer(help="Open vSwitch and hosts on this machine, wired as a topology says.", no_args_is_help=True)
+
+Name = Annotated[str | None, typer.Option(help="Which lab; may be left out when there is one.")]
+
+
+@app.command()
+def up(
+    topology: Annotated[str, typer.Argument(help="testbed, line:5, ring:6, ..., or a .json/.graphml file.")],
+    name: Annotated[str | None, typer.Option(help="What to call the lab; made up if not given.")] = None,
+    controller: Annotated[
+        str, typer.Option(help="Where the switches find their controller, or none.")
+    ] = "tcp:127.0.0.1:6653",
+    key: Annotated[str | None, typer.Option(help="With ssl: the file with the switches' key.")] = None,
+    certificate: Annotated[str | None, typer.Option(help="With ssl: their certificate.")] = None,
+    authority: Annotated[str | None, typer.Option(help="With ssl: who signs the controller's certificate.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Bring up a lab. It stays until `pleroma lab down`."""
+    from pathlib import Path
+
+    from pleroma.lab.needs import check
+
+    check()
+    from pleroma.lab import Lab, Tls
+    from pleroma.routing import build
+
+    files = [Path(each) for each in (key, certificate, authority) if each is not None]
+    if len(files) not in (0, 3):
+        raise SetupError("--key, --certificate and --authority go together", field="lab")
+    lab = Lab.up(
+        build(topology),
+        name=name,
+        controller=None if controller == "none" else controller,
+        tls=Tls(*files) if files else None,
+        owned=False,
+    )
+    network = lab.topology
+    if json:
+        hosts = {
+            h.name: {"namespace": lab.namespace(h.name), "address": h.address, "ethernet": h.ethernet}
+            for h in network.hosts
+        }
+        switches = {s: {"bridge": lab.bridge(s), "datapath": network.datapath[s]} for s in network.switches}
+        show_json({"name": lab.name, "folder": str(lab.folder), "switches": switches, "hosts": hosts})
+        return
+    out.print(f"lab {lab.name}: {len(network.switches)} switches, {len(network.hosts)} hosts, controller {controller}")
+    if network.hosts:
+        out.print(f"at a host: pleroma lab exec --name {lab.name} {network.hosts[0].name} ip address", markup=False)
+    out.print(f"the end:   pleroma lab down --name {lab.name}", markup=False)
+
+
+@app.command("exec", context_settings={"allow_interspersed_args": False})
+def execute(
+    host: Annotated[str, typer.Argument(help="A host of the topology.")],
+    command: Annotated[list[str], typer.Argument(metavar="CMD...", help="What to run there, with its arguments.")],
+    name: Name = None,
+) -> None:
+    """Run a command at a host; its exit code is ours."""
+    from pleroma.lab import enter
+
+    if command[0] == "--" and len(command) > 1:
+        del command[0]
+    enter(_one(name).namespace(host))
+    try:
+        os.execvp(command[0], command)  # noqa: S606 (that is what it is for)
+    except OSError as error:
+        raise SetupError(f"cannot run it: {error.strerror}", field=command[0]) from None
+
+
+@app.command()
+def down(
+    name: Name = None,
+    everything: Annotated[bool, typer.Option("--all", help="All labs of this machine.")] = False,
+) -> None:
+    """Remove a lab and all that runs in it."""
+    from pleroma.lab import records, remove
+    from pleroma.lab.needs import check
+
+    check()
+    if everything and name is not None:
+        raise SetupError("--all and --name do not go together", field="lab")
+    known = [record.name for record in records()]
+    for each in known if everything else [name or _one(name).name]:
+        if remove(each):
+            out.print(f"lab {each} is gone")
+        elif not everything:
+            raise UnknownName("lab", each, known)
+
+
+@app.command("list")
+def list_labs(json: JsonFlag = False) -> None:
+    """The labs of this machine, and which of them were left behind."""
+    from pleroma.lab import records
+
+    found = records()
+    if json:
+        show_json(
+            {
+                "labs": [
+                    {
+                        "name": record.name,
+                        "folder": str(record.folder),
+                        "owner": record.owner.process if record.owner else None,
+                        "stale": record.stale,
+                        "switches": list(record.bridges),
+                        "hosts": list(record.hosts),
+                    }
+                    for record in found
+                ]
+            }
+        )
+        return
+    if not found:
+        out.print("no labs")
+        return
+    rows = [(r.name, len(r.bridges), len(r.hosts), _held_by(r)) for r in found]
+    show_table("", ("lab", "switches", "hosts", "until"), rows)
+
+
+def _held_by(record: Record) -> str:
+    if record.owner is None:
+        return f"pleroma lab down --name {record.name}"
+    return "left behind: its process is dead" if record.stale else f"process {record.owner.process} ends"
+
+
+def _one(name: str | None) -> Record:
+    from pleroma.lab import records
+
+    found = {record.name: record for record in records()}
+    if name is None:
+        if len(found) == 1:
+            return next(iter(found.values()))
+        reason = f"which one? There are {', '.join(found)}" if found else "there is none; see pleroma lab up"
+        raise SetupError(reason, field="lab")
+    if name not in found:
+        raise UnknownName("lab", name, found)
+    return found[name]

@@ -1,0 +1,209 @@
+"""A lab: a topology made of Open vSwitch bridges, veth cables and a network namespace for each host.
+
+The switches of a lab are in a namespace of their own, hosts in one each, and nothing in that of the machine: labs can
+not meet, and none leaves an interface behind. A relay (see `relay`) joins them to a controller outside.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pleroma.errors import SetupError, UnknownName
+from pleroma.lab import namespaces, needs, registry, wiring
+from pleroma.lab.daemons import Daemons, Tls
+from pleroma.lab.names import Names, check_lab, random_lab
+from pleroma.lab.registry import Owner, Record
+from pleroma.routing import Host, Link, SwitchId, Topology
+
+PROTOCOLS = ("OpenFlow14", "OpenFlow13")
+
+
+class Lab:
+    """Made by `Lab.up`, and there until `close`. What a killed process leaves is removed by the next `Lab.up`."""
+
+    def __init__(
+        self, record: Record, topology: Topology, names: Names, protocols: Sequence[str], limited_table: int
+    ) -> None:
+        self.name = record.name
+        self.folder: Path = record.folder
+        self.topology = topology
+        self.names = names
+        self._protocols = tuple(protocols)
+        self._limited_table = limited_table
+        self._daemons = Daemons(record.name, record.folder, names.net)
+        self._controllers: list[str] = []
+        self._standing = list(topology.switches)
+
+    @classmethod
+    def up(
+        cls,
+        topology: Topology,
+        *,
+        name: str | None = None,
+        controller: str | Sequence[str] | None = "tcp:127.0.0.1:6653",
+        protocols: Sequence[str] = PROTOCOLS,
+        tls: Tls | None = None,
+        limited_table: int = 1,
+        owned: bool = True,
+    ) -> Self:
+        """All of it, or nothing and an error.
+
+        A controller is "tcp:HOST:PORT" or "ssl:HOST:PORT" as seen by this machine; ssl needs `tls`. The topology's
+        limits hold in `limited_table`. A lab that is not `owned` stays when this process ends.
+        """
+        needs.check()
+        if tls is None and any(target.startswith("ssl:") for target in _targets(controller)):
+            raise SetupError("ssl takes the switches' key and certificate, and the authority's", field="controller")
+        registry.remove_stale()
+        name = random_lab() if name is None else check_lab(name)
+        names = Names.of(name, topology)
+        record = Record(name, Owner.this() if owned else None, names.hosts, names.bridges)
+        lab = cls(record, topology, names, protocols, limited_table)
+        registry.claim(record)
+        try:
+            lab._lay_cables()
+            lab._start(controller, tls)
+        except BaseException:
+            lab.close()
+            raise
+        return lab
+
+    @staticmethod
+    def down(name: str) -> bool:
+        """Remove what there is of a lab, whoever made it and however far it came; False if there is nothing."""
+        needs.check()
+        return registry.remove(name)
+
+    def close(self) -> None:
+        registry.remove(self.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def namespace(self, host: str) -> str:
+        return self.names.hosts[self.topology.find_host(host).name]
+
+    @contextmanager
+    def inside(self, host: str) -> Iterator[None]:
+        """This thread is at the host: the sockets it makes now are the host's, and stay so afterwards.
+
+        So are the processes and the threads that it starts, for as long as they live.
+        """
+        with namespaces.inside(self.namespace(host)):
+            yield
+
+    def run(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        """As `subprocess.run`, at the host."""
+        with self.inside(host):
+            return subprocess.run(argv, **options)
+
+    def popen(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+        """As `subprocess.Popen`, at the host; `close` kills what still runs."""
+        with self.inside(host):
+            return subprocess.Popen(argv, **options)
+
+    def cut(self, line: Link | Host) -> None:
+        """Both ends see their link go down."""
+        namespaces.ip([f"link set dev {self._near_end(line)} down"], self.names.net)
+
+    def mend(self, line: Link | Host) -> None:
+        namespaces.ip([f"link set dev {self._near_end(line)} up"], self.names.net)
+
+    def drop_bridge(self, switch: str) -> None:
+        """The switch is gone, its rules with it; its cables hang loose."""
+        self._daemons.vsctl("--", "del-br", self.bridge(switch))
+        self._standing.remove(SwitchId(switch))
+
+    def restore_bridge(self, switch: str) -> None:
+        """An empty switch with the same ports, datapath number and controllers."""
+        self.bridge(switch)
+        self._daemons.vsctl(*self._bridge(SwitchId(switch)))
+        self._standing.append(SwitchId(switch))
+        self._check_ports([SwitchId(switch)])
+
+    def kill_switches(self) -> None:
+        """All of them, as by a loss of power."""
+        self._daemons.kill_switches()
+
+    def start_switches(self) -> None:
+        """After `kill_switches`: empty, with the same ports."""
+        self._daemons.start_switches()
+        self._check_ports(self._standing)
+
+    def bridge(self, switch: str) -> str:
+        if switch not in self.names.bridges:
+            raise UnknownName("switch", switch, self.names.bridges)
+        return self.names.bridges[switch]
+
+    def set_controller(self, controller: str | Sequence[str] | None) -> None:
+        """These instead of the present ones, for all switches."""
+        self._controllers = self._daemons.join(_targets(controller))
+        bridges = [self.names.bridges[switch] for switch in self._standing]
+        self._daemons.vsctl(*(word for name in bridges for word in wiring.controllers_of(name, self._controllers)))
+
+    def ofctl(self, switch: str, command: str, *words: str, protocol: str | None = None) -> str:
+        """What `ovs-ofctl COMMAND SWITCH WORDS...` prints."""
+        return self._daemons.ofctl(self.bridge(switch), command, *words, protocol=protocol or self._protocols[0])
+
+    def flows(self, switch: str) -> list[str]:
+        """The rules of a switch, as `ovs-ofctl` writes them."""
+        return [line.strip() for line in self.ofctl(switch, "dump-flows").splitlines() if "actions=" in line]
+
+    def vsctl(self, *words: str) -> str:
+        return self._daemons.vsctl(*words)
+
+    def _check_ports(self, switches: Iterable[SwitchId]) -> None:
+        ports = ((switch, port) for switch in switches for port in self.topology.ports[switch])
+        self._daemons.check_ports({self.names.port(switch, port): port for switch, port in ports})
+
+    def _near_end(self, line: Link | Host) -> str:
+        port = line.ends[0] if isinstance(line, Link) else (line.switch, line.port)
+        return self.names.port(*port)
+
+    def _lay_cables(self) -> None:
+        namespaces.add([self.names.net, *self.names.hosts.values()], self.name)
+        with namespaces.inside(self.names.net):
+            namespaces.set_here(wiring.SWITCH_SETTINGS)
+        for host in self.topology.hosts:
+            with self.inside(host.name):
+                namespaces.set_here(wiring.HOST_SETTINGS)
+        namespaces.ip(wiring.cables(self.topology, self.names), self.names.net)
+        for host in self.topology.hosts:
+            with self.inside(host.name):
+                namespaces.checksum_by_software(wiring.HOST_INTERFACE)
+                namespaces.ip(wiring.host_settings(host))
+
+    def _start(self, controller: str | Sequence[str] | None, tls: Tls | None) -> None:
+        self._daemons.start_database()
+        self._controllers = self._daemons.join(_targets(controller))
+        words = [word for switch in self.topology.switches for word in self._bridge(switch)]
+        if tls is not None:
+            words += ["--", "set-ssl", *(str(Path(each).resolve()) for each in tls)]
+        self._daemons.vsctl("--no-wait", *words)
+        self.start_switches()
+
+    def _bridge(self, switch: SwitchId) -> list[str]:
+        return wiring.bridge(
+            self.topology,
+            self.names,
+            switch,
+            controllers=self._controllers,
+            protocols=self._protocols,
+            limited_table=self._limited_table,
+        )
+
+
+def _targets(controller: str | Sequence[str] | None) -> Sequence[str]:
+    if controller is None:
+        return ()
+    return (controller,) if isinstance(controller, str) else controller

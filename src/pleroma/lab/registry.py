@@ -1,0 +1,177 @@
+"""The labs of this machine, each a folder with a record that is written before anything else is made.
+
+What a lab made is found by the lab's name (namespaces) and by a variable in the environment of its daemons, never by
+the record, so that a lab can be removed whatever had been done when the process that made it was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pleroma.errors import SetupError, UnknownName
+from pleroma.lab import namespaces
+from pleroma.lab.names import MARK, check_lab, prefix
+
+ROOT = Path("/run/pleroma-lab")
+
+_RECORD = "lab.json"
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, told from a later one with the same number by when it began."""
+
+    process: int
+    began: int
+
+    @classmethod
+    def this(cls) -> Owner:
+        return cls(os.getpid(), _began(os.getpid()) or 0)
+
+    @property
+    def alive(self) -> bool:
+        return _began(self.process) == self.began
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`hosts` and `bridges` say what the topology's names became. Without an owner a lab stays until it is removed."""
+
+    name: str
+    owner: Owner | None
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    bridges: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return ROOT / self.name
+
+    @property
+    def stale(self) -> bool:
+        return self.owner is not None and not self.owner.alive
+
+    def namespace(self, host: str) -> str:
+        if host not in self.hosts:
+            raise UnknownName("host", host, self.hosts)
+        return self.hosts[host]
+
+
+def claim(record: Record) -> None:
+    """Make the folder of a lab; nobody else has one of this name afterwards."""
+    check_lab(record.name)
+    taken = SetupError(f"there is a lab called {record.name}", field="lab", value=record.name)
+    if namespaces.found(prefix(record.name)):
+        raise taken
+    new = ROOT / f".{record.name}.{os.getpid()}.{secrets.token_hex(4)}"
+    for attempt in range(100):
+        try:
+            new.mkdir(parents=True)
+            (new / _RECORD).write_text(json.dumps(asdict(record)), encoding="utf-8")
+            new.rename(record.folder)  # a folder that is there is not empty, so none is ever seen without its record
+        except FileNotFoundError:  # the last lab went, and ROOT with it
+            if attempt == 99:
+                raise
+        except OSError as error:
+            shutil.rmtree(new, ignore_errors=True)
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                raise taken from None
+            raise
+        else:
+            return
+
+
+def records() -> list[Record]:
+    """All labs; one whose record cannot be read belongs to nobody and is stale."""
+    return [read(name) for name in _folders() if not name.startswith(".")]
+
+
+def read(name: str) -> Record:
+    try:
+        data = json.loads((ROOT / name / _RECORD).read_text(encoding="utf-8"))
+        owner = None if data["owner"] is None else Owner(**data["owner"])
+        return Record(data["name"], owner, data["hosts"], data["bridges"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Record(name, Owner(0, -1))
+
+
+def remove(name: str) -> bool:
+    """Whatever there is of it, also of a lab that was never finished; False where there is nothing."""
+    names = namespaces.found(prefix(check_lab(name)))
+    folder = ROOT / name
+    if not names and not folder.is_dir():
+        return False
+
+    def living() -> set[int]:
+        return {*marked(name), *namespaces.processes(names)} - {os.getpid()}
+
+    end(living, name)
+    namespaces.delete(namespaces.found(prefix(name)))
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # others are there, or it is gone
+        ROOT.rmdir()
+    return True
+
+
+def remove_stale() -> list[str]:
+    """The labs whose process was killed."""
+    gone = [record.name for record in records() if record.stale]
+    for name in gone:
+        remove(name)
+    for name in _folders():  # claimed by a process that was killed in the middle
+        if name.startswith(".") and _began(int(name.split(".")[2])) is None:
+            shutil.rmtree(ROOT / name, ignore_errors=True)
+    return gone
+
+
+def end(find: Callable[[], Iterable[int]], what: str) -> None:
+    """Kill until there are none left, since one that is killed may just have started another."""
+    limit = time.monotonic() + _PATIENCE
+    while living := {process for process in find() if _began(process) is not None}:
+        for process in living:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        if time.monotonic() > limit:
+            raise SetupError(f"processes {sorted(living)} do not end", field=what)
+        time.sleep(0.005)
+
+
+def _folders() -> list[str]:
+    try:
+        return sorted(os.listdir(ROOT))
+    except FileNotFoundError:
+        return []
+
+
+def marked(lab: str, program: str = "") -> set[int]:
+    """The daemons of a lab, or those that run a program: the last part of a word in their command line."""
+    mark = f"{MARK}={lab}".encode()
+    found = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with suppress(OSError):
+                if mark in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
+                    words = Path("/proc", entry, "cmdline").read_bytes().decode(errors="replace").split("\0")
+                    if not program or program in (word.rpartition("/")[2] for word in words):
+                        found.add(int(entry))
+    return found
+
+
+def _began(process: int) -> int | None:
+    """When it began, in ticks since the machine did; None if it has ended, also where nobody has asked how."""
+    try:
+        text = Path("/proc", str(process), "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, *rest = text.rpartition(")")[2].split()
+    return None if state in "ZX" else int(rest[18])

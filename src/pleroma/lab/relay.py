@@ -1,0 +1,118 @@
+"""Joins the switches of a lab to their controller, from a process of its own: relay.py SOCKET=HOST:PORT...
+
+The switches live in a network namespace from which this machine's loopback is out of reach. The sockets that are handed
+over listen in there; for every connection to one of them this process, which is outside, makes one to the controller
+and passes bytes both ways. When either side ends or fails, so does the other, and a controller that is not there looks
+to a switch like one that closes at once. It needs nothing but the standard library and is run without the package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import sys
+from functools import partial
+
+ABORT = struct.pack("ii", 1, 0)
+
+
+class Side(asyncio.Protocol):
+    """One end of a joined connection; what comes here is written at the other, no faster than that one takes it."""
+
+    transport: asyncio.Transport
+    other: Side | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 (for the types)
+        self.transport = transport
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is not None:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        if self.other is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other is not None:
+            self.other.transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        other, self.other = self.other, None
+        if other is None:
+            return
+        other.other = None
+        if error is None:
+            other.transport.close()  # sends what is left first
+        else:
+            other.abort()
+
+    def abort(self) -> None:
+        """Close with a reset, so that nobody takes it for an orderly end."""
+        if not self.transport.is_closing():
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+        self.transport.abort()
+
+
+class Near(Side):
+    """A switch's end. It is not read from before there is another."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = host, port
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.pause_reading()
+        self._joining = asyncio.ensure_future(self._join())
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._joining.cancel()
+        super().connection_lost(error)
+
+    async def _join(self) -> None:
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: Far(self), *self._address)
+        except OSError:
+            self.abort()
+
+
+class Far(Side):
+    """The controller's end for a switch's."""
+
+    def __init__(self, near: Near) -> None:
+        self._near = near
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self._near.transport.is_closing():
+            self.transport.close()
+            return
+        self.other, self._near.other = self._near, self
+        self._near.transport.resume_reading()
+
+
+async def relay(targets: list[tuple[int, str, int]]) -> None:
+    loop = asyncio.get_running_loop()
+    for descriptor, host, port in targets:
+        await loop.create_server(partial(Near, host, port), sock=socket.socket(fileno=descriptor))
+    await asyncio.Event().wait()
+
+
+def main(arguments: list[str]) -> None:
+    targets = []
+    for argument in arguments:
+        descriptor, _, address = argument.partition("=")
+        host, _, port = address.rpartition(":")
+        targets.append((int(descriptor), host.strip("[]"), int(port)))
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    asyncio.run(relay(targets))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
