@@ -15,6 +15,10 @@
     ├── RoutingError        a request or a flow operation that does not fit the state
     │   ├── TableFull       a switch has no room for a rule
     │   └── ForwardingLoop  tables that send an event round in circles
+    ├── SwitchError         a switch that is spoken to by OpenFlow
+    │   ├── SwitchRefused   it said no, and why: nothing of the request is in force
+    │   ├── SwitchSilent    no answer in time: what it did is not known
+    │   └── SwitchGone      the connection ended: what it did is not known
     ├── LogError            the controller's durable log
     │   ├── LogLocked       another controller has it open
     │   ├── ForeignLog      a file that is no log, or one of a later version
@@ -27,6 +31,8 @@
     │   ├── AlreadyThere    the name is taken
     │   ├── NotThere        nothing has this name or id
     │   ├── KeyConflict     the key belongs to another request
+    │   ├── PlanChanging    a plan is on its way to the next
+    │   ├── PlanTooOld      a plan that no switch follows any more
     │   ├── NotInstalled    durable, but the network has not confirmed it yet
     │   ├── ControllerClosed  it takes no more requests
     │   └── OtherControl    a log made with other settings, or for another network
@@ -41,6 +47,7 @@
     │   ├── NotFound        nothing there that the caller may see
     │   ├── TooLarge        more bytes than a request may have
     │   └── TooFast         more requests than a caller may make
+    ├── MatchingError       a matcher's subscriptions, or a snapshot of them
     ├── TuningError         nothing to learn from, or more asked for than there is
     ├── WorkloadError       impossible generator settings, unreadable data sets
     └── SetupError          something this machine lacks
@@ -167,6 +174,28 @@ class ForwardingLoop(RoutingError):
         super().__init__(f"the tables send {dz} in a loop: {' > '.join(path)}", field=path[-1], value=self.path)
 
 
+class SwitchError(PleromaError):
+    pass
+
+
+class SwitchRefused(SwitchError):
+    """`kind` and `code` are OpenFlow's names of the error, `index` which change of a bundle it is about, if any."""
+
+    def __init__(self, reason: str, *, kind: str, code: str, index: int | None = None, value: object = None) -> None:
+        super().__init__(reason, field="switch", value=value)
+        self.kind = kind
+        self.code = code
+        self.index = index
+
+
+class SwitchSilent(SwitchError):
+    pass
+
+
+class SwitchGone(SwitchError):
+    pass
+
+
 class LogError(PleromaError):
     pass
 
@@ -213,6 +242,14 @@ class AlreadyThere(ControlError):
 
 class NotThere(ControlError):
     pass
+
+
+class PlanChanging(ControlError):
+    """The plan of a schema is on its way to the next; another change has to wait."""
+
+
+class PlanTooOld(ControlError):
+    """A client uses a plan that is two behind the one in force, which no switch follows any more."""
 
 
 class KeyConflict(ControlError):
@@ -300,6 +337,10 @@ class TooFast(ServiceError):
     def __init__(self, reason: str, seconds: float) -> None:
         super().__init__(reason)
         self.seconds = seconds
+
+
+class MatchingError(PleromaError):
+    pass
 
 
 class TuningError(PleromaError):

@@ -11,7 +11,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from pleroma.errors import PleromaError, RoutingError, UnknownName
 from pleroma.index.dz import MAX_LENGTH
@@ -21,7 +21,7 @@ from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, difference, in_safe_order
 from pleroma.routing.port_bits import PortBits
 from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
-from pleroma.routing.topology import SwitchId, Topology
+from pleroma.routing.topology import HostId, SwitchId, Topology
 from pleroma.routing.tree import Tree, low_latency_tree, repair
 
 
@@ -85,6 +85,7 @@ class Router:
         self._weights = weights
         self._policy = policy or OneTree()
         self._ports = PortBits(topology)
+        self._known = set(topology.host)  # also those that are away
         self._families: dict[DzSet, tuple[Family, Demands]] = {}
         self._take(self._policy.start(topology))
 
@@ -111,7 +112,7 @@ class Router:
         try:
             for request in registrations:
                 self._check(request)
-                if isinstance(request, Advertise):
+                if self._joins(request):
                     families = self._policy.advertised(families, self.topology, request)
                 self.registrations[request.id] = request
         except PleromaError:
@@ -142,7 +143,7 @@ class Router:
             self._remove(registration)
         moved = False
         for request in coming:
-            if isinstance(request, Advertise):
+            if self._joins(request):
                 moved |= self._take(self._policy.advertised(self.families, self.topology, request))
             self._add(request)
         ops = self._replace_tables() if moved else self._collect()
@@ -153,7 +154,7 @@ class Router:
         """All demands and tables from the registrations."""
         families = self._policy.start(self.topology)
         for request in self.registrations.values():
-            if isinstance(request, Advertise) and request.host in self.topology.host:
+            if self._joins(request):
                 families = self._policy.advertised(families, self.topology, request)
         with collecting_later():
             self._families = {}
@@ -166,8 +167,8 @@ class Router:
         self._check_contents(request)
 
     def _check_contents(self, request: Registration) -> None:
-        if request.host not in self.topology.host:
-            raise UnknownName("host", request.host, self.topology.host, field=request.id)
+        if request.host not in self._known:
+            raise UnknownName("host", request.host, self._known, field=request.id)
         if not request.region:
             raise RoutingError("the region is empty", field=request.id)
         if request.region.longest > self.max_length:
@@ -177,13 +178,19 @@ class Router:
     def _register(self, request: Registration) -> list[FlowOp]:
         self._check(request)
         moved = False
-        if isinstance(request, Advertise):
+        if self._joins(request):
             moved = self._take(self._policy.advertised(self.families, self.topology, request))
         self._add(request)
         return self._replace_tables() if moved else self._collect()
 
+    def _joins(self, request: Registration) -> TypeGuard[Advertise]:
+        """Whether the policy has to hear of it: a publisher that is there."""
+        return isinstance(request, Advertise) and request.host in self.topology.host
+
     def _add(self, request: Registration) -> None:
         self.registrations[request.id] = request
+        if request.host not in self.topology.host:
+            return  # it waits for its host
         for family, demands in self._families.values():
             for dz in _within(request.region, family.region):
                 demands.add(_side(request), request.host, dz)
@@ -212,9 +219,14 @@ class Router:
 
     # -- the network itself --------------------------------------------------------------------------------------
 
+    def expect(self, host: HostId) -> None:
+        """A host that may come: what is registered for it waits until the topology has it."""
+        self._known.add(host)
+
     def change_topology(self, topology: Topology) -> list[FlowOp]:
         """Go on with another network. Registrations of hosts that are gone wait for their return."""
         self.topology = topology
+        self._known.update(topology.host)
         self._ports = PortBits(topology)
         families = self._policy.changed(self.families, topology)
         with collecting_later():

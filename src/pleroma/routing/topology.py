@@ -142,8 +142,6 @@ def _attachments(topology: Topology) -> Iterable[tuple[SwitchId, Port]]:
 
 def _check(topology: Topology) -> None:
     known = set(topology.switches)
-    if not known:
-        raise TopologyError("a network needs at least one switch", field="switches")
     if len(known) != len(topology.switches):
         raise TopologyError("is listed twice", field=_twice(topology.switches))
     names = [h.name for h in topology.hosts]

@@ -41,8 +41,9 @@ class HostCounters:
 
     `published` came from attached sockets and entered the network; `looped` of them met tables that lead in circles.
     `delivered` is counted once for every attached socket; `unclaimed` came while there was none, and `dropped` the
-    operating system did not take. `unattached`, `malformed` and `refused` are frames that were thrown away: from a
-    socket that is not attached, of no known form, and with a secret that is not known.
+    operating system did not take. `unattached`, `malformed`, `refused` and `unadvertised` are frames that were thrown
+    away: from a socket that is not attached, of no known form, with a secret that is not known, and with an event that
+    the host has not advertised.
     """
 
     published: int = 0
@@ -55,3 +56,4 @@ class HostCounters:
     unattached: int = 0
     malformed: int = 0
     refused: int = 0
+    unadvertised: int = 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pleroma.routing.flow import FlowOp
+from pleroma.routing.detour import RuleOp
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """An operation that left its rule as it was, and the reason; all of a bundle share the first reason."""
 
-    op: FlowOp
+    op: RuleOp
     error: Exception
 
 
@@ -19,8 +19,8 @@ class Refusal:
 class Installation:
     """Fills up while the network's clock runs; `finished` is when the last operation was decided."""
 
-    ops: tuple[FlowOp, ...]
-    applied: list[FlowOp] = field(default_factory=list)
+    ops: tuple[RuleOp, ...]
+    applied: list[RuleOp] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     finished: float | None = None
 

@@ -23,7 +23,8 @@ from typing import Self
 from pleroma.errors import SetupError, WireError
 from pleroma.index.address import IPV6
 from pleroma.index.dz import Dz
-from pleroma.routing.flow import FlowOp, FlowTable
+from pleroma.routing.detour import SwitchOp
+from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import Host, HostId, SwitchId, Topology
 from pleroma.switches.counters import HostCounters, PortCounters, SwitchCounters, Traffic
 from pleroma.switches.live_drops import dropped_at, kernel_drops
@@ -71,18 +72,24 @@ class KernelDrops:
 class LiveNetwork:
     """Open it with `async with`. `loopback` has a host pass what one of its sockets sends on to its others as well.
 
-    No switch does that, since it never sends back by the port of arrival; a real host's own network stack does.
+    No switch does that, since it never sends back by the port of arrival; a real host's own network stack does. With
+    `guarded`, a host may send only what it was admitted for: what it has advertised.
     """
 
     def __init__(
-        self, topology: Topology, *, loopback: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        topology: Topology,
+        *,
+        loopback: bool = False,
+        guarded: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.topology = topology
         self.ports: dict[HostId, int] = {}
         self._loopback = loopback
         self._clock = clock
         self._network = EmbeddedNetwork(topology)
-        self._ways = Ways(self._network)
+        self._ways = Ways(self._network, guarded=guarded)
         self._outlets = {h.name: _Outlet(number, h, _frame_start(h)) for number, h in enumerate(topology.hosts)}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._expiry = math.inf  # no session ends before
@@ -129,7 +136,7 @@ class LiveNetwork:
 
     # -- rules ---------------------------------------------------------------------------------------------------
 
-    async def install(self, ops: Sequence[FlowOp]) -> None:
+    async def install(self, ops: Sequence[SwitchOp]) -> None:
         """Change the tables between two packets, each switch by one bundle.
 
         Raises what the first switch that refuses its bundle says; the other switches have changed nevertheless.
@@ -245,6 +252,9 @@ class LiveNetwork:
             counters.unattached += 1
             return
         tally = self._ways.find(outlet.number, atom)
+        if tally.refused:
+            counters.unadvertised += 1
+            return
         size = len(frame) - tunnel.OVERHEAD
         tally.packets += 1
         tally.bytes += size

@@ -2,7 +2,8 @@
 
 A rule is an interval of addresses. Cut at both ends of every rule of every switch, the range falls into pieces in which
 all tables treat all events alike: a binary search and one lookup tell the way of a packet, however many switches it
-crosses, and there are few ways where there are few rules. Packets are added up by way, and the counters of switches,
+crosses, and there are few ways where there are few rules. What a host may send is cut in the same way, so to refuse an
+event that its host never advertised costs nothing either. Packets are added up by way, and the counters of switches,
 ports and rules are brought up to date when somebody looks, or when the rules that forwarded them change.
 """
 
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 
 from pleroma.errors import RoutingError
 from pleroma.index.dz import MAX_LENGTH, Dz
-from pleroma.routing.flow import Change, FlowOp
+from pleroma.routing.admission import AdmitOp
+from pleroma.routing.detour import RuleOp, SwitchOp
+from pleroma.routing.flow import Change
 from pleroma.switches.live_way import Way, count, find_way
 from pleroma.switches.network import EmbeddedNetwork
 
@@ -31,13 +34,21 @@ class Tally:
     way: Way
     packets: int = 0
     bytes: int = 0
+    refused: bool = False
+    """The host may not send such events: this is a way to nowhere."""
 
 
 class Ways:
-    """`network` holds the tables and the counters; its tables are to be changed through `install`."""
+    """`network` holds the tables and the counters; its tables are to be changed through `install`.
 
-    def __init__(self, network: EmbeddedNetwork) -> None:
+    With `guarded`, a host may send only what it was admitted for; otherwise anything.
+    """
+
+    def __init__(self, network: EmbeddedNetwork, *, guarded: bool = False) -> None:
         self._network = network
+        self._guarded = guarded
+        self._number = {(host.switch, host.port): n for n, host in enumerate(network.topology.hosts)}
+        self._admitted: list[set[Dz]] = [set() for _ in network.topology.hosts]
         self._cuts: list[int] = []  # sorted; more of them than there are ends of rules do no harm
         self._found: list[dict[int, Tally]] = [{} for _ in network.topology.hosts]
         self._remembered = 0
@@ -54,21 +65,44 @@ class Ways:
             self._forget()
         self._remembered += 1
         dz = None if atom is None else Dz(1 << MAX_LENGTH | atom)
-        tally = Tally(find_way(self._network.wiring, self._network.tables, host, dz))
+        if dz is not None and not self.admits(host, dz):
+            tally = Tally(Way((), ()), refused=True)
+        else:
+            tally = Tally(find_way(self._network.wiring, self._network.tables, host, dz))
         self._found[host][piece] = tally
         return tally
 
-    def install(self, ops: Sequence[FlowOp]) -> None:
+    def admits(self, host: int, dz: Dz) -> bool:
+        return not self._guarded or any(cell.covers(dz) for cell in self._admitted[host])
+
+    def install(self, ops: Sequence[SwitchOp]) -> None:
         """Change the tables between two packets, each switch by one bundle.
 
         Raises what the first switch that refuses its bundle says; the other switches have changed nevertheless.
         """
         self._forget()
-        installation = self._network.install(ops, atomic=True)
-        self._cut(installation.applied)
+        rules: list[RuleOp] = []
+        admissions: list[AdmitOp] = []
+        for op in ops:
+            if isinstance(op, AdmitOp):
+                admissions.append(op)
+            else:
+                rules.append(op)
+        for each in admissions:
+            self._admit(each)
+        installation = self._network.install(rules, atomic=True)
+        added = {op.flow.dz for op in installation.applied if op.change is Change.ADD}
+        self._cut(added | {op.dz for op in admissions if op.change is Change.ADD})
         if installation.refused:
             error = installation.refused[0].error
             raise error if isinstance(error, RoutingError) else RoutingError(str(error), field="install")
+
+    def _admit(self, op: AdmitOp) -> None:
+        cells = self._admitted[self._number[op.switch, op.port]]
+        if op.change is Change.DELETE:
+            cells.discard(op.dz)
+        else:
+            cells.add(op.dz)
 
     def settle(self) -> None:
         """Bring the network's counters up to date."""
@@ -84,8 +118,7 @@ class Ways:
             found.clear()
         self._remembered = 0
 
-    def _cut(self, ops: Sequence[FlowOp]) -> None:
-        added = {op.flow.dz for op in ops if op.change is Change.ADD}
+    def _cut(self, added: Set[Dz]) -> None:
         if len(added) > FEW:
             self._cuts = sorted({*self._cuts, *_ends(added)})
         else:
@@ -93,11 +126,17 @@ class Ways:
                 place = bisect_left(self._cuts, end)
                 if self._cuts[place : place + 1] != [end]:
                     self._cuts.insert(place, end)
-        if len(self._cuts) > 4 * sum(map(len, self._network.tables.values())) + FEW:
+        if len(self._cuts) > 4 * len(self._cells()) + FEW:
             self._cut_anew()
 
     def _cut_anew(self) -> None:
-        self._cuts = sorted(_ends({flow.dz for table in self._network.tables.values() for flow in table}))
+        self._cuts = sorted(_ends(self._cells()))
+
+    def _cells(self) -> set[Dz]:
+        """All that any rule is about."""
+        tables = self._network.tables.values()
+        rules = {flow.dz for table in tables for flows in (table, table.detours) for flow in flows}
+        return rules.union(*self._admitted)
 
 
 def _ends(dzs: Set[Dz]) -> set[int]:

@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import partial
 
 from pleroma.errors import RoutingError, UnknownName
-from pleroma.routing.flow import FlowOp, FlowTable
+from pleroma.routing.detour import RuleOp
+from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.switches.clock import Clock
 from pleroma.switches.counters import PortCounters, SwitchCounters, Traffic
@@ -57,11 +58,11 @@ class EmbeddedNetwork:
 
     def install(
         self,
-        ops: Iterable[FlowOp],
+        ops: Iterable[RuleOp],
         *,
         atomic: bool = False,
-        delay: Callable[[FlowOp], float] | None = None,
-        failure: Callable[[FlowOp], Exception | None] | None = None,
+        delay: Callable[[RuleOp], float] | None = None,
+        failure: Callable[[RuleOp], Exception | None] | None = None,
         then: Callable[[Installation], None] | None = None,
     ) -> Installation:
         """Change tables; `atomic` makes the operations of each switch one bundle.
@@ -71,14 +72,14 @@ class EmbeddedNetwork:
         in the result. `then` is called once everything is decided.
         """
         installation = Installation(tuple(ops))
-        groups: dict[SwitchId, list[tuple[float, FlowOp]]] = {}
+        groups: dict[SwitchId, list[tuple[float, RuleOp]]] = {}
         for op in installation.ops:
             self._known(op.switch)
             seconds = 0.0 if delay is None else delay(op)
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise RoutingError(f"a delay of {seconds} seconds for {op}", field="delay", value=seconds)
             groups.setdefault(op.switch, []).append((seconds, op))
-        due: list[tuple[float, list[FlowOp]]] = []
+        due: list[tuple[float, list[RuleOp]]] = []
         for switch, timed in groups.items():
             time = max(self.now, self._ready[switch])
             for seconds, op in timed:
@@ -89,7 +90,7 @@ class EmbeddedNetwork:
                 due.append((time, [op for _, op in timed]))
             self._ready[switch] = time
 
-        def carry_out(ops: list[FlowOp]) -> None:
+        def carry_out(ops: list[RuleOp]) -> None:
             self._carry_out(ops, failure, installation)
             if not installation.pending:
                 self._finish(installation, then)
@@ -104,12 +105,12 @@ class EmbeddedNetwork:
             self._finish(installation, then)
         return installation
 
-    def _catch_up(self, ops: list[FlowOp], carry_out: Callable[[list[FlowOp]], None]) -> None:
+    def _catch_up(self, ops: list[RuleOp], carry_out: Callable[[list[RuleOp]], None]) -> None:
         self._backlog[ops[0].switch] -= 1
         carry_out(ops)
 
     def _carry_out(
-        self, ops: list[FlowOp], failure: Callable[[FlowOp], Exception | None] | None, installation: Installation
+        self, ops: list[RuleOp], failure: Callable[[RuleOp], Exception | None] | None, installation: Installation
     ) -> None:
         switch = ops[0].switch
         error = None if failure is None else next((e for e in map(failure, ops) if e is not None), None)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from pleroma.errors import RoutingError, TableFull
 from pleroma.index.dz import Dz
+from pleroma.routing.detour import DetourOp, RuleOp
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable
 from pleroma.routing.topology import SwitchId
 
@@ -31,33 +32,73 @@ class _Entry(NamedTuple):
     hits: Hits
 
 
+class _Prefixes:
+    """Entries by dz; of those that match, the longest counts."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Dz, _Entry] = {}
+        self._by_length: dict[int, dict[int, _Entry]] = {}
+        self._lengths: list[int] = []  # those present, longest first
+
+    def find(self, dz: Dz) -> _Entry | None:
+        full = dz.length
+        for length in self._lengths:
+            if length <= full:
+                entry = self._by_length[length].get(dz >> full - length)
+                if entry is not None:
+                    return entry
+        return None
+
+    def put(self, dz: Dz, entry: _Entry | None) -> None:
+        """Make this the entry at `dz`, or make sure that there is none."""
+        length = dz.length
+        if entry is not None:
+            if length not in self._by_length:
+                self._by_length[length] = {}
+                insort(self._lengths, length, key=neg)
+            self.entries[dz] = self._by_length[length][dz] = entry
+        elif self.entries.pop(dz, None) is not None:
+            del self._by_length[length][dz]
+            if not self._by_length[length]:
+                del self._by_length[length]
+                self._lengths.remove(length)
+
+
 class SimulatedTable:
-    """The table of one switch; `capacity` None is no limit."""
+    """The table of one switch; `capacity` None is no limit. Detours stand above the ordinary rules."""
 
     def __init__(self, switch: SwitchId, capacity: int | None = None, flows: Iterable[Flow] = ()) -> None:
         self.switch = switch
         self.capacity = capacity
-        self._entries: dict[Dz, _Entry] = {}
-        self._by_length: dict[int, dict[int, _Entry]] = {}
-        self._lengths: list[int] = []  # those present, longest first
+        self._rules = _Prefixes()
+        self._detours = _Prefixes()
         self.bundle(FlowOp(switch, Change.ADD, flow) for flow in flows)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._rules.entries)
 
     def __iter__(self) -> Iterator[Flow]:
-        return (entry.flow for entry in self._entries.values())
+        return (entry.flow for entry in self._rules.entries.values())
 
     def __contains__(self, dz: object) -> bool:
-        return dz in self._entries
+        return dz in self._rules.entries
+
+    @property
+    def detours(self) -> list[Flow]:
+        return [entry.flow for entry in self._detours.entries.values()]
+
+    @property
+    def size(self) -> int:
+        """All that takes room."""
+        return len(self) + len(self._detours.entries)
 
     def hits(self, dz: Dz) -> Hits:
         """The counters of the rule at exactly this dz."""
-        if dz not in self._entries:
+        if dz not in self._rules.entries:
             raise RoutingError(f"there is no rule {dz}", field=self.switch, value=str(dz))
-        return self._entries[dz].hits
+        return self._rules.entries[dz].hits
 
     def flows(self) -> FlowTable:
         """The rules as they are now, as the routing knows them."""
@@ -65,8 +106,12 @@ class SimulatedTable:
 
     def match(self, dz: Dz) -> Flow | None:
         """The rule of the highest priority that matches, by looking at all of them."""
-        by_priority = sorted(self, key=lambda flow: flow.priority, reverse=True)
-        return next((flow for flow in by_priority if flow.dz.covers(dz)), None)
+        for rules in (self.detours, self):
+            by_priority = sorted(rules, key=lambda flow: flow.priority, reverse=True)
+            found = next((flow for flow in by_priority if flow.dz.covers(dz)), None)
+            if found is not None:
+                return found
+        return None
 
     def lookup(self, dz: Dz) -> Flow | None:
         """The same, fast."""
@@ -83,78 +128,64 @@ class SimulatedTable:
         return entry.flow
 
     def _find(self, dz: Dz) -> _Entry | None:
-        full = dz.length
-        for length in self._lengths:
-            if length <= full:
-                entry = self._by_length[length].get(dz >> full - length)
-                if entry is not None:
-                    return entry
-        return None
+        if self._detours.entries:
+            entry = self._detours.find(dz)
+            if entry is not None:
+                return entry
+        return self._rules.find(dz)
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def apply(self, ops: Iterable[FlowOp]) -> None:
+    def apply(self, ops: Iterable[RuleOp]) -> None:
         """One by one: what comes before an operation that is refused stays done."""
         for op in ops:
             self._check(op)
-            if op.change is Change.ADD and len(self) == self.capacity:
-                raise self._full(op.flow, len(self) + 1)
+            if op.change is Change.ADD and self.size == self.capacity:
+                raise self._full(op.flow, self.size + 1)
             self._do(op)
 
-    def bundle(self, ops: Iterable[FlowOp]) -> None:
+    def bundle(self, ops: Iterable[RuleOp]) -> None:
         """All or nothing. Only the final state has to fit, so that a full table can be turned over."""
-        undo: list[tuple[Dz, _Entry | None]] = []
+        undo: list[tuple[_Prefixes, Dz, _Entry | None]] = []
         try:
             for op in ops:
                 self._check(op)
-                undo.append((op.flow.dz, self._entries.get(op.flow.dz)))
+                rules = self._place(op)
+                undo.append((rules, op.flow.dz, rules.entries.get(op.flow.dz)))
                 self._do(op)
-            if self.capacity is not None and len(self) > self.capacity and undo:
-                raise self._full(op.flow, len(self))
+            if self.capacity is not None and self.size > self.capacity and undo:
+                raise self._full(op.flow, self.size)
         except BaseException:
-            for dz, entry in reversed(undo):
-                self._put(dz, entry)
+            for rules, dz, entry in reversed(undo):
+                rules.put(dz, entry)
             raise
 
     def clear(self) -> None:
-        self._entries.clear()
-        self._by_length.clear()
-        self._lengths.clear()
+        self._rules, self._detours = _Prefixes(), _Prefixes()
 
-    def _check(self, op: FlowOp) -> None:
+    def _place(self, op: RuleOp) -> _Prefixes:
+        return self._detours if isinstance(op, DetourOp) else self._rules
+
+    def _check(self, op: RuleOp) -> None:
         if op.switch != self.switch:
             raise RoutingError(f"the operation is for {op.switch}", field=self.switch, value=str(op))
         check_outputs(op.flow, self.switch)
-        present = op.flow.dz in self._entries
+        present = op.flow.dz in self._place(op).entries
         if present != (op.change is not Change.ADD):
             state = "already there" if present else "not there"
             raise RoutingError(
                 f"cannot {op.change} {op.flow.dz}: the rule is {state}", field=self.switch, value=str(op.flow.dz)
             )
 
-    def _do(self, op: FlowOp) -> None:
-        dz = op.flow.dz
+    def _do(self, op: RuleOp) -> None:
+        dz, rules = op.flow.dz, self._place(op)
         match op.change:
             case Change.ADD:
-                self._put(dz, _Entry(op.flow, Hits()))
+                rules.put(dz, _Entry(op.flow, Hits()))
             case Change.MODIFY:
-                self._put(dz, _Entry(op.flow, self._entries[dz].hits))
+                rules.put(dz, _Entry(op.flow, rules.entries[dz].hits))
             case Change.DELETE:
-                self._put(dz, None)
-
-    def _put(self, dz: Dz, entry: _Entry | None) -> None:
-        """Make this the entry at `dz`, or make sure that there is none."""
-        length = dz.length
-        if entry is not None:
-            if length not in self._by_length:
-                self._by_length[length] = {}
-                insort(self._lengths, length, key=neg)
-            self._entries[dz] = self._by_length[length][dz] = entry
-        elif self._entries.pop(dz, None) is not None:
-            del self._by_length[length][dz]
-            if not self._by_length[length]:
-                del self._by_length[length]
-                self._lengths.remove(length)
+                rules.put(dz, None)
 
     def _full(self, flow: Flow, size: int) -> TableFull:
         return TableFull(

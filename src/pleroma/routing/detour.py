@@ -1,0 +1,26 @@
+"""Rules above all others, which carry events past the ordinary ones while those are exchanged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pleroma.routing.admission import AdmitOp
+from pleroma.routing.flow import Change, Flow, FlowOp
+from pleroma.routing.topology import SwitchId
+
+
+class DetourOp(NamedTuple):
+    """One change to the detours of one switch: events in the flow's dz leave through its outputs, whatever else says."""
+
+    switch: SwitchId
+    change: Change
+    flow: Flow
+
+    def __str__(self) -> str:
+        return f"{self.switch}: {self.change} detour {self.flow}"
+
+
+RuleOp = FlowOp | DetourOp
+"""Changes to the rules by which events are forwarded."""
+SwitchOp = RuleOp | AdmitOp
+"""Anything that a switch can be told to change."""

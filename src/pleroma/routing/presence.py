@@ -1,0 +1,45 @@
+"""What is there of a network at the moment, where switches may be away and links cut.
+
+A switch that is away keeps its place, without its links and hosts: its table is then empty like that of any switch
+nobody is behind, and nothing else has to know that switches come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+
+from pleroma.routing.topology import HostId, Link, Port, SwitchId, Topology
+from pleroma.routing.tree import components
+
+Place = tuple[SwitchId, Port]
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """`absent` are the switches that are away, `down` the ports that carry nothing."""
+
+    absent: Set[SwitchId] = frozenset()
+    down: Set[Place] = frozenset()
+
+    def carries(self, link: Link) -> bool:
+        return not any(switch in self.absent or (switch, port) in self.down for switch, port in link.ends)
+
+    def of(self, topology: Topology) -> Topology:
+        """What is left to route on."""
+        return replace(
+            topology,
+            hosts=tuple(
+                h for h in topology.hosts if h.switch not in self.absent and (h.switch, h.port) not in self.down
+            ),
+            links=tuple(filter(self.carries, topology.links)),
+            datapaths=topology.datapath,
+        )
+
+    def unreachable(self, topology: Topology) -> list[HostId]:
+        """The hosts that are away, and those in other than the largest part of what is left."""
+        left = self.of(topology)
+        homes = {h.switch for h in left.hosts}
+        largest = max(components(left), key=lambda part: len(part & homes), default=set())
+        there = {h.name for h in left.hosts if h.switch in largest}
+        return [h.name for h in topology.hosts if h.name not in there]

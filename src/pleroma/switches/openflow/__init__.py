@@ -1,0 +1,1 @@
+"""OpenFlow: rules, messages, and connections to switches."""

@@ -1,0 +1,259 @@
+"""Keeps one switch as it should be, whatever happens to it and to the connection.
+
+It knows which rules are wanted and which the switch has confirmed, and sends the difference: a bundle and a barrier,
+after which the rules are in force (papers/004, IV-B). When an answer does not come, what the switch has is undefined;
+then its real table is read and the work goes on from there. A new connection, a restarted controller and the audits
+that find what somebody changed by hand are the same: read, compare, send what is missing. So nothing that was lost or
+repeated on the way makes a difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
+from pleroma.routing import SwitchId
+from pleroma.switches.openflow.pipeline import COOKIE, COOKIE_MASK, FORWARDING, in_order, making_room_first
+from pleroma.switches.openflow.rule import Counted, Key, Rule
+
+BUNDLE = 1000
+"""Changes in one bundle at most: a switch that takes longer over more is not silent."""
+FULL = ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
+
+State = Literal["away", "reading", "ready"]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: for the answer to a bundle and to a question, between audits, and until a switch counts as gone.
+
+    A connection ends when it was `dead` silent for so long; from then on runs the `grace`.
+    """
+
+    answer: float = 5.0
+    audit: float = 30.0
+    grace: float = 5.0
+    dead: float = 6.0
+
+
+class Wire(Protocol):
+    """As much of a connection as an agent needs."""
+
+    async def commit(self, changes: Sequence[tuple[str, Rule]], timeout: float) -> None: ...
+
+    async def flows(self, cookie: int, cookie_mask: int, table: int | None, timeout: float) -> list[Counted | None]: ...
+
+    async def wipe(self, cookie: int, cookie_mask: int, timeout: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Agent:
+    """One switch. `told` is called whenever `state` changes, and when the switch has no room for a rule."""
+
+    def __init__(self, name: SwitchId, patience: Patience, told: Callable[[Agent], None]) -> None:
+        self.name = name
+        self.state: State = "away"
+        self.gone = False
+        """It has been away for so long that nobody waits for it any more."""
+        self.wanted: dict[Key, Rule] = {}
+        self.refused: dict[Key, SwitchRefused] = {}
+        self.counts: Counter[str] = Counter()
+        """Of what it did: `changed` rules, `read` tables, `repaired` rules that were not as they had been confirmed."""
+        self._known: dict[Key, Rule] | None = None
+        """What the switch has; None while that is undefined."""
+        self._standing: dict[Key, Rule] = {}
+        self._tight = False
+        """It was full once. From then on everything goes in one bundle, so that only the outcome has to fit."""
+        self._patience = patience
+        self._told = told
+        self._dirty: set[Key] = set()
+        self._version = 0
+        self._confirmed = 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._work = asyncio.Event()
+        self._wire: Wire | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # -- what is wanted ------------------------------------------------------------------------------------------
+
+    def want(self, changes: Iterable[tuple[Key, Rule | None]]) -> None:
+        """From now on these rules, or none (None) at these places."""
+        for key, rule in changes:
+            if rule is None:
+                self.wanted.pop(key, None)
+            else:
+                self.wanted[key] = rule
+            self._dirty.add(key)
+            self.refused.pop(key, None)
+        self._version += 1
+        self._work.set()
+
+    def stand(self, rules: Mapping[Key, Rule]) -> None:
+        """These rules whatever is wanted besides, instead of those that were to stand before."""
+        if rules != self._standing:
+            gone = self._standing.keys() - rules.keys()
+            self._standing = dict(rules)
+            self.want([*rules.items(), *((key, None) for key in gone)])
+
+    async def settled(self) -> None:
+        """Until all that is wanted now is in force, or the switch counts as gone. What it refuses is raised."""
+        if self.gone:
+            return
+        if self._confirmed >= self._version and not self.refused:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+    @property
+    def is_full(self) -> bool:
+        """It has refused a rule of the forwarding table for want of room: then it has room for as many as it holds."""
+        return any(key[0] == FORWARDING and _is_full(error) for key, error in self.refused.items())
+
+    @property
+    def forwarding(self) -> int:
+        """How many rules its forwarding table holds, as far as that is known."""
+        return sum(key[0] == FORWARDING for key in self._known or ())
+
+    # -- coming and going ----------------------------------------------------------------------------------------
+
+    def connected(self, wire: Wire) -> None:
+        """The switch is there, perhaps again, perhaps before the old connection was seen to end."""
+        self._drop_wire()
+        self._wire = wire
+        self.gone = False
+        self._task = asyncio.get_running_loop().create_task(self._serve(wire), name=f"agent {self.name}")
+
+    def disconnected(self, wire: Wire) -> None:
+        if wire is self._wire:
+            self._drop_wire()
+            self._become("away")
+
+    def give_up(self) -> None:
+        """It counts as gone: whoever waits for it goes on. On its return it gets what is wanted then."""
+        self.gone = True
+        self._settle(None)
+
+    def close(self) -> None:
+        self._drop_wire()
+        self._settle(SwitchGone("the controller is closing", field="switch", value=self.name))
+
+    def _drop_wire(self) -> None:
+        wire, self._wire = self._wire, None
+        task, self._task = self._task, None
+        self._known = None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+        if wire is not None:
+            wire.close()
+
+    # -- the work ------------------------------------------------------------------------------------------------
+
+    async def _serve(self, wire: Wire) -> None:
+        try:
+            while True:
+                known = await self._read(wire)
+                audit = asyncio.get_running_loop().time() + self._patience.audit
+                try:
+                    await self._send(wire, known)
+                    while await self._more_before(audit):
+                        await self._send(wire, known)
+                except SwitchSilent:
+                    self.counts["silent"] += 1
+                    self._known = None
+        except SwitchError:  # gone, or silent even when asked for its table: the next connection starts anew
+            self.disconnected(wire)
+
+    async def _read(self, wire: Wire) -> dict[Key, Rule]:
+        """Learn what the switch has. If that was known before, this is an audit."""
+        before = self._known
+        if before is None:
+            self._become("reading")
+        entries = await wire.flows(COOKIE, COOKIE_MASK, None, self._patience.answer)
+        self.counts["read"] += 1
+        if None in entries:  # ours by its cookie, but nothing we ever sent: it is replaced with all the rest
+            await wire.wipe(COOKIE, COOKIE_MASK, self._patience.answer)
+            entries = []
+        known = {entry.rule.key: entry.rule for entry in entries if entry is not None}
+        self._dirty.update(key for key in known.keys() | self.wanted.keys() if known.get(key) != self.wanted.get(key))
+        self.refused.clear()  # it may have room now
+        if before is not None:
+            self.counts["repaired"] += sum(known.get(key) != before.get(key) for key in known.keys() | before.keys())
+        self._known = known
+        return known
+
+    async def _send(self, wire: Wire, known: dict[Key, Rule]) -> None:
+        """The difference, until there is none but what the switch refuses."""
+        while keys := self._dirty - self.refused.keys():
+            self._dirty -= keys
+            changes = in_order(known, self.wanted, keys)
+            size = len(changes) if self._tight else BUNDLE
+            for start in range(0, len(changes), max(size, 1)):
+                part = changes[start : start + size]
+                try:
+                    await wire.commit(making_room_first(part), self._patience.answer)
+                except SwitchRefused as refusal:  # the whole bundle is void
+                    self._dirty.update(rule.key for _, rule in changes[start:])
+                    if _is_full(refusal) and not self._tight:
+                        self._tight = True
+                    else:
+                        self._refuse(part, refusal)
+                    break
+                self._note(part, known)
+        self._become("ready")
+        if self.refused:
+            self._settle(next(iter(self.refused.values())))
+        else:
+            self._confirmed = self._version
+            self._settle(None)
+
+    def _note(self, changes: Sequence[tuple[str, Rule]], known: dict[Key, Rule]) -> None:
+        self.counts["changed"] += len(changes)
+        for change, rule in changes:
+            if change == "delete":
+                del known[rule.key]
+            else:
+                known[rule.key] = rule
+
+    def _refuse(self, part: Sequence[tuple[str, Rule]], refusal: SwitchRefused) -> None:
+        """Leave out what it does not take, so that the rest can go on."""
+        self.counts["refused"] += 1
+        if refusal.index is not None and not _is_full(refusal):
+            guilty = [making_room_first(part)[refusal.index][1]]
+        else:
+            guilty = [rule for change, rule in part if change == "add"] or [rule for _, rule in part]
+        self.refused.update({rule.key: refusal for rule in guilty})
+        self._told(self)
+
+    async def _more_before(self, audit: float) -> bool:
+        """Wait for work; False when the next audit is due."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(audit):
+                await self._work.wait()
+        self._work.clear()
+        return asyncio.get_running_loop().time() < audit
+
+    def _become(self, state: State) -> None:
+        if state != self.state:
+            self.state = state
+            self._told(self)
+
+    def _settle(self, error: SwitchError | None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+
+def _is_full(refusal: SwitchRefused) -> bool:
+    return (refusal.kind, refusal.code) == FULL

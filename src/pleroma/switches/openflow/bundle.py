@@ -1,0 +1,103 @@
+"""One bundle on its way: changes that a switch makes all together, in their order, or not at all.
+
+A switch answers a bundle's messages only when it refuses one, and it may do that when the message is added or when the
+bundle is committed. Open vSwitch gives up a bundle with the first refused message and opens a new one, unasked, with
+the next: a bundle must therefore never be committed before it is known that all of it was taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from pleroma.errors import SwitchGone, SwitchRefused
+from pleroma.switches.openflow import messages
+from pleroma.switches.openflow.channel import Channel
+from pleroma.switches.openflow.replies import Refusal, bundle_reply
+from pleroma.switches.openflow.requests import Request, Requests, refused
+from pleroma.switches.openflow.rule import Rule
+
+CHUNK = 100
+"""Rules that are encoded before others have their turn."""
+
+
+class Bundle:
+    """Its messages have numbers (xid) in a row, in the order of the changes."""
+
+    def __init__(self, number: int, changes: Sequence[tuple[str, Rule]], requests: Requests, channel: Channel) -> None:
+        self._number = number
+        self._changes = changes
+        self._requests = requests
+        self._channel = channel
+        self._first = requests.number(len(changes))
+        self._refusal: SwitchRefused | None = None
+
+    def __contains__(self, xid: int) -> bool:
+        return self._first <= xid < self._first + len(self._changes)
+
+    def refuse(self, xid: int, refusal: Refusal) -> None:
+        """Keep the first: the others are mostly its consequences."""
+        if self._refusal is None:
+            index = xid - self._first
+            self._refusal = refused(refusal, index, self._changes[index][1])
+
+    def refuse_as_a_whole(self, refusal: Refusal) -> None:
+        """An error that names no request, while messages were under way that nothing else vouches for."""
+        if self._refusal is None:
+            self._refusal = refused(refusal)
+
+    async def commit(self) -> None:
+        try:
+            await self._fill()
+        except BaseException:
+            self._control(messages.DISCARD)  # whatever comes of that, it is never committed
+            raise
+        await self._confirm()
+
+    async def _fill(self) -> None:
+        """Send all of it, and go on only when the switch has taken all of it."""
+        opening = self._control(messages.OPEN)
+        version = self._requests.version
+        for start in range(0, len(self._changes), CHUNK):
+            self._channel.send(
+                b"".join(
+                    messages.bundle_add(version, xid, self._number, change, rule)
+                    for xid, (change, rule) in enumerate(self._changes[start : start + CHUNK], self._first + start)
+                )
+            )
+            await self._channel.drain()
+            await asyncio.sleep(0)
+            if self._refusal is not None or self._channel.ended is not None:
+                break
+        await self._requests.answer(self._requests.barrier())
+        await self._done(messages.OPEN, opening)
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def _confirm(self) -> None:
+        committing = self._control(messages.COMMIT)
+        barrier = self._requests.barrier()
+        try:
+            await self._done(messages.COMMIT, committing)
+        except SwitchRefused as error:
+            await self._requests.answer(barrier)  # by then it has said which of the messages it was
+            raise self._refusal or error from None
+        await self._requests.answer(barrier)
+        if self._refusal is not None:
+            raise self._nonsense(f"the switch committed a bundle although {self._refusal.reason}")
+
+    def _control(self, action: int) -> Request:
+        """Ask for something to be done with the bundle."""
+        kind = messages.EXPERIMENTER if self._requests.version == messages.V13 else messages.BUNDLE_CONTROL
+        return self._requests.ask(
+            lambda version, xid: messages.bundle_control(version, xid, self._number, action), kind, bundle_reply
+        )
+
+    async def _done(self, action: int, asked: Request) -> None:
+        """Hear that it was done."""
+        if await self._requests.answer(asked) != (self._number, action + 1):
+            raise self._nonsense("the switch answered for another bundle, or another request, than it was asked about")
+
+    def _nonsense(self, reason: str) -> SwitchGone:
+        self._channel.end(reason)
+        return SwitchGone(reason, field="switch")

@@ -1,0 +1,263 @@
+"""A switch that is connected: what it is, what can be asked of it, and what it tells unasked.
+
+Rules change in atomic, ordered bundles, and a change is done when the switch says that the bundle is committed. Every
+way that this can fail has its own error: refused (nothing is in force), silent or gone (what is in force is unknown,
+and has to be read back). Whatever the switch sends, nothing raises in here: what cannot be read ends the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
+from pleroma.switches.openflow import messages, replies
+from pleroma.switches.openflow.bundle import Bundle
+from pleroma.switches.openflow.channel import HIGH_WATER, Channel
+from pleroma.switches.openflow.flow_entry import flow_entries
+from pleroma.switches.openflow.heartbeat import Heartbeat
+from pleroma.switches.openflow.messages import PacketIn, PortInfo
+from pleroma.switches.openflow.requests import Requests, refused
+from pleroma.switches.openflow.rule import CONTROLLER, Counted, Rule
+
+TIMEOUT = 10.0
+MOST_EARLY = 10_000
+"""Changes of ports that a switch may report before it has listed them."""
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+class Connection:
+    """Made by a `Listener`. After `idle` seconds of silence the switch is asked for a sign of life; after `dead`
+    seconds without one it is given up. Callbacks are called in the event loop and must not wait.
+    """
+
+    def __init__(
+        self, *, opened: Callable[[Connection], None] = _nothing, idle: float = 2.0, dead: float = 6.0
+    ) -> None:
+        self.datapath = 0
+        self.tables = 0
+        self.ports: dict[int, PortInfo] = {}
+        self.packets_left_out = 0
+        self.on_packet_in: Callable[[PacketIn], None] = _nothing
+        self.on_port_status: Callable[[PortInfo, str], None] = _nothing
+        self.on_refusal: Callable[[SwitchRefused], None] = _nothing
+        """Of errors that belong to no request that is waited for, as of packets sent out."""
+        self.on_closed: Callable[[str], None] = _nothing
+        self.channel = Channel(partial(self._opened, opened), self._received, self._ended)
+        self._requests = Requests(self.channel.send)
+        self._heartbeat = Heartbeat(idle, dead, self._ask_for_life, partial(self.channel.end, abort=True))
+        self._agreed = asyncio.Event()
+        self._bundle: Bundle | None = None
+        self._bundles = 0
+        self._one_at_a_time = asyncio.Lock()
+        self._early: list[tuple[PortInfo, str]] | None = []
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.datapath:016x} at {self.peer}>"
+
+    @property
+    def peer(self) -> str:
+        return self.channel.peer
+
+    @property
+    def version(self) -> int:
+        """As it is on the wire: 4 for OpenFlow 1.3, 5 for 1.4, 0 before one is agreed on."""
+        return self._requests.version
+
+    @property
+    def closed(self) -> str | None:
+        """Why, once it is."""
+        return self.channel.ended
+
+    def close(self, reason: str = "closed by the controller") -> None:
+        self.channel.end(reason)
+
+    # -- what can be asked -----------------------------------------------------------------------------------------
+
+    async def shake_hands(self, timeout: float = TIMEOUT) -> None:
+        """Agree on a version, then learn who the switch is and which ports it has."""
+        async with self._within(timeout, "handshake"):
+            await self._agreed.wait()
+            who = partial(messages.plain_request, messages.FEATURES_REQUEST)
+            features = await self._requests.answer(self._requests.ask(who, messages.FEATURES_REPLY, replies.features))
+            if features.auxiliary:
+                self.close("an auxiliary connection; only main connections are taken")
+            self.datapath, self.tables = features.datapath, features.tables
+            read = partial(replies.ports, self.version)
+            asked = self._requests.ask_for_parts(messages.port_request, messages.PORT_DESCRIPTIONS, read)
+            self.ports = {port.number: port for ports in await self._requests.answer(asked) for port in ports}
+            early, self._early = self._early or [], None
+            for port, reason in early:
+                self._set_port(port, reason)
+
+    async def commit(self, changes: Sequence[tuple[str, Rule]], timeout: float = TIMEOUT) -> None:
+        """All of these changes, in this order, or none. A change is "add", "modify" or "delete"."""
+        async with self._within(timeout, "bundle"), self._one_at_a_time:
+            if self.closed is not None:
+                raise SwitchGone(self.closed, field="switch")
+            if not changes:
+                await self._requests.answer(self._requests.barrier())
+                return
+            self._bundles = self._bundles % 0xFFFFFFFF + 1
+            self._bundle = Bundle(self._bundles, changes, self._requests, self.channel)
+            try:
+                await self._bundle.commit()
+            finally:
+                self._bundle = None
+
+    async def wipe(self, cookie: int, cookie_mask: int, timeout: float = TIMEOUT) -> None:
+        """Delete all rules with these bits in their cookies."""
+        request = partial(messages.wipe, cookie=cookie, mask=cookie_mask)
+        async with self._within(timeout, "deletion"), self._one_at_a_time:
+            asked = self._requests.ask(request, messages.ERROR, len)  # the only answer that there may be
+            try:
+                await self._requests.answer(self._requests.barrier())
+                if asked.outcome.done():
+                    await self._requests.answer(asked)
+            finally:
+                self._requests.forget(asked)
+
+    async def flows(
+        self, cookie: int = 0, cookie_mask: int = 0, table: int | None = None, timeout: float = TIMEOUT
+    ) -> list[Counted | None]:
+        """The rules with these bits in their cookies; None for each that is nothing we would write."""
+        request = partial(messages.flow_stats_request, cookie=cookie, mask=cookie_mask, table=table)
+        async with self._within(timeout, "flow statistics"):
+            asked = self._requests.ask_for_parts(request, messages.FLOW_STATS, flow_entries)
+            return [entry for part in await self._requests.answer(asked) for entry in part]
+
+    async def table_sizes(self, timeout: float = TIMEOUT) -> dict[int, tuple[int, int | None]]:
+        """How many rules each table has, and how many it can take if the switch says so."""
+        active: dict[int, int] = {}
+        most: dict[int, int] = {}
+        ask = self._requests.ask_for_parts
+        async with self._within(timeout, "table statistics"):
+            asked = ask(messages.table_request, messages.TABLE_STATS, replies.active_entries)
+            for part in await self._requests.answer(asked):
+                active |= part
+            asked = ask(messages.table_features_request, messages.TABLE_FEATURES, replies.room)
+            with suppress(SwitchRefused):  # a switch need not know, by the standard
+                for part in await self._requests.answer(asked):
+                    most |= part
+        return {table: (count, most.get(table)) for table, count in active.items()}
+
+    async def barrier(self, timeout: float = TIMEOUT) -> None:
+        """Until the switch has done all that it was sent before."""
+        async with self._within(timeout, "barrier"):
+            await self._requests.answer(self._requests.barrier())
+
+    async def role(self, role: str, generation: int, timeout: float = TIMEOUT) -> None:
+        """Be "master", "slave" or "equal" for this switch."""
+        request = partial(messages.role_request, role=role, generation=generation)
+        async with self._within(timeout, "role"):
+            asked = self._requests.ask(request, messages.ROLE_REPLY, replies.role_reply)
+            given = await self._requests.answer(asked)
+        if given != role:
+            raise SwitchError(f"asked to be {role}, the controller is now {given}", field="role", value=given)
+
+    def packet_out(self, port: int, data: bytes, in_port: int = CONTROLLER) -> None:
+        """Send a packet out at a port. Like any packet it may be lost: it is, when much is under way already."""
+        if self.channel.waiting > HIGH_WATER:
+            self.packets_left_out += 1
+            return
+        self.channel.send(messages.packet_out(self.version, self._requests.number(), port, data, in_port))
+
+    @asynccontextmanager
+    async def _within(self, seconds: float, what: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise SwitchSilent(f"no answer to a {what} request in {seconds:g} s", field="switch", value=what) from None
+
+    # -- what is told ----------------------------------------------------------------------------------------------
+
+    def _opened(self, opened: Callable[[Connection], None]) -> None:
+        self.channel.send(messages.hello(self._requests.number()))
+        self._heartbeat.start()
+        opened(self)
+
+    def _received(self, message: bytes) -> None:
+        self._heartbeat.heard()
+        version, kind, _, xid = messages.HEADER.unpack_from(message)
+        if not self.version:
+            self._negotiate(kind, message)
+        elif kind == messages.ERROR:
+            self._refused(replies.refusal(message))
+        elif kind == messages.HELLO:
+            pass
+        elif version != self.version:
+            raise SwitchError(f"it speaks version {version} after agreeing on {self.version}", field="version")
+        elif kind == messages.ECHO_REQUEST:
+            self.channel.send(messages.plain(version, messages.ECHO_REPLY, xid, message[8:]))
+        elif kind == messages.PACKET_IN:
+            self._tell(self.on_packet_in, replies.packet_in(message))
+        elif kind == messages.PORT_STATUS:
+            self._port_changed(*replies.port_status(message))
+        elif kind == messages.MULTIPART_REPLY:
+            self._requests.answered_in_part(xid, replies.part(message))
+        elif kind in messages.ANSWERS or (kind == messages.EXPERIMENTER and replies.bundle_reply(message) is not None):
+            self._requests.answered(xid, kind, message)
+
+    def _negotiate(self, kind: int, message: bytes) -> None:
+        if kind == messages.ERROR:
+            raise SwitchError(f"it refused the hello: {replies.refusal(message)}", field="hello")
+        if kind != messages.HELLO:
+            raise SwitchError(f"it began with a message of type {kind}, not with a hello", field="hello")
+        version = replies.agreed_version(message)
+        if version is None:
+            why = f"OpenFlow 1.3 or 1.4 is needed; the switch offers up to version {message[0]}"
+            self.channel.send(messages.hello_failed(message[0], int.from_bytes(message[4:8], "big"), why))
+            raise SwitchError(why, field="hello", value=message[0])
+        self._requests.version = version
+        self._agreed.set()
+
+    def _refused(self, refusal: replies.Refusal) -> None:
+        """By the number of the error or, where it has none that we know, of the message that it quotes."""
+        for xid in (refusal.xid, int.from_bytes(refusal.data[4:8], "big")):
+            if xid and self._bundle is not None and xid in self._bundle:
+                self._bundle.refuse(xid, refusal)
+                return
+            if xid and self._requests.refused(xid, refusal):
+                return
+        if self._bundle is not None and not refusal.xid:
+            self._bundle.refuse_as_a_whole(refusal)
+        self._tell(self.on_refusal, refused(refusal, value=refusal))
+
+    def _port_changed(self, port: PortInfo, reason: str) -> None:
+        if self._early is not None:  # the list of ports is under way, and may be older
+            if len(self._early) >= MOST_EARLY:
+                raise SwitchError("too many changes of ports before the list of them", field="port status")
+            self._early.append((port, reason))
+            return
+        self._set_port(port, reason)
+        self._tell(self.on_port_status, port, reason)
+
+    def _set_port(self, port: PortInfo, reason: str) -> None:
+        if reason == "delete":
+            self.ports.pop(port.number, None)
+        else:
+            self.ports[port.number] = port
+
+    def _tell(self, callback: Callable[..., None], *about: object) -> None:
+        try:
+            callback(*about)
+        except Exception as error:
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"a callback of {self!r} failed", "exception": error}
+            )
+
+    def _ask_for_life(self) -> None:
+        if self.version:
+            self.channel.send(messages.plain(self.version, messages.ECHO_REQUEST, self._requests.number()))
+
+    def _ended(self, reason: str) -> None:
+        self._heartbeat.stop()
+        self._requests.end(reason)
+        self._agreed.set()
+        asyncio.get_running_loop().call_soon(lambda: self._tell(self.on_closed, reason))

@@ -1,0 +1,118 @@
+"""Where switches connect: a TCP port, with or without TLS, that makes a `Connection` of each and introduces it.
+
+With TLS both sides show a certificate of the same authority; a switch without one does not get as far as a hello.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pleroma.errors import SetupError, SwitchError
+from pleroma.switches.openflow.channel import Channel
+from pleroma.switches.openflow.connection import TIMEOUT, Connection
+
+PORT = 6653
+"""The port that is OpenFlow's."""
+
+
+def tls_context(certificate: Path | str, key: Path | str, authority: Path | str) -> ssl.SSLContext:
+    """Shows this certificate, and takes only clients with one of this authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_cert_chain(certificate, key)
+        context.load_verify_locations(authority)
+    except (OSError, ssl.SSLError) as error:
+        raise SetupError(f"these certificates cannot be used: {error}", field="tls", value=str(certificate)) from error
+    return context
+
+
+class Listener:
+    """Open it with `async with`. `greet` is awaited for each switch once it is known which one it is; when it raises,
+    the connection is closed. Port 0 takes any that is free.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        greet: Callable[[Connection], Awaitable[None]],
+        *,
+        idle: float = 2.0,
+        dead: float = 6.0,
+        handshake: float = TIMEOUT,
+    ) -> None:
+        self.address = (host, port)
+        self.connections: set[Connection] = set()
+        """All that are open, those that have not been greeted yet among them."""
+        self.turned_away: str | None = None
+        """Why the last one that did not get as far as a greeting did not."""
+        self._tls = tls
+        self._greet = greet
+        self._idle = idle
+        self._dead = dead
+        self._handshake = handshake
+        self._server: asyncio.Server | None = None
+        self._welcomes: dict[Connection, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        host, port = self.address
+        try:
+            self._server = await loop.create_server(
+                self._accept,
+                host,
+                port,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._handshake if self._tls is not None else None,
+            )
+        except OSError as error:
+            raise SetupError(f"cannot listen at {host} port {port}: {error}", field="address", value=port) from error
+        self.address = self._server.sockets[0].getsockname()[:2]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        everybody = list(self.connections)
+        for connection in everybody:
+            connection.close()
+        tasks = list(self._welcomes.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in everybody:
+            await connection.channel.gone()
+        self.connections.clear()
+
+    def _accept(self) -> Channel:
+        return Connection(opened=self._opened, idle=self._idle, dead=self._dead).channel
+
+    def _opened(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        task = asyncio.get_running_loop().create_task(self._welcome(connection))
+        self._welcomes[connection] = task
+        task.add_done_callback(lambda _: self._welcomes.pop(connection, None))
+
+    async def _welcome(self, connection: Connection) -> None:
+        try:
+            await connection.shake_hands(self._handshake)
+            await self._greet(connection)
+        except SwitchError as error:
+            connection.close(str(error))
+            self.turned_away = connection.closed
+        except BaseException:
+            connection.close("the controller could not greet it")
+            raise
+        finally:
+            await connection.channel.gone()
+            self.connections.discard(connection)

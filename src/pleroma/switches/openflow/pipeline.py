@@ -1,0 +1,133 @@
+"""The tables of an OpenFlow switch and the rules in them: what the controller wants, in the switch's own terms.
+
+| table | priority | matches | does |
+|---|---|---|---|
+| 0 admission | 65000 | LLDP | to the controller (where the network is discovered) |
+| 0 | 60000 | UDP to the control address | to the controller |
+| 0 | 50000 | an event that came over a link | on to table 1 |
+| 0 | 100 + length | an event at a host's port, in a cell its host has advertised | on to table 1 |
+| 0 | 10 | any other packet to an event address | dropped, and counted |
+| 1 forwarding | 1000 + length | a detour, while the index changes | out at its ports |
+| 1 | 100 + length | an event in a cell | out at its ports, rewritten to the host where one is there |
+
+All of them carry our cookie. Whatever else is on the switch belongs to somebody else, and is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address, ip_network
+
+from pleroma.index.address import AddressRange
+from pleroma.index.dz import Dz
+from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Host, Output, Port, SwitchId, SwitchOp, Topology
+from pleroma.switches.openflow.rule import CONTROLLER, LLDP, UDP, Key, Match, Rule, Send
+
+ADMISSION, FORWARDING = 0, 1
+COOKIE = 0x504C524D_00000000
+COOKIE_MASK = 0xFFFFFFFF_00000000
+CONTROL_ADDRESSES = {4: ip_address("239.255.112.108"), 6: ip_address("ff05::706c")}
+"""Where a host without any other network reaches the controller (IP_fix of papers/004, II)."""
+_DISCOVERY, _CONTROL, _LINK, _STRANGER = 65000, 60000, 50000, 10
+_CELL, _DETOUR = 100, 1000
+
+
+class Pipeline:
+    """How one network's operations become rules."""
+
+    def __init__(self, addresses: AddressRange, *, discovers: bool = False) -> None:
+        self.addresses = addresses
+        self._discovers = discovers
+        self._ethernet: dict[str, str] = {}
+
+    def know(self, hosts: Iterable[Host]) -> None:
+        """The Ethernet addresses of the hosts, which rewritten packets need."""
+        self._ethernet.update({h.address: h.ethernet for h in hosts})
+
+    def standing(self, topology: Topology, switch: SwitchId) -> dict[Key, Rule]:
+        """The rules that a switch always has: for packets over links, for the controller, and against strangers."""
+        links = [port for port, _, _, _ in topology.neighbours[switch]]
+        return {rule.key: rule for rule in self._standing(links)}
+
+    def _standing(self, links: Iterable[Port]) -> Iterator[Rule]:
+        control = CONTROL_ADDRESSES[self.addresses.base.version]
+        to_controller = (Send(CONTROLLER),)
+        if self._discovers:
+            yield _rule(ADMISSION, _DISCOVERY, Match(eth_type=LLDP), to_controller)
+        yield _rule(ADMISSION, _CONTROL, Match(None, None, UDP, ip_network(control)), to_controller)
+        for port in links:
+            yield _rule(ADMISSION, _LINK, Match(port, None, UDP, self.addresses.base), goto=FORWARDING)
+        yield _rule(ADMISSION, _STRANGER, Match(destination=self.addresses.base))
+
+    def change(self, op: SwitchOp) -> tuple[Key, Rule | None]:
+        """The place of the rule that an operation is about, and the rule that is to be there afterwards."""
+        match op:
+            case AdmitOp():
+                rule = self.admitting(op.port, op.dz)
+            case FlowOp():
+                rule = self.forwarding(op.flow)
+            case DetourOp():
+                rule = self.forwarding(op.flow, _DETOUR)
+        return rule.key, None if op.change is Change.DELETE else rule
+
+    def admitting(self, port: Port, dz: Dz) -> Rule:
+        match = Match(port, None, UDP, self.addresses.prefix(dz))
+        return _rule(ADMISSION, _CELL + dz.length, match, goto=FORWARDING)
+
+    def forwarding(self, flow: Flow, base: int = _CELL) -> Rule:
+        match = Match(None, None, UDP, self.addresses.prefix(flow.dz))
+        return _rule(FORWARDING, base + flow.priority, match, map(self._send, flow.outputs))
+
+    def _send(self, output: Output) -> Send:
+        if output.rewrite is None:
+            return Send(output.port)
+        return Send(output.port, ip_address(output.rewrite), self._ethernet[output.rewrite])
+
+    def flow(self, rule: Rule) -> Flow | None:
+        """The flow that a rule carries out, if it is one of those."""
+        if rule.table != FORWARDING or rule.match.destination is None or rule.match.in_port is not None:
+            return None
+        dz = self.addresses.dz(rule.match.destination)
+        if rule.priority != _CELL + dz.length:
+            return None
+        outputs = (Output(Port(s.port), str(s.destination) if s.destination else None) for s in rule.sends)
+        return Flow(dz, tuple(sorted(outputs, key=lambda output: output.port)))
+
+
+def _rule(table: int, priority: int, match: Match, sends: Iterable[Send] = (), goto: int | None = None) -> Rule:
+    return Rule(table, priority, match, tuple(sends), goto, COOKIE)
+
+
+def in_order(known: Mapping[Key, Rule], wanted: Mapping[Key, Rule], keys: Iterable[Key]) -> list[tuple[str, Rule]]:
+    """What turns the one into the other at these places, in an order that is safe even one by one.
+
+    Nothing is let in before it can be forwarded, and nothing is taken away before what replaces it is there: first
+    additions from the last table to the first and from long to short, then modifications, then deletions the other way.
+    """
+    adds: list[Rule] = []
+    modifications: list[Rule] = []
+    deletions: list[Rule] = []
+    for key in keys:
+        have, want = known.get(key), wanted.get(key)
+        if have == want:
+            continue
+        if want is not None:
+            (adds if have is None else modifications).append(want)
+        elif have is not None:
+            deletions.append(have)
+    adds.sort(key=_depth, reverse=True)
+    deletions.sort(key=_depth)
+    return [
+        *(("add", rule) for rule in adds),
+        *(("modify", rule) for rule in modifications),
+        *(("delete", rule) for rule in deletions),
+    ]
+
+
+def making_room_first(changes: Iterable[tuple[str, Rule]]) -> list[tuple[str, Rule]]:
+    """For a bundle, which packets see as a whole: deletions first, so that a full table can be turned over."""
+    return sorted(changes, key=lambda change: change[0] != "delete")
+
+
+def _depth(rule: Rule) -> tuple[int, int]:
+    return rule.table, rule.priority

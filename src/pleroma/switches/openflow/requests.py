@@ -1,0 +1,139 @@
+"""What a controller has asked one switch and not been told yet.
+
+Requests belong to a connection, never to a datapath: when a switch comes back, the answers to its old connection must
+not be taken for those of the new one. An answer in parts is read part by part, so that no more waits than one message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pleroma.errors import SwitchError, SwitchGone, SwitchRefused
+from pleroma.switches.openflow.messages import BARRIER_REPLY, BARRIER_REQUEST, MULTIPART_REPLY, plain
+from pleroma.switches.openflow.replies import Part, Refusal
+
+MOST_BYTES = 256 << 20
+"""Bytes of all parts of an answer with which a switch is given up."""
+
+Make = Callable[[int, int], bytes]
+"""Makes a message of the version and the number (xid) that it shall have."""
+Read = Callable[[bytes], Any]
+
+
+@dataclass(slots=True)
+class Request:
+    """A question under way. `kind` is the type of message that answers it; `read` makes something of that message."""
+
+    xid: int
+    kind: int
+    read: Read
+    multipart: int | None
+    outcome: asyncio.Future[Any]
+    parts: list[Any] = field(default_factory=list)
+    size: int = 0
+
+    def settle(self, outcome: Any) -> None:
+        # an error is an outcome like others: nobody need be waiting for it any more
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+class Requests:
+    """By the number of the message (xid) that asked."""
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self.version = 0
+        self._send = send
+        self._next = 1
+        self._open: dict[int, Request] = {}
+        self._ended: str | None = None
+
+    def number(self, count: int = 1) -> int:
+        """The first of so many numbers in a row that nobody uses. Zero is nobody's."""
+        if self._next + count > 0xFFFFFFFF:
+            self._next = 1
+        first = self._next
+        self._next += count
+        return first
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def ask(self, make: Make, kind: int, read: Read, multipart: int | None = None) -> Request:
+        """Send a message whose answer has this type."""
+        request = Request(self.number(), kind, read, multipart, asyncio.get_running_loop().create_future())
+        if self._ended is not None:
+            request.settle(SwitchGone(self._ended, field="switch"))
+            return request
+        message = make(self.version, request.xid)
+        self._open[request.xid] = request
+        self._send(message)
+        return request
+
+    def ask_for_parts(self, make: Make, kind: int, read: Read) -> Request:
+        """The answer is the list of what was read from each part."""
+        return self.ask(make, MULTIPART_REPLY, read, kind)
+
+    def barrier(self) -> Request:
+        """Ask to be told when all that was sent before is done."""
+        return self.ask(lambda version, xid: plain(version, BARRIER_REQUEST, xid), BARRIER_REPLY, len)
+
+    async def answer(self, request: Request) -> Any:
+        try:
+            outcome = await request.outcome
+        finally:
+            self.forget(request)
+        if isinstance(outcome, SwitchError):
+            raise outcome
+        return outcome
+
+    def forget(self, request: Request) -> None:
+        self._open.pop(request.xid, None)
+
+    # -- being told ------------------------------------------------------------------------------------------------
+
+    def answered(self, xid: int, kind: int, message: bytes) -> None:
+        """An answer that nobody waits for any more is passed over."""
+        request = self._open.get(xid)
+        if request is None:
+            return
+        if request.kind != kind or request.multipart is not None:
+            raise SwitchError(f"message type {kind} is no answer to request {xid}", field="type", value=kind)
+        answer = request.read(message)  # first: if it cannot be read, the request is still one that the end concerns
+        self.forget(request)
+        request.settle(answer)
+
+    def answered_in_part(self, xid: int, part: Part) -> None:
+        request = self._open.get(xid)
+        if request is None:
+            return
+        if request.multipart != part.kind:
+            raise SwitchError(f"statistics of type {part.kind} are no answer to request {xid}", field="type")
+        request.size += len(part.body)
+        if request.size > MOST_BYTES:
+            raise SwitchError(f"an answer of more than {MOST_BYTES >> 20} MiB", field="multipart")
+        request.parts.append(request.read(part.body))
+        if not part.more:
+            self.forget(request)
+            request.settle(request.parts)
+
+    def refused(self, xid: int, refusal: Refusal) -> bool:
+        """Whether there was such a request."""
+        request = self._open.pop(xid, None)
+        if request is None:
+            return False
+        request.settle(refused(refusal))
+        return True
+
+    def end(self, reason: str) -> None:
+        self._ended = reason
+        while self._open:
+            _, request = self._open.popitem()
+            request.settle(SwitchGone(reason, field="switch"))
+
+
+def refused(refusal: Refusal, index: int | None = None, value: object = None) -> SwitchRefused:
+    what = "the switch refuses" if index is None else f"the switch refuses change {index}"
+    return SwitchRefused(f"{what}: {refusal}", kind=refusal.kind, code=refusal.code, index=index, value=value)

@@ -1,0 +1,322 @@
+"""An agent against a switch that refuses, falls silent, goes away, and is tampered with."""
+
+import asyncio
+
+import pytest
+
+from pleroma.errors import SwitchGone, SwitchRefused, SwitchSilent
+from pleroma.index import Dz
+from pleroma.index.address import IPV6
+from pleroma.routing import Flow, Output
+from pleroma.switches.openflow.agent import FULL, Agent, Patience
+from pleroma.switches.openflow.pipeline import FORWARDING, Pipeline
+from pleroma.switches.openflow.rule import Counted
+
+PATIENCE = Patience(answer=1.0, audit=1000.0, grace=1.0)
+PIPELINE = Pipeline(IPV6)
+
+
+def rule(bits, port=1):
+    return PIPELINE.forwarding(Flow(Dz.parse(bits), (Output(port),)))
+
+
+def wanting(*rules):
+    return [(each.key, each) for each in rules]
+
+
+class FakeSwitch:
+    """Keeps rules, and does with bundles what it is told to."""
+
+    def __init__(self, *rules):
+        self.rules = {each.key: each for each in rules}
+        self.plan = []
+        self.bundles = []
+        self.reads = 0
+        self.unreadable = 0
+        self.capacity = None
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.closed = False
+
+    async def commit(self, changes, timeout):
+        await self.hold.wait()
+        self.bundles.append(list(changes))
+        step = self.plan.pop(0) if self.plan else "do"
+        if isinstance(step, Exception) and not isinstance(step, SwitchSilent):
+            raise step
+        new = dict(self.rules)
+        for index, (change, each) in enumerate(changes):
+            if change == "delete":
+                del new[each.key]
+            else:
+                assert (each.key in new) == (change == "modify")
+                new[each.key] = each
+            if self.capacity is not None and len(new) > self.capacity:
+                raise SwitchRefused("full", kind=FULL[0], code=FULL[1], index=index)
+        if not (isinstance(step, SwitchSilent) and step.value == "undone"):
+            self.rules = new
+        if isinstance(step, Exception):
+            raise step
+
+    async def flows(self, cookie, cookie_mask, table, timeout):
+        self.reads += 1
+        if self.plan and self.plan[0] == "silent read":
+            self.plan.pop(0)
+            raise SwitchSilent("no answer", field="switch")
+        return [Counted(each, 0, 0) for each in self.rules.values()] + [None] * self.unreadable
+
+    async def wipe(self, cookie, cookie_mask, timeout):
+        self.rules, self.unreadable = {}, 0
+
+    def close(self):
+        self.closed = True
+
+
+def run(work):
+    async def limited():
+        async with asyncio.timeout(20):
+            told = []
+            agent = Agent("R1", PATIENCE, lambda agent: told.append(agent.state))
+            try:
+                await work(agent, told)
+            finally:
+                agent.close()
+                await asyncio.sleep(0)
+
+    asyncio.run(limited())
+
+
+async def settled(agent, *rules):
+    agent.want(wanting(*rules))
+    await agent.settled()
+
+
+def test_what_is_wanted_is_sent_in_one_bundle_and_confirmed():
+    async def work(agent, told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        await settled(agent, rule("0"), rule("01"))
+        assert switch.bundles == [[("add", rule("01")), ("add", rule("0"))]]
+        assert told == ["reading", "ready"]
+
+    run(work)
+
+
+def test_a_switch_that_comes_back_gets_only_the_difference():
+    async def work(agent, told):
+        stale, kept = rule("111"), rule("0")
+        agent.want(wanting(kept, rule("10", port=2)))
+        switch = FakeSwitch(kept, rule("10", port=9), stale)
+        agent.connected(switch)
+        await agent.settled()
+        assert switch.bundles == [[("delete", stale), ("modify", rule("10", port=2))]]
+        agent.disconnected(switch)
+        agent.want([(kept.key, None)])
+        again = FakeSwitch(*switch.rules.values())
+        agent.connected(again)
+        await agent.settled()
+        assert again.bundles == [[("delete", kept)]]
+        assert told == ["reading", "ready", "away", "reading", "ready"]
+
+    run(work)
+
+
+@pytest.mark.parametrize("fate", ["done", "undone"])
+def test_after_silence_the_truth_is_read_before_anything_is_sent(fate):
+    async def work(agent, told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        await settled(agent, rule("0"))
+        switch.plan = [SwitchSilent("no answer", field="switch", value=fate)]
+        await settled(agent, rule("1"))
+        assert set(switch.rules) == {rule("0").key, rule("1").key}
+        assert switch.reads == 2
+        assert len(switch.bundles) == (2 if fate == "done" else 3)
+
+    run(work)
+
+
+def test_requests_that_depend_on_undefined_rules_wait():
+    async def work(agent, told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        await settled(agent, rule("0"))
+        switch.hold.clear()
+        waiting = [asyncio.create_task(settled(agent, rule(bits))) for bits in ("1", "10")]
+        await asyncio.sleep(0.05)
+        assert not any(each.done() for each in waiting)
+        switch.plan = [SwitchSilent("no answer", field="switch", value="undone")]
+        switch.hold.set()
+        await asyncio.gather(*waiting)
+        assert len(switch.rules) == 3
+
+    run(work)
+
+
+def test_a_switch_that_does_not_even_tell_its_table_is_dropped():
+    async def work(agent, told):
+        switch = FakeSwitch()
+        switch.plan = ["silent read"]
+        agent.connected(switch)
+        waiting = asyncio.create_task(settled(agent, rule("0")))
+        while not switch.closed:
+            await asyncio.sleep(0.01)
+        assert agent.state == "away"
+        assert not waiting.done()
+        other = FakeSwitch()
+        agent.connected(other)
+        await waiting
+        assert list(other.rules.values()) == [rule("0")]
+
+    run(work)
+
+
+def test_nobody_waits_for_a_switch_that_counts_as_gone():
+    async def work(agent, told):
+        waiting = asyncio.create_task(settled(agent, rule("0")))
+        await asyncio.sleep(0.01)
+        agent.give_up()
+        await waiting
+        await settled(agent, rule("1"))
+        switch = FakeSwitch()
+        agent.connected(switch)
+        while agent.state != "ready":
+            await asyncio.sleep(0.01)
+        assert len(switch.rules) == 2
+
+    run(work)
+
+
+def test_what_a_switch_refuses_is_reported_not_recorded_and_the_rest_goes_on():
+    async def work(agent, told):
+        switch = FakeSwitch()
+        switch.plan = [SwitchRefused("bad match", kind="BAD_MATCH", code="BAD_VALUE", index=1)]
+        agent.connected(switch)
+        with pytest.raises(SwitchRefused, match="bad match"):
+            await settled(agent, rule("000"), rule("00"), rule("0"))
+        assert set(switch.rules) == {rule("000").key, rule("0").key}
+        assert agent.refused.keys() == {rule("00").key}
+        assert not agent.is_full
+        await settled(agent, rule("00", port=3))  # asked again, it is sent again
+        assert len(switch.rules) == 3
+        assert not agent.refused
+
+    run(work)
+
+
+def test_a_full_switch_is_told_apart_and_has_room_for_what_it_holds():
+    async def work(agent, told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        await settled(agent, rule("0"), rule("1"))
+        switch.capacity = 2
+        with pytest.raises(SwitchRefused, match="full"):
+            await settled(agent, rule("01"), rule("10"))
+        assert agent.is_full
+        assert agent.forwarding == len(switch.rules) == 2
+        agent.want([(rule("01").key, None), (rule("10").key, None), (rule("0").key, None), *wanting(rule("11"))])
+        await agent.settled()
+        assert not agent.is_full
+        assert set(switch.rules) == {rule("1").key, rule("11").key}
+
+    run(work)
+
+
+def test_many_changes_go_in_several_bundles_unless_room_is_scarce():
+    async def work(agent, told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        old = [rule(f"0{number:012b}") for number in range(1500)]
+        new = [rule(f"1{number:012b}") for number in range(1500)]
+        await settled(agent, *old)
+        assert [len(each) for each in switch.bundles] == [1000, 500]
+        switch.capacity = 1500
+        agent.want([*((each.key, None) for each in old), *wanting(*new)])
+        await agent.settled()
+        assert [len(each) for each in switch.bundles][2:] == [1000, 3000]
+        assert {each.key for each in new} == set(switch.rules)
+
+    run(work)
+
+
+def test_an_audit_finds_and_repairs_what_somebody_changed_by_hand():
+    async def work(agent, told):
+        agent._patience = Patience(answer=1.0, audit=0.05, grace=1.0)
+        switch = FakeSwitch()
+        agent.connected(switch)
+        await settled(agent, rule("0"), rule("1"))
+        del switch.rules[rule("0").key]
+        switch.rules[rule("1").key] = rule("1", port=7)
+        switch.rules[rule("11").key] = rule("11")
+        right = {each.key: each for each in (rule("0"), rule("1"))}
+        while switch.rules != right:
+            await asyncio.sleep(0.01)
+        assert agent.counts["repaired"] == 3
+        assert agent.state == "ready"
+
+    run(work)
+
+
+def test_work_without_end_does_not_keep_audits_away():
+    async def work(agent, told):
+        agent._patience = Patience(answer=1.0, audit=0.05, grace=1.0)
+        switch = FakeSwitch()
+        agent.connected(switch)
+        for number in range(100):
+            await settled(agent, rule(f"{number:08b}"))
+            await asyncio.sleep(0.002)
+        assert switch.reads > 2
+
+    run(work)
+
+
+def test_rules_of_ours_that_nobody_can_read_are_cleared_away():
+    async def work(agent, told):
+        switch = FakeSwitch(rule("0"))
+        switch.unreadable = 1
+        agent.connected(switch)
+        await settled(agent, rule("0"), rule("1"))
+        assert len(switch.rules) == 2
+        assert switch.unreadable == 0
+
+    run(work)
+
+
+def test_a_new_connection_takes_the_place_of_one_that_was_not_seen_to_end():
+    async def work(agent, told):
+        old, new = FakeSwitch(), FakeSwitch()
+        old.hold.clear()
+        agent.connected(old)
+        waiting = asyncio.create_task(settled(agent, rule("0")))
+        await asyncio.sleep(0.02)
+        agent.connected(new)
+        await waiting
+        assert list(new.rules.values()) == [rule("0")]
+        assert old.closed
+        agent.disconnected(old)  # which comes late
+        assert agent.state == "ready"
+
+    run(work)
+
+
+def test_closing_lets_nobody_wait():
+    async def work(agent, told):
+        waiting = asyncio.create_task(settled(agent, rule("0")))
+        await asyncio.sleep(0)
+        agent.close()
+        with pytest.raises(SwitchGone):
+            await waiting
+
+    run(work)
+
+
+def test_a_flow_becomes_a_rule_and_is_read_back():
+    for flow in (
+        Flow(Dz.parse("0110"), (Output(1), Output(2, "fd00::7"), Output(5))),
+        Flow(Dz.parse(""), (Output(3),)),
+    ):
+        PIPELINE.know([type("H", (), {"address": "fd00::7", "ethernet": "02:00:00:00:00:07"})])
+        made = PIPELINE.forwarding(flow)
+        assert PIPELINE.flow(made) == flow
+        assert made.table == FORWARDING
+        assert [send.port for send in made.sends][-1] == (2 if len(flow.outputs) > 1 else 3)  # rewriting comes last
