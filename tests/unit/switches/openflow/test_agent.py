@@ -38,7 +38,7 @@ class FakeSwitch:
         self.hold.set()
         self.closed = False
 
-    async def commit(self, changes, timeout):
+    async def commit(self, changes, _timeout):
         await self.hold.wait()
         self.bundles.append(list(changes))
         step = self.plan.pop(0) if self.plan else "do"
@@ -58,14 +58,14 @@ class FakeSwitch:
         if isinstance(step, Exception):
             raise step
 
-    async def flows(self, cookie, cookie_mask, table, timeout):
+    async def flows(self, _cookie, _mask, _table, _timeout):
         self.reads += 1
         if self.plan and self.plan[0] == "silent read":
             self.plan.pop(0)
             raise SwitchSilent("no answer", field="switch")
         return [Counted(each, 0, 0) for each in self.rules.values()] + [None] * self.unreadable
 
-    async def wipe(self, cookie, cookie_mask, timeout):
+    async def wipe(self, _cookie, _mask, _timeout):
         self.rules, self.unreadable = {}, 0
 
     def close(self):
@@ -123,7 +123,7 @@ def test_a_switch_that_comes_back_gets_only_the_difference():
 
 @pytest.mark.parametrize("fate", ["done", "undone"])
 def test_after_silence_the_truth_is_read_before_anything_is_sent(fate):
-    async def work(agent, told):
+    async def work(agent, _told):
         switch = FakeSwitch()
         agent.connected(switch)
         await settled(agent, rule("0"))
@@ -137,7 +137,7 @@ def test_after_silence_the_truth_is_read_before_anything_is_sent(fate):
 
 
 def test_requests_that_depend_on_undefined_rules_wait():
-    async def work(agent, told):
+    async def work(agent, _told):
         switch = FakeSwitch()
         agent.connected(switch)
         await settled(agent, rule("0"))
@@ -154,7 +154,7 @@ def test_requests_that_depend_on_undefined_rules_wait():
 
 
 def test_a_switch_that_does_not_even_tell_its_table_is_dropped():
-    async def work(agent, told):
+    async def work(agent, _told):
         switch = FakeSwitch()
         switch.plan = ["silent read"]
         agent.connected(switch)
@@ -172,7 +172,7 @@ def test_a_switch_that_does_not_even_tell_its_table_is_dropped():
 
 
 def test_nobody_waits_for_a_switch_that_counts_as_gone():
-    async def work(agent, told):
+    async def work(agent, _told):
         waiting = asyncio.create_task(settled(agent, rule("0")))
         await asyncio.sleep(0.01)
         agent.give_up()
@@ -188,7 +188,7 @@ def test_nobody_waits_for_a_switch_that_counts_as_gone():
 
 
 def test_what_a_switch_refuses_is_reported_not_recorded_and_the_rest_goes_on():
-    async def work(agent, told):
+    async def work(agent, _told):
         switch = FakeSwitch()
         switch.plan = [SwitchRefused("bad match", kind="BAD_MATCH", code="BAD_VALUE", index=1)]
         agent.connected(switch)
@@ -204,16 +204,20 @@ def test_what_a_switch_refuses_is_reported_not_recorded_and_the_rest_goes_on():
     run(work)
 
 
-def test_a_full_switch_is_told_apart_and_has_room_for_what_it_holds():
-    async def work(agent, told):
+def test_a_full_switch_is_told_apart_and_from_where_it_refused_its_room_is_known():
+    async def work(agent, _told):
         switch = FakeSwitch()
         agent.connected(switch)
-        await settled(agent, rule("0"), rule("1"))
-        switch.capacity = 2
+        await settled(agent, rule("0"), rule("1"), rule("111"))
+        switch.capacity = 4
+        agent.want([(rule("111").key, None), *wanting(rule("01"), rule("10"), rule("00"))])
         with pytest.raises(SwitchRefused, match="full"):
-            await settled(agent, rule("01"), rule("10"))
+            await agent.settled()
         assert agent.is_full
-        assert agent.forwarding == len(switch.rules) == 2
+        assert agent.room == 4
+        agent.want([(rule("00").key, None), (rule("111").key, None)])
+        await agent.settled()
+        assert len(switch.rules) == 4
         agent.want([(rule("01").key, None), (rule("10").key, None), (rule("0").key, None), *wanting(rule("11"))])
         await agent.settled()
         assert not agent.is_full
@@ -223,7 +227,7 @@ def test_a_full_switch_is_told_apart_and_has_room_for_what_it_holds():
 
 
 def test_many_changes_go_in_several_bundles_unless_room_is_scarce():
-    async def work(agent, told):
+    async def work(agent, _told):
         switch = FakeSwitch()
         agent.connected(switch)
         old = [rule(f"0{number:012b}") for number in range(1500)]
@@ -240,7 +244,7 @@ def test_many_changes_go_in_several_bundles_unless_room_is_scarce():
 
 
 def test_an_audit_finds_and_repairs_what_somebody_changed_by_hand():
-    async def work(agent, told):
+    async def work(agent, _told):
         agent._patience = Patience(answer=1.0, audit=0.05, grace=1.0)
         switch = FakeSwitch()
         agent.connected(switch)
@@ -258,7 +262,7 @@ def test_an_audit_finds_and_repairs_what_somebody_changed_by_hand():
 
 
 def test_work_without_end_does_not_keep_audits_away():
-    async def work(agent, told):
+    async def work(agent, _told):
         agent._patience = Patience(answer=1.0, audit=0.05, grace=1.0)
         switch = FakeSwitch()
         agent.connected(switch)
@@ -271,7 +275,7 @@ def test_work_without_end_does_not_keep_audits_away():
 
 
 def test_rules_of_ours_that_nobody_can_read_are_cleared_away():
-    async def work(agent, told):
+    async def work(agent, _told):
         switch = FakeSwitch(rule("0"))
         switch.unreadable = 1
         agent.connected(switch)
@@ -283,7 +287,7 @@ def test_rules_of_ours_that_nobody_can_read_are_cleared_away():
 
 
 def test_a_new_connection_takes_the_place_of_one_that_was_not_seen_to_end():
-    async def work(agent, told):
+    async def work(agent, _told):
         old, new = FakeSwitch(), FakeSwitch()
         old.hold.clear()
         agent.connected(old)
@@ -300,7 +304,7 @@ def test_a_new_connection_takes_the_place_of_one_that_was_not_seen_to_end():
 
 
 def test_closing_lets_nobody_wait():
-    async def work(agent, told):
+    async def work(agent, _told):
         waiting = asyncio.create_task(settled(agent, rule("0")))
         await asyncio.sleep(0)
         agent.close()

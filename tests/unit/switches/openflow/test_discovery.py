@@ -1,0 +1,140 @@
+"""Frames between switch and controller, and finding out how switches are joined."""
+
+import asyncio
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleroma.routing import Host, Link, Topology, build
+from pleroma.switches.openflow.beacons import UNHEARD, Beacons
+from pleroma.switches.openflow.frames import Beacon, Datagram
+from pleroma.switches.openflow.wiring import Wiring
+
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
+
+
+@pytest.mark.parametrize(("source", "destination"), [("fd00::1", "ff05::706c"), ("10.0.0.1", "239.255.112.108")])
+@pytest.mark.parametrize("payload", [b"x", b"hello" * 100])
+def test_a_datagram_survives_its_frame(source, destination, payload):
+    sent = Datagram(
+        "02:00:00:00:00:01", "33:33:00:00:70:6c", (ip_address(source), 5), (ip_address(destination), 17471), payload
+    )
+    assert Datagram.unpack(sent.pack()) == sent
+
+
+@given(st.binary(max_size=120), st.integers(0, 119), st.integers(0, 255))
+def test_whatever_a_frame_holds_it_is_read_or_passed_over(noise, place, value):
+    good = bytearray(
+        Datagram(
+            "02:00:00:00:00:01", "02:00:00:00:00:02", (ip_address("fd00::1"), 1), (ip_address("fd00::2"), 2), b"payload"
+        ).pack()
+    )
+    good[place % len(good)] = value
+    for frame in (noise, bytes(good), bytes(good[:place]), Beacon(1, 2, "d").pack(KEY)[:place]):
+        assert Datagram.unpack(frame) is None or isinstance(Datagram.unpack(frame), Datagram)
+        read = Beacon.unpack(frame, KEY)
+        assert read is None or isinstance(read[0], Beacon)
+
+
+@given(st.integers(1, 2**64 - 1), st.integers(1, 0xFFFFFF00), st.text(max_size=20))
+def test_a_beacon_is_known_by_its_signature(datapath, port, domain):
+    beacon = Beacon(datapath, port, domain)
+    assert Beacon.unpack(beacon.pack(KEY), KEY) == (beacon, True)
+    assert Beacon.unpack(beacon.pack(OTHER_KEY), KEY) == (beacon, False)
+
+
+class TestWiring:
+    def test_a_file_s_network_takes_no_strangers(self):
+        wiring = Wiring(build("line:2"))
+        assert wiring.switch(2) == "R2"
+        assert wiring.switch(9) is None
+        assert not wiring.joined(("R1", 7), ("R2", 7))
+        assert wiring.topology == build("line:2")
+
+    def test_switches_and_links_join_a_network_that_discovers(self):
+        wiring = Wiring(discovers=True)
+        assert [wiring.switch(number) for number in (0x2A, 7, 0x2A)] == ["s2a", "s7", "s2a"]
+        assert wiring.joined(("s2a", 1), ("s7", 3))
+        assert not wiring.joined(("s7", 3), ("s2a", 1))  # the same, heard at the other end
+        assert wiring.topology.links == (Link("s2a", 1, "s7", 3),)
+        assert wiring.topology.datapath == {"s2a": 0x2A, "s7": 7}
+
+    def test_a_cable_that_is_moved_takes_the_old_link_with_it(self):
+        wiring = Wiring(discovers=True)
+        for number in (1, 2, 3):
+            wiring.switch(number)
+        wiring.joined(("s1", 1), ("s2", 1))
+        wiring.joined(("s1", 2), ("s3", 2))
+        wiring.joined(("s1", 1), ("s3", 1))
+        assert set(wiring.topology.links) == {Link("s1", 2, "s3", 2), Link("s1", 1, "s3", 1)}
+
+    def test_hosts_are_where_no_link_is(self):
+        wiring = Wiring(Topology(("A", "B"), (), (Link("A", 1, "B", 1),)))
+        hosts = [Host("h1", "A", 2, "fd00::1"), Host("h2", "A", 1, "fd00::2"), Host("h3", "C", 2, "fd00::3")]
+        found = wiring.with_hosts(hosts, {"A": 50})
+        assert [host.name for host in found.hosts] == ["h1"]
+        assert found.limits == {"A": 50}
+
+    def test_what_a_switch_turned_out_to_hold_only_lowers_a_limit(self):
+        wiring = Wiring(Topology(("A", "B"), (), (), {"A": 10}))
+        assert wiring.with_hosts((), {"A": 20, "B": 5}).limits == {"A": 10, "B": 5}
+
+
+class TestBeacons:
+    def scenario(self, work):
+        async def limited():
+            told = []
+            wiring = Wiring(discovers=True)
+            for number in (1, 2):
+                wiring.switch(number)
+            beacons = Beacons(wiring, lambda _: None, lambda: told.append(1), KEY, "here")
+            await work(beacons, wiring, told)
+
+        asyncio.run(limited())
+
+    def test_where_a_beacon_comes_in_there_is_a_link(self):
+        async def work(beacons, wiring, told):
+            assert beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(KEY))
+            assert wiring.topology.links == (Link("s1", 3, "s2", 4),)
+            assert told
+            assert not beacons.hear(("s2", 4), b"anything else")
+
+        self.scenario(work)
+
+    def test_nobody_can_invent_a_link(self):
+        async def work(beacons, wiring, told):
+            assert beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(OTHER_KEY))
+            assert wiring.topology.links == ()
+            assert wiring.borders == {}
+            assert not told
+
+        self.scenario(work)
+
+    def test_the_beacon_of_another_domain_marks_a_border(self):
+        async def work(beacons, wiring, _told):
+            beacons.hear(("s2", 4), Beacon(99, 3, "there").pack(OTHER_KEY))
+            assert wiring.borders == {("s2", 4): "there"}
+            assert wiring.topology.links == ()
+
+        self.scenario(work)
+
+    def test_a_link_that_falls_silent_is_down_and_comes_back_when_it_is_heard(self, monkeypatch):
+        async def work(beacons, wiring, told):
+            now = 1000.0
+            monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+            frame = Beacon(1, 3, "here").pack(KEY)
+            beacons.hear(("s2", 4), frame)
+            beacons._review()
+            assert beacons.unheard == frozenset()
+            now += UNHEARD
+            beacons._review()
+            assert beacons.unheard == {("s1", 3), ("s2", 4)}
+            assert wiring.topology.links  # the port is still no host's
+            count = len(told)
+            beacons.hear(("s2", 4), frame)
+            assert beacons.unheard == frozenset()
+            assert len(told) > count
+
+        self.scenario(work)

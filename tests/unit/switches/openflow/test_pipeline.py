@@ -1,0 +1,79 @@
+"""From operations to rules, and in which order they go."""
+
+from ipaddress import ip_network
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleroma.index import IPV4, IPV6, Dz
+from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Output, build
+from pleroma.switches.openflow.pipeline import (
+    ADMISSION,
+    COOKIE,
+    COOKIE_MASK,
+    FORWARDING,
+    Pipeline,
+    in_order,
+    making_room_first,
+)
+from pleroma.switches.openflow.rule import CONTROLLER, LLDP
+
+LINE = build("line:3")
+cells = st.text("01", max_size=6).map(Dz.parse)
+flows = st.builds(lambda dz, port: Flow(dz, (Output(port),)), cells, st.integers(1, 3))
+rules = st.dictionaries(cells, flows).map(lambda made: [Pipeline(IPV6).forwarding(flow) for flow in made.values()])
+
+
+def test_every_switch_takes_events_from_links_control_from_anywhere_and_nothing_else():
+    standing = list(Pipeline(IPV6).standing(LINE, "R2").values())
+    by_port = {rule.match.in_port: rule for rule in standing if rule.goto is not None}
+    assert set(by_port) == {2, 3}  # its links; port 1 is a host's
+    assert {rule.goto for rule in by_port.values()} == {FORWARDING}
+    (control,) = [rule for rule in standing if rule.sends]
+    assert control.sends[0].port == CONTROLLER
+    assert control.match.destination == ip_network("ff05::706c/128")
+    (stranger,) = [rule for rule in standing if not rule.sends and rule.goto is None]
+    assert stranger.match.destination == IPV6.base
+    assert stranger.priority == min(rule.priority for rule in standing)
+    assert all(rule.table == ADMISSION and rule.cookie & COOKIE_MASK == COOKIE for rule in standing)
+    assert len(Pipeline(IPV6, discovers=True).standing(LINE, "R2")) == len(standing) + 1
+    assert any(r.match.eth_type == LLDP for r in Pipeline(IPV6, discovers=True).standing(LINE, "R2").values())
+
+
+def test_each_operation_has_its_table_and_detours_stand_above_all_cells():
+    pipeline = Pipeline(IPV4)
+    flow = Flow(Dz.parse("01"), (Output(2),))
+    longest = Flow(Dz.parse("0" * 23), (Output(2),))
+    _, admitted = pipeline.change(AdmitOp("R1", Change.ADD, 1, Dz.parse("0")))
+    key, forwarded = pipeline.change(FlowOp("R1", Change.ADD, flow))
+    detour_key, detoured = pipeline.change(DetourOp("R1", Change.ADD, Flow(Dz.parse(""), (Output(3),))))
+    assert (admitted.table, admitted.match.in_port, admitted.goto) == (ADMISSION, 1, FORWARDING)
+    assert forwarded.match.destination == ip_network("225.160.0.0/11")
+    assert detoured.priority > pipeline.forwarding(longest).priority
+    assert key != detour_key
+    assert pipeline.change(FlowOp("R1", Change.DELETE, flow)) == (key, None)
+    assert pipeline.flow(detoured) is None
+
+
+@given(rules, rules)
+def test_the_difference_leads_from_one_table_to_the_other(before, after):
+    known, wanted = ({rule.key: rule for rule in table} for table in (before, after))
+    changes = in_order(known, wanted, known.keys() | wanted.keys())
+    for order in (changes, making_room_first(changes)):
+        table = dict(known)
+        for change, rule in order:
+            assert (rule.key in table) == (change != "add")
+            if change == "delete":
+                del table[rule.key]
+            else:
+                assert table.get(rule.key) != rule
+                table[rule.key] = rule
+        assert table == wanted
+    names = [change for change, _ in changes]
+    assert names == sorted(names, key=["add", "modify", "delete"].index)
+    for name, sign in (("add", -1), ("delete", 1)):
+        lengths = [sign * rule.priority for change, rule in changes if change == name]
+        assert lengths == sorted(lengths)
+    assert [change for change, _ in making_room_first(changes)][: names.count("delete")] == ["delete"] * names.count(
+        "delete"
+    )
