@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pleroma.experiments.count_choice import CountChoice, finds_the_best, within_one
 from pleroma.experiments.dimension_sweep import Sweep, alike, beats, every, helps, not_worse, reduces
+from pleroma.experiments.latency import LatencyFigure, hardly_grow
 from pleroma.experiments.length_sweep import LengthSweep, falls_with_length, falls_with_subscriptions
 from pleroma.experiments.report import Report
 from pleroma.experiments.run_times import RunTimes, ThesisRunTimes, faster_than_the_thesis, fastest, slowest
@@ -18,6 +19,7 @@ from pleroma.experiments.subscription_sweep import (
     never_wastes_more,
     wastes_less,
 )
+from pleroma.experiments.tama_figures import TAMA_FIGURES
 from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, Model, StockModel
 
 IPV4_BITS = 23
@@ -263,6 +265,15 @@ _ALL: tuple[Figure, ...] = (
         "subscriptions",
         {"EVS takes least": fastest("evs"), "GS takes most": slowest("gs")},
     ),
+    LatencyFigure(
+        "fig8a",
+        "PLEROMA article, figure 8(a): end-to-end delay on real switches",
+        "testbed",
+        {name: replace(PLEROMA, width=0.1, distribution=name) for name in ("uniform", "zipfian")},
+        (1_000, 4_000, 16_000),
+        2_000,
+        {"the number of subscriptions hardly matters (less than 1.2 times the delay)": hardly_grow(1.2)},
+    ),
     LengthSweep(
         "fig8d",
         "PLEROMA article, figure 8(d): waste by the length of a dz",
@@ -467,4 +478,4 @@ _ALL: tuple[Figure, ...] = (
     ),
 )
 
-FIGURES: Mapping[str, Figure] = {each.figure: each for each in _ALL}
+FIGURES: Mapping[str, Figure] = {each.figure: each for each in (*_ALL, *TAMA_FIGURES)}

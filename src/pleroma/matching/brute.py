@@ -20,10 +20,7 @@ from pleroma.index.kernels import Floats, Ints, compiled
 
 def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> NDArray[np.bool_]:
     """Group by event: whether at least one filter of the group matches."""
-    for each in (f for group in groups for f in group):
-        if each.schema is not events.schema and each.schema != events.schema:
-            reason = f"the events are of schema {events.schema.name!r}, a filter of {each.schema.name!r}"
-            raise ContentError(reason)
+    check_schemas(groups, events)
     keys = events.ordinals()
     boxes = [[events.bounds(box) for each in group for box in each.boxes] for group in groups]
     bounds = [np.array(group, np.float64).reshape(-1, keys.shape[1], 2) for group in boxes]
@@ -43,6 +40,13 @@ def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> NDArray
     found = np.empty_like(wanted)
     found[:, order] = wanted
     return found
+
+
+def check_schemas(groups: Sequence[Sequence[Filter]], events: EventBatch) -> None:
+    for each in (f for group in groups for f in group):
+        if each.schema is not events.schema and each.schema != events.schema:
+            reason = f"the events are of schema {events.schema.name!r}, a filter of {each.schema.name!r}"
+            raise ContentError(reason)
 
 
 def _narrowest(keys: Floats, bounds: Floats) -> int:

@@ -3,15 +3,20 @@
 Along each attribute, the bounds of all boxes cut the domain into stretches; for each stretch there is one integer with
 a bit for every box that asks for it. An event is then one binary search and one AND an attribute, however many boxes
 there are. Newcomers wait in a short list that is looked through one by one, until that has cost as much as a new table.
+Such tables grow with the square of the number of boxes, so thousands of filters go to the matching engine, if what it
+needs is installed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pleroma.content import Box, Event, Filter
+
+if TYPE_CHECKING:
+    from pleroma.matching.filters import FilterMatcher
 
 T = TypeVar("T", bound=Hashable)
 
@@ -20,6 +25,8 @@ FEW = 16
 PART = 32
 WORTH = 4
 """A table takes about as long to make as looking at each filter so many times."""
+MANY = 8192
+"""From here on the engine is faster than a table, and by far smaller."""
 
 
 class EdgeFilter(Generic[T]):
@@ -31,6 +38,7 @@ class EdgeFilter(Generic[T]):
         self._gone: set[T] = set()
         self._looks = 0
         self._table = _Table[T](())
+        self._engine: FilterMatcher[T] | None = None
 
     def __len__(self) -> int:
         return len(self._filters)
@@ -41,12 +49,19 @@ class EdgeFilter(Generic[T]):
     def add(self, owner: T, wanted: Filter) -> None:
         """`owner` wants this, and nothing else any more."""
         self.remove(owner)
-        self._filters[owner] = self._newcomers[owner] = wanted
+        self._filters[owner] = wanted
+        if self._engine is not None:
+            self._engine.add(owner, wanted)
+            return
+        self._newcomers[owner] = wanted
         if len(self._newcomers) > max(FEW, len(self._filters) // PART):
             self._settle()
 
     def remove(self, owner: T) -> None:
         if self._filters.pop(owner, None) is None:
+            return
+        if self._engine is not None:
+            self._engine.remove(owner)
             return
         if self._newcomers.pop(owner, None) is None:
             self._gone.add(owner)
@@ -54,13 +69,17 @@ class EdgeFilter(Generic[T]):
                 self._settle()
 
     def _settle(self) -> None:
-        self._table = _Table(self._filters.items())
+        if len(self._filters) >= MANY:
+            self._engine = _engine(self._filters)
+        self._table = _Table(self._filters.items() if self._engine is None else ())
         self._newcomers.clear()
         self._gone.clear()
         self._looks = 0
 
     def wanting(self, event: Event) -> list[T]:
         """The owners whose filters match."""
+        if self._engine is not None:
+            return self._engine.wanting(event)
         found = self._table.wanting(event.keys)
         if self._gone:
             found = [owner for owner in found if owner not in self._gone]
@@ -70,6 +89,15 @@ class EdgeFilter(Generic[T]):
             if self._looks > WORTH * len(self._filters):
                 self._settle()
         return found
+
+
+def _engine(filters: dict[T, Filter]) -> FilterMatcher[T] | None:
+    """All of them in an engine; None where there are no arrays to make it of."""
+    try:
+        from pleroma.matching.filters import FilterMatcher
+    except ImportError:
+        return None
+    return FilterMatcher(next(iter(filters.values())).schema, filters.items())
 
 
 class _Table(Generic[T]):

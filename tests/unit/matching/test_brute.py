@@ -1,10 +1,18 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
 from pleroma.content import Category, Filter, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
-from pleroma.matching import wanted_by
+from pleroma.matching import brute, wishes
+
+
+@pytest.fixture(params=["every pair", "the engine"])
+def wanted_by(request):
+    return brute.wanted_by if request.param == "every pair" else partial(wishes.wanted_by, few=0)
+
 
 QUOTES = Schema(
     "quotes",
@@ -31,7 +39,7 @@ def some_events(count):
     )
 
 
-def test_a_group_wants_what_any_of_its_filters_matches():
+def test_a_group_wants_what_any_of_its_filters_matches(wanted_by):
     texts = [
         "price < 40 and volume >= 3",
         "ticker == 'AAPL.long.name.two'",
@@ -49,12 +57,12 @@ def test_a_group_wants_what_any_of_its_filters_matches():
     assert wanted[1:4].any(axis=1).all(), "the example shows nothing if nothing matches"
 
 
-def test_filters_of_another_schema_are_refused():
+def test_filters_of_another_schema_are_refused(wanted_by):
     other = Schema("other", (Integer("n", False, 0, 1),))
     with pytest.raises(ContentError, match="schema"):
         wanted_by([[Filter.everything(other)]], some_events(3))
 
 
-def test_no_events_and_no_groups():
+def test_no_events_and_no_groups(wanted_by):
     assert wanted_by([], some_events(3)).shape == (0, 3)
     assert wanted_by([[Filter.everything(QUOTES)]], some_events(0)).shape == (1, 0)

@@ -1,0 +1,110 @@
+"""Which structure suits a table: an estimate of what an event costs in each, from a sample of the subscriptions.
+
+No structure is best everywhere. Narrow constraints over many attributes are found fastest by their pivots; wide ones
+over few attributes by and-ing bit sets, whose memory grows with the number of attributes. Where pivots are wide and
+bit sets too large, pivots remain; and few enough subscriptions are best just looked through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from pleroma.errors import UnknownName
+from pleroma.matching.bit_sets import ALIKE, BITS, CELLS, BitSets
+from pleroma.matching.grid import boundaries, spans
+from pleroma.matching.kernels import Floats, Ints, compiled
+from pleroma.matching.pivots import Pivots
+from pleroma.matching.scan import Scan
+from pleroma.matching.structure import Structure
+from pleroma.matching.table import Table
+from pleroma.matching.tama import Tama
+
+STRUCTURES: Mapping[str, type[Structure]] = {each.name: each for each in (Scan, Pivots, BitSets, Tama)}
+AUTOMATIC = "auto"
+
+SAMPLE = 4096
+SAMPLE_CELLS = 64
+MOST_BYTES = 1200
+"""Bit sets may take so much for a subscription."""
+# nanoseconds for one row scanned, one entry passed over, one row checked in the table, one word and-ed to the end,
+# one word of the summary for one attribute, one constraint counted, one attribute of an event looked up in one table,
+# and whatever an event is
+ROW, ENTRY, CHECK, WORD, SUMMARY, COUNT, LOOKUP, START = 20.0, 1.5, 60.0, 250.0, 0.3, 20.0, 60.0, 500.0
+
+
+class Choice(NamedTuple):
+    structure: type[Structure]
+    why: str
+
+
+def choose(table: Table, name: str = AUTOMATIC) -> Choice:
+    """The structure of this name, or the cheapest."""
+    if name != AUTOMATIC:
+        if name not in STRUCTURES:
+            raise UnknownName("structure", name, [AUTOMATIC, *STRUCTURES], field="structure")
+        return Choice(STRUCTURES[name], "as asked for")
+    costs = estimates(table)
+    best = min(costs, key=lambda each: costs[each])
+    told = ", ".join(f"{each} {cost / 1000:,.1f}" for each, cost in sorted(costs.items(), key=lambda c: c[1]))
+    return Choice(STRUCTURES[best], f"estimated microseconds an event: {told}")
+
+
+def estimates(table: Table) -> dict[str, float]:
+    """Nanoseconds an event, for events that have every attribute and values like the constraints' bounds."""
+    rows = len(table)
+    costs = {Scan.name: ROW * rows}
+    width = table.width
+    if not rows or not width:
+        return costs
+    sample = table.take(np.arange(0, rows, max(1, rows // SAMPLE)))
+    grid = boundaries(sample.attribute, sample.low, sample.high, width, SAMPLE_CELLS)
+    begin, end = spans(sample.attribute, sample.low, sample.high, grid)
+    used = np.isfinite(grid).sum(axis=1) + 1
+    share = np.minimum((end.astype(np.float64) - begin + 1.0) / used[sample.attribute], 1.0)
+    popular = np.bincount(sample.attribute, minlength=width)
+    rank = np.argsort(np.argsort(-popular, kind="stable"))
+    # bits to tell words apart, of which a constraint uses some for its attribute and three for its place
+    told = 3.0 + np.log2(max(width * len(sample) / max(sample.constraints, 1), 1.0))
+    depth = min(float(ALIKE), np.log2(max(rows / BITS, 1.0)) / told)
+    passed, looked, survived = _passing(sample.first, rank[sample.attribute], share, depth)
+    scale = rows / len(sample)
+    costs[Pivots.name] = START + 2 * LOOKUP * width + scale * (ENTRY * passed + CHECK * looked)
+    if width * (CELLS + 1) / 8 <= MOST_BYTES:
+        costs[BitSets.name] = (
+            START + LOOKUP * width + rows / BITS / BITS * width * SUMMARY + scale * survived / BITS * WORD
+        )
+    counted = rows * float(share.sum()) / len(sample)
+    costs[Tama.name] = START + 10 * LOOKUP * width + counted * COUNT
+    return costs
+
+
+@compiled
+def _passing(first: Ints, rank: Ints, share: Floats, depth: float) -> tuple[float, float, float]:
+    """How many rows an event meets as entries of pivots, how many of those it must check, and how many rows share a
+    word with one that the `depth` constraints which decide the order of rows do not rule out."""
+    passed = looked = survived = 0.0
+    for row in range(first.shape[0] - 1):
+        least = second = 1.0
+        for k in range(first[row], first[row + 1]):
+            if share[k] < least:
+                least, second = share[k], least
+            elif share[k] < second:
+                second = share[k]
+        passed += 2 * least
+        looked += least * second
+        kept = 1.0
+        last = np.int64(-1)
+        for step in range(int(np.ceil(depth))):
+            best, at = np.int64(1 << 62), -1
+            for k in range(first[row], first[row + 1]):
+                if last < rank[k] < best:
+                    best, at = rank[k], k
+            if at < 0:
+                break
+            last = best
+            kept *= min(share[at] + 1 / 8, 1.0) ** min(depth - step, 1.0)
+        survived += kept
+    return passed, looked, survived

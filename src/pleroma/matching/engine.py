@@ -1,0 +1,231 @@
+"""Matching with subscriptions that come and go: parts of growing size that are never changed, and a few newcomers.
+
+Newcomers are looked through one by one until there are enough for a part; a part that is not much smaller than what it
+follows is joined with it. So each subscription is moved a few times in all, and an event asks a few parts. Whoever left
+is marked and dropped when its part is next joined. Readers take what stands (one reference) and need no lock; writers
+wait for one another only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from pleroma.errors import MatchingError
+from pleroma.matching.choice import AUTOMATIC, choose
+from pleroma.matching.kernels import Ints
+from pleroma.matching.matcher import Matches, Miss, Statistics
+from pleroma.matching.newcomers import Newcomers
+from pleroma.matching.part import Part
+from pleroma.matching.structure import Found
+from pleroma.matching.table import Assignments, Constraint, Occurrences, Table
+from pleroma.matching.tama import Tama
+
+YOUNG = 1024
+FAN = 4
+"""A part less than so many times as large as all behind it is joined with them."""
+PIECES = 4
+"""Pieces of a batch for each thread, so that none waits long for another."""
+
+
+class Standing(NamedTuple):
+    """What readers see: parts, the largest first, and those who came after."""
+
+    parts: tuple[Part, ...]
+    newcomers: Newcomers
+
+
+class Engine:
+    """A `Matcher`; `structure` is one of `choice.STRUCTURES`, or `auto` for what suits each part."""
+
+    def __init__(self, structure: str = AUTOMATIC, young: int = YOUNG, parts: Sequence[Part] = ()) -> None:
+        choose(Table.from_rows([]), structure)
+        self._structure = structure
+        self._young = young
+        self._lock = threading.Lock()
+        self._standing = Standing(tuple(parts), Newcomers(young))
+        self._size = sum(map(len, parts))
+
+    @property
+    def standing(self) -> Standing:
+        return self._standing
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, subscription: int) -> bool:
+        parts, newcomers = self._standing
+        return subscription in newcomers.places or any(part.place(subscription) is not None for part in parts)
+
+    # -- coming and going ----------------------------------------------------------------------------------------
+
+    def add(self, subscription: int, constraints: Sequence[Constraint], interface: int = 0) -> None:
+        with self._lock:
+            if subscription in self:
+                raise MatchingError("there is one with this number", field="subscription", value=subscription)
+            newcomers = self._standing.newcomers
+            newcomers.add(subscription, constraints, interface)
+            self._size += 1
+            if len(newcomers) == newcomers.room:
+                self._settle(newcomers.table())
+
+    def add_all(self, table: Table) -> None:
+        """Many at once, in one go."""
+        with self._lock:
+            parts, newcomers = self._standing
+            if len(np.unique(table.ids)) < len(table):
+                raise MatchingError("a number is given twice", field="ids")
+            taken = [each for part in parts if len(part) for each in part.known(table.ids)]
+            taken += [each for each in table.ids.tolist() if each in newcomers.places]
+            if taken:
+                raise MatchingError("there is one with this number", field="subscription", value=int(taken[0]))
+            self._settle(Table.joined([newcomers.table(), table]))
+            self._size += len(table)
+
+    def remove(self, subscription: int) -> None:
+        with self._lock:
+            self._remove(subscription)
+
+    def remove_content(self, constraints: Sequence[Constraint], interface: int = 0) -> int:
+        """One subscription with just these constraints from this interface; returns its number.
+
+        Of what an event at all lower bounds finds, it is the one that is written alike. Constraints that contradict
+        each other are found by no event, and only by looking at all.
+        """
+        wanted = sorted(constraints)
+        corner: dict[int, float] = {}
+        for attribute, low, _ in wanted:
+            corner[attribute] = max(low, corner.get(attribute, low))
+        hopeless = any(corner[attribute] >= high for attribute, _, high in wanted)
+        with self._lock:
+            parts, newcomers = self._standing
+            events = Occurrences.from_events([corner])
+            places: list[Part | Newcomers] = [*parts, newcomers]
+            for part in places:
+                table, rows = part.live() if hopeless else part.found(events)
+                for row in rows[table.interfaces[rows] == interface].tolist():
+                    if sorted(table.row(row)) == wanted:
+                        subscription = int(table.ids[row])
+                        self._remove(subscription)
+                        return subscription
+        raise MatchingError("nothing like this from this interface", field="constraints", value=wanted)
+
+    def _remove(self, subscription: int) -> None:
+        parts, newcomers = self._standing
+        if not newcomers.remove(subscription):
+            for part in parts:
+                row = part.place(subscription)
+                if row is not None:
+                    part.remove(row)
+                    if part.removed > len(part):
+                        kept = tuple(each for each in parts if each is not part)
+                        rest = Table.joined([part.table(), newcomers.table()])
+                        self._standing = self._settled(kept, rest)
+                    break
+            else:
+                raise MatchingError("there is none with this number", field="subscription", value=subscription)
+        self._size -= 1
+
+    def _settle(self, table: Table) -> None:
+        self._standing = self._settled(self._standing.parts, table)
+
+    def _settled(self, parts: tuple[Part, ...], table: Table) -> Standing:
+        """These parts and the rows of a table, which may become one with the smallest."""
+        joined, size = [table], len(table)
+        while parts and len(parts[-1]) < FAN * size:
+            size += len(parts[-1])
+            joined.append(parts[-1].table())
+            parts = parts[:-1]
+        if size:
+            parts += (Part.of(Table.joined(joined) if len(joined) > 1 else table, self._structure),)
+        ordered = tuple(sorted(parts, key=len, reverse=True))
+        return Standing(ordered, Newcomers(self._young))
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def match(self, event: Assignments) -> Ints:
+        return self.match_one(Occurrences.from_events([event]))
+
+    def match_one(self, events: Occurrences) -> Ints:
+        """The ids that want the first of these events."""
+        return self._search(self._standing, events, 0, 1).ids
+
+    def match_batch(self, events: Occurrences, threads: int = 1) -> Matches:
+        standing = self._standing
+        if threads <= 1 or len(events) < 2:
+            return self._search(standing, events, 0, len(events))
+        edges = np.linspace(0, len(events), min(PIECES * threads, len(events)) + 1).astype(int).tolist()
+        with ThreadPoolExecutor(threads) as pool:
+            pieces = list(pool.map(lambda a, b: self._search(standing, events, a, b), edges, edges[1:]))
+        starts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
+        ends = [piece.ends + start for piece, start in zip(pieces, starts, strict=False)]
+        return Matches(np.concatenate([piece.ids for piece in pieces]), np.concatenate(ends))
+
+    def _search(self, standing: Standing, events: Occurrences, begin: int, end: int) -> Matches:
+        found: list[tuple[Ints, Found]] = []
+        for part in standing.parts:
+            rows = part.structure.search(events, begin, end, part.dead)
+            found.append((part.structure.table.ids, rows))
+        if len(standing.newcomers):
+            table, rows = standing.newcomers.search(events, begin, end)
+            found.append((table.ids, rows))
+        if len(found) == 1:
+            ids, rows = found[0]
+            return Matches(ids[rows.rows], rows.ends)
+        if not found:
+            return Matches(np.empty(0, np.int64), np.zeros(end - begin, np.int64))
+        ids_found = np.concatenate([ids[rows.rows] for ids, rows in found])
+        ends = np.sum([rows.ends for _, rows in found], axis=0)
+        if end - begin > 1:
+            numbers = np.arange(end - begin)
+            events_found = [np.repeat(numbers, np.diff(rows.ends, prepend=0)) for _, rows in found]
+            ids_found = ids_found[np.argsort(np.concatenate(events_found), kind="stable")]
+        return Matches(ids_found, ends)
+
+    def match_interfaces(self, event: Assignments) -> list[int]:
+        """The interfaces with at least one subscription that wants the event."""
+        events = Occurrences.from_events([event])
+        found: set[int] = set()
+        parts, newcomers = self._standing
+        for part in parts:
+            structure = part.structure
+            if isinstance(structure, Tama):
+                known = int(structure.table.interfaces.max(initial=0)) + 1
+                found.update(np.flatnonzero(structure.search_interfaces(events, 0, part.dead, known)).tolist())
+            else:
+                rows = structure.search(events, 0, 1, part.dead).rows
+                found.update(np.unique(structure.table.interfaces[rows]).tolist())
+        if len(newcomers):
+            table, rows_found = newcomers.search(events, 0, 1)
+            found.update(table.interfaces[rows_found.rows].tolist())
+        return sorted(found)
+
+    def constraints(self, subscription: int) -> tuple[Constraint, ...]:
+        parts, newcomers = self._standing
+        row = newcomers.places.get(subscription)
+        if row is not None:
+            return newcomers.row(row)
+        for part in parts:
+            row = part.place(subscription)
+            if row is not None:
+                return part.structure.table.row(row)
+        raise MatchingError("there is none with this number", field="subscription", value=subscription)
+
+    def explain(self, subscription: int, event: Assignments) -> list[Miss]:
+        misses = []
+        for constraint in self.constraints(subscription):
+            value = event.get(constraint.attribute)
+            if value is None or not constraint.low <= value < constraint.high:
+                misses.append(Miss(constraint, value))
+        return misses
+
+    def statistics(self) -> Statistics:
+        parts, newcomers = self._standing
+        told = tuple(part.statistics() for part in parts)
+        constraints = sum(part.constraints for part in parts) + newcomers.table().constraints
+        memory = sum(each.memory for each in told) + newcomers.nbytes
+        return Statistics(len(self), constraints, memory, len(newcomers.places), told)

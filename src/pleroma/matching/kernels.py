@@ -1,0 +1,101 @@
+"""Compiled loops that the matching structures share: laying out an event, checking a row, collecting what was found.
+
+An event is laid out as one value per attribute, NaN where it has none, so that every comparison with what it lacks is
+false.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.index.kernels import Floats, Ints, Words, compiled
+
+Numbers = NDArray[np.int32]
+Marks = NDArray[np.bool_]
+Int = int | np.int64
+
+__all__ = ["Floats", "Int", "Ints", "Marks", "Numbers", "Words", "compiled"]
+
+
+@compiled
+def lay_out(values: Floats, attribute: Numbers, value: Floats, begin: Int, end: Int) -> None:
+    for k in range(begin, end):
+        if attribute[k] < values.shape[0]:
+            values[attribute[k]] = value[k]
+
+
+@compiled
+def clear(values: Floats, attribute: Numbers, begin: Int, end: Int) -> None:
+    for k in range(begin, end):
+        if attribute[k] < values.shape[0]:
+            values[attribute[k]] = np.nan
+
+
+@compiled
+def holds(values: Floats, first: Ints, attribute: Numbers, low: Floats, high: Floats, row: Int) -> bool:
+    """Whether the event satisfies every constraint of a row."""
+    for k in range(first[row], first[row + 1]):
+        value = values[attribute[k]]
+        if not (value >= low[k] and value < high[k]):
+            return False
+    return True
+
+
+@compiled
+def with_room(found: Numbers, count: Int) -> Numbers:
+    """`found`, or a copy twice as large where there is no place for one more."""
+    if count < found.shape[0]:
+        return found
+    larger = np.empty(2 * found.shape[0], np.int32)
+    larger[:count] = found[:count]
+    return larger
+
+
+@compiled
+def below(boundaries: Floats, value: float) -> int:
+    """How many boundaries are at most `value`: the number of the cell that it is in.
+
+    The number of steps depends on how many there are and not on the value, so that no step waits for a guess.
+    """
+    count, size = 0, boundaries.shape[0]
+    while size > 1:
+        half = size >> 1
+        count += half * (boundaries[count + half - 1] <= value)
+        size -= half
+    return count + int(size == 1 and boundaries[count] <= value)
+
+
+@compiled
+def strictly_below(boundaries: Floats, value: float) -> int:
+    """How many boundaries are less than `value`: the last cell that anything less than `value` is in."""
+    a, b = 0, boundaries.shape[0]
+    while a < b:
+        middle = (a + b) >> 1
+        if boundaries[middle] < value:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+@compiled
+def permuted(
+    first: Ints, attribute: Numbers, low: Floats, high: Floats, rows: Ints
+) -> tuple[Ints, Numbers, Floats, Floats]:
+    """The constraints of these rows, in this order."""
+    starts = np.empty(rows.shape[0] + 1, np.int64)
+    starts[0] = 0
+    for i in range(rows.shape[0]):
+        starts[i + 1] = starts[i] + first[rows[i] + 1] - first[rows[i]]
+    attributes = np.empty(starts[-1], attribute.dtype)
+    lows = np.empty(starts[-1])
+    highs = np.empty(starts[-1])
+    for i in range(rows.shape[0]):
+        at = starts[i]
+        for k in range(first[rows[i]], first[rows[i] + 1]):
+            attributes[at] = attribute[k]
+            lows[at] = low[k]
+            highs[at] = high[k]
+            at += 1
+    return starts, attributes, lows, highs

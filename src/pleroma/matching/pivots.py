@@ -1,0 +1,228 @@
+"""For narrow constraints over many attributes: each subscription is filed once, under the constraint that fewest events
+satisfy, its pivot.
+
+Along the pivot's attribute, cells are halved level by level (papers/002..., III-A), and the subscription stands at the
+deepest level where at most two cells hold its range. The entry there carries the next most selective constraint,
+coarsely, so that almost all candidates are refused without a look at the table; what is left is checked exactly.
+Where TAMA counts every satisfied constraint, this looks at one constraint in as many as a subscription has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.matching.grid import boundaries, spans
+from pleroma.matching.kernels import (
+    Floats,
+    Ints,
+    Marks,
+    Numbers,
+    Words,
+    below,
+    clear,
+    compiled,
+    holds,
+    lay_out,
+    with_room,
+)
+from pleroma.matching.structure import Found
+from pleroma.matching.table import Occurrences, Table
+
+COARSE = 8
+"""Bits of the cells that an entry carries of its second constraint."""
+FINEST = 12
+SAMPLE = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pivots:
+    """Node `2**level + cell` of attribute `a` has the entries from `first[a << depth + 1 | node]` on.
+
+    An entry is a word: the row (32 bits), the second attribute (16), and its first and last coarse cell.
+    """
+
+    name: ClassVar[str] = "pivots"
+
+    table: Table
+    grid: Floats
+    levels: Ints
+    """For each attribute a bit for every level at which something is filed."""
+    first: Numbers
+    entries: Words
+    always: Numbers
+    """The rows without constraints."""
+
+    @classmethod
+    def build(cls, table: Table) -> Self:
+        width = table.width
+        depth = _depth(table)
+        grid = boundaries(table.attribute, table.low, table.high, width, 1 << depth)
+        begin, end = spans(table.attribute, table.low, table.high, grid)
+        popularity = np.bincount(table.attribute, minlength=width) / max(table.constraints, 1)
+        levels, first, entries = _file(table.first, table.attribute, begin, end, popularity, depth)
+        always = np.flatnonzero(np.diff(table.first) == 0).astype(np.int32)
+        return cls(table, grid, levels, first, entries, always)
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes + sum(array.nbytes for array in self.arrays().values())
+
+    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
+        t = self.table
+        rows, ends = _search(
+            t.first, t.attribute, t.low, t.high, dead, self.grid, self.levels, self.first, self.entries, self.always,
+            events.first, events.attribute, events.value, begin, end,
+        )  # fmt: skip
+        return Found(rows, ends)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: getattr(self, name) for name in ("grid", "levels", "first", "entries", "always")}
+
+    @classmethod
+    def restore(cls, table: Table, arrays: dict[str, NDArray[Any]]) -> Self:
+        return cls(table, **arrays)
+
+
+def _depth(table: Table) -> int:
+    """Levels enough for a typical pivot to fill a cell of the last; more would only take room."""
+    sample = table.take(np.arange(0, len(table), max(1, len(table) // SAMPLE)))
+    starts = sample.first[:-1][np.diff(sample.first) > 0]
+    if not starts.size:
+        return COARSE
+    grid = boundaries(sample.attribute, sample.low, sample.high, sample.width, 1 << FINEST)
+    begin, end = spans(sample.attribute, sample.low, sample.high, grid)
+    used = np.isfinite(grid).sum(axis=1) + 1
+    share = (end.astype(np.float64) - begin + 1.0) / used[sample.attribute]
+    typical = float(np.median(np.minimum.reduceat(share, starts)))
+    return int(min(max(np.ceil(-np.log2(min(typical, 1.0))), COARSE), FINEST))
+
+
+@compiled
+def _file(
+    first: Ints, attribute: Numbers, begin: NDArray[np.uint16], end: NDArray[np.uint16], popularity: Floats, depth: int
+) -> tuple[Ints, Numbers, Words]:
+    rows = first.shape[0] - 1
+    width = popularity.shape[0]
+    levels = np.zeros(width, np.int64)
+    counts = np.zeros((width << (depth + 1)) + 1, np.int32)
+    pivot = np.empty(rows, np.int64)
+    second = np.empty(rows, np.int64)
+    for row in range(rows):
+        best, next_best = np.inf, np.inf
+        for k in range(first[row], first[row + 1]):
+            score = (np.float64(end[k]) - np.float64(begin[k]) + 1.0) * popularity[attribute[k]]
+            if score < best:
+                second[row], next_best = pivot[row], best
+                pivot[row], best = k, score
+            elif score < next_best:
+                second[row], next_best = k, score
+        if next_best == np.inf:  # one constraint alone, or none
+            second[row] = pivot[row]
+    for turn in range(2):
+        if turn == 1:  # counts become places
+            total = 0
+            for i in range(counts.shape[0]):
+                size = counts[i]
+                counts[i] = total
+                total += size
+            entries = np.empty(total, np.uint64)
+        for row in range(rows):
+            if first[row] == first[row + 1]:
+                continue
+            k = pivot[row]
+            a, from_cell, to_cell = np.int64(attribute[k]), np.int64(begin[k]), np.int64(end[k])
+            shift = 0
+            while (to_cell >> shift) - (from_cell >> shift) > 1:
+                shift += 1
+            level = depth - shift
+            levels[a] |= 1 << level
+            s = second[row]
+            word = (
+                np.uint64(row) << np.uint64(32)
+                | np.uint64(attribute[s]) << np.uint64(16)
+                | np.uint64(begin[s] >> (depth - COARSE)) << np.uint64(8)
+                | np.uint64(end[s] >> (depth - COARSE))
+            )
+            for cell in range(from_cell >> shift, (to_cell >> shift) + 1):
+                node = a << (depth + 1) | ((1 << level) + cell)
+                if turn == 1:
+                    entries[counts[node]] = word
+                counts[node] += 1
+    places = np.empty_like(counts)
+    places[0] = 0
+    places[1:] = counts[:-1]  # each count has moved on to where the next begins
+    return levels, places, entries
+
+
+@compiled
+def _search(
+    first: Ints,
+    attribute: Numbers,
+    low: Floats,
+    high: Floats,
+    dead: Marks,
+    grid: Floats,
+    levels: Ints,
+    places: Numbers,
+    entries: Words,
+    always: Numbers,
+    event_first: Ints,
+    event_attribute: Numbers,
+    event_value: Floats,
+    begin: int,
+    end: int,
+) -> tuple[Numbers, Ints]:
+    width = levels.shape[0]
+    depth = 0
+    while (1 << depth) <= grid.shape[1]:
+        depth += 1
+    values = np.full(width, np.nan)
+    cells = np.zeros(width, np.int64)
+    coarse = np.full(width, -1, np.int64)
+    found = np.empty(64, np.int32)
+    count = 0
+    ends = np.empty(end - begin, np.int64)
+    for e in range(begin, end):
+        lay_out(values, event_attribute, event_value, event_first[e], event_first[e + 1])
+        for k in range(event_first[e], event_first[e + 1]):
+            a = event_attribute[k]
+            if a < width:
+                cells[a] = below(grid[a], values[a])
+                coarse[a] = cells[a] >> (depth - COARSE)
+        for row in always:
+            if not dead[row]:
+                found = with_room(found, count)
+                found[count] = row
+                count += 1
+        for k in range(event_first[e], event_first[e + 1]):
+            a = np.int64(event_attribute[k])
+            if a >= width:
+                continue
+            left = levels[a]
+            level = 0
+            while left >> level:
+                if left >> level & 1:
+                    node = a << (depth + 1) | ((1 << level) + (cells[a] >> (depth - level)))
+                    for i in range(places[node], places[node + 1]):
+                        word = entries[i]
+                        cell = coarse[np.int64(word >> np.uint64(16) & np.uint64(0xFFFF))]
+                        if cell < np.int64(word >> np.uint64(8) & np.uint64(255)):
+                            continue
+                        if cell > np.int64(word & np.uint64(255)):
+                            continue
+                        row = np.int64(word >> np.uint64(32))
+                        if not dead[row] and holds(values, first, attribute, low, high, row):
+                            found = with_room(found, count)
+                            found[count] = row
+                            count += 1
+                level += 1
+        clear(values, event_attribute, event_first[e], event_first[e + 1])
+        for k in range(event_first[e], event_first[e + 1]):
+            if event_attribute[k] < width:
+                coarse[event_attribute[k]] = -1
+        ends[e - begin] = count
+    return found[:count], ends

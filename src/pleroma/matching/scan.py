@@ -1,0 +1,77 @@
+"""Every subscription looked at for every event. Nothing to build and nothing to get wrong: the oracle, and what a
+handful of newcomers needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.matching.kernels import Floats, Ints, Marks, Numbers, clear, compiled, holds, lay_out, with_room
+from pleroma.matching.structure import Found
+from pleroma.matching.table import Occurrences, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    name: ClassVar[str] = "scan"
+
+    table: Table
+    width: int
+
+    @classmethod
+    def build(cls, table: Table) -> Self:
+        return cls(table, table.width)
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes
+
+    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
+        t = self.table
+        rows, ends = scan(
+            t.first, t.attribute, t.low, t.high, dead, len(t), self.width, events.first, events.attribute, events.value,
+            begin, end,
+        )  # fmt: skip
+        return Found(rows, ends)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    @classmethod
+    def restore(cls, table: Table, arrays: dict[str, NDArray[Any]]) -> Self:  # noqa: ARG003 - there are none
+        return cls.build(table)
+
+
+@compiled
+def scan(
+    first: Ints,
+    attribute: Numbers,
+    low: Floats,
+    high: Floats,
+    dead: Marks,
+    rows: int,
+    width: int,
+    event_first: Ints,
+    event_attribute: Numbers,
+    event_value: Floats,
+    begin: int,
+    end: int,
+) -> tuple[Numbers, Ints]:
+    """The first `rows` rows against each event."""
+    values = np.full(width, np.nan)
+    found = np.empty(64, np.int32)
+    count = 0
+    ends = np.empty(end - begin, np.int64)
+    for e in range(begin, end):
+        lay_out(values, event_attribute, event_value, event_first[e], event_first[e + 1])
+        for row in range(rows):
+            if not dead[row] and holds(values, first, attribute, low, high, row):
+                found = with_room(found, count)
+                found[count] = row
+                count += 1
+        clear(values, event_attribute, event_first[e], event_first[e + 1])
+        ends[e - begin] = count
+    return found[:count], ends

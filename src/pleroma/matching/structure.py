@@ -1,0 +1,41 @@
+"""What the matching structures have in common: each is made from a table once and only read afterwards."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+from numpy.typing import NDArray
+
+from pleroma.matching.kernels import Ints, Marks, Numbers
+from pleroma.matching.table import Occurrences, Table
+
+
+class Found(NamedTuple):
+    """The rows that match, event after event; those of event `e` end before `ends[e]`."""
+
+    rows: Numbers
+    ends: Ints
+
+
+class Structure(Protocol):
+    name: ClassVar[str]
+
+    @property
+    def table(self) -> Table:
+        """The subscriptions, in the order of rows that suits the structure."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of all arrays, the table's among them."""
+
+    @classmethod
+    def build(cls, table: Table) -> Self: ...
+
+    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
+        """Exactly the rows not `dead` whose every constraint the event satisfies, for events `begin` to `end`."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What `restore` needs besides the table."""
+
+    @classmethod
+    def restore(cls, table: Table, arrays: dict[str, NDArray[Any]]) -> Self: ...
