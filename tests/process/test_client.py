@@ -206,9 +206,9 @@ def test_waste_is_filtered_counted_and_reported(service):
             assert subscription.info.wasted > 0
             assert subscription.info.wasted + 21 == far.info["packets"]
             before = service.ask("GET", "/v1/statistics")
-            await far._send_report()
-            await near._send_report()
-            await far._send_report()  # nothing new
+            await far._members.report()
+            await near._members.report()
+            await far._members.report()  # nothing new
             after = service.ask("GET", "/v1/statistics")
             assert after["by_subscription"][subscription.id]["wasted"] == subscription.info.wasted
             assert after["by_subscription"][subscription.id]["delivered"] == 21
@@ -423,7 +423,7 @@ def test_a_new_plan_is_adopted_without_a_restart(service):
             for dimensions in (["volume"], ["price", "volume"], ["ticker"]):
                 epoch = new_plan(service, 20, dimensions)
                 for each in (near, far):
-                    await until(lambda each=each, epoch=epoch: each._plans._channels["stock"].epoch == epoch)
+                    await until(lambda each=each, epoch=epoch: each._members.plans._channels["stock"].epoch == epoch)
                 assert publisher.channel.epoch == epoch
                 publisher.publish_many(quote(float(p), v) for p in range(0, 600, 100) for v in (5, 15))
                 total += 3
@@ -511,14 +511,33 @@ def test_a_reader_that_never_waits_lets_others_have_their_turn(service):
 # -- strange packets -------------------------------------------------------------------------------------------------
 
 
+def test_a_host_cannot_send_what_it_has_not_advertised(service):
+    async def work():
+        async with connected(service, ["h1", "h4"]) as (near, far):
+            publisher = await near.advertise("stock", "price < 500")
+            subscription = await far.subscribe("stock")
+            mine = framed(publisher, quote(5.0), 10**6)
+            beyond = framed(publisher, quote(600.0), 10**6 + 1)
+            before = service.ask("GET", "/v1/statistics")["hosts"]
+            for host, frame in (("h2", mine), ("h2", beyond), ("h1", beyond), ("h1", mine)):
+                with intruder(service, host) as send:
+                    send(frame)
+            assert [p.event["price"] for p in await drained(subscription, 1)] == [5.0]
+            after = service.ask("GET", "/v1/statistics")["hosts"]
+            stopped = {host: after[host]["unadvertised"] - before[host]["unadvertised"] for host in ("h1", "h2")}
+            assert stopped == {"h1": 1, "h2": 2}
+
+    run(work())
+
+
 def test_malformed_packets_are_counted_and_ignored(service):
     async def work():
         async with connected(service, ["h1", "h4"]) as (near, far):
             publisher = await near.advertise("stock")
             subscription = await far.subscribe("stock")
-            (frame,) = publisher.channel.frames(quote(5.0), publisher.number, 10**6, 0)
+            frame = framed(publisher, quote(5.0), 10**6)
             chance = random.Random(5)
-            with intruder(service, "h2") as send:
+            with intruder(service, "h1") as send:
                 address = IPv6Address(frame[4:20])
                 for _ in range(100):
                     send(wrap(address, chance.randbytes(chance.randrange(1, 100))))
@@ -534,6 +553,11 @@ def test_malformed_packets_are_counted_and_ignored(service):
             assert (far.info["malformed"], far.info["unknown"], far.info["packets"]) == (102, 1, 104)
 
     run(work())
+
+
+def framed(publisher, event, sequence):
+    ((address, packet),) = publisher.channel.datagrams(event, publisher.number, sequence, 0)
+    return wrap(IPv6Address(address), packet)
 
 
 @contextmanager

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pleroma.content import Schema
+from pleroma.index import GridIndex, IndexPlan
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "stock.toml"
 QUOTE = '{"ticker": "IBM", "price": 120.5, "volume": 900, "market": "nyse"}'
 
@@ -134,6 +137,22 @@ def test_a_workload_is_replayed_and_every_delivery_accounted_for(controller):
     assert figures["delivered"] == figures["wanted"] > 0
 
 
+def test_the_plan_is_shown_changed_and_had_back(controller, name):
+    first = controller.answer("plan", "show", name)
+    schema = Schema.load(EXAMPLE)
+    path = controller.folder / "plan.json"
+    path.write_text(IndexPlan(1, GridIndex.regular(schema, 8, ["price"])).dumps())
+    changed = controller.answer("plan", "apply", path.name)
+    assert (changed["epoch"], changed["changed"]) == (first["epoch"] + 1, True)
+    assert controller.answer("plan", "apply", path.name)["changed"] is False
+    assert "a grid of 8 bits (price 8)" in controller.run("plan", "show", name).stdout
+    back = controller.answer("plan", "rollback", name, "--epoch", str(first["epoch"]), "--method", "versioning")
+    assert back["epoch"] == first["epoch"] + 2
+    plans = controller.answer("plan", "history", name)["plans"]
+    assert plans[-1]["plan"]["index"] == first["plan"]["index"]
+    assert "plans of" in controller.run("plan", "history", name).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -143,6 +162,10 @@ def test_a_workload_is_replayed_and_every_delivery_accounted_for(controller):
         (("publish", "NAME", QUOTE, "--filter", "price > 200"), "advertise"),
         (("subscribe", "NAME", "price >"), "expected a value"),
         (("flows", "s99"), "s99"),
+        (("plan", "show", "nothing"), "unknown schema 'nothing'"),
+        (("plan", "rollback", "NAME", "--epoch", "99"), "no plan 99"),
+        (("plan", "rollback", "NAME", "--method", "hope"), "--method: unknown method 'hope'"),
+        (("plan", "apply", "nowhere.json"), "nowhere.json"),
         (("withdraw", "s999999"), "no such subscription"),
         (("status", "--url", "http://127.0.0.1:9"), "no controller answers at"),
         (("status", "--token", "wrong"), "token"),

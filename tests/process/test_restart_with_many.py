@@ -53,7 +53,7 @@ def prepare(folder):
         host, text = hosts[position % len(hosts)], canonical(to_json(wanted))
         region = entry.index.cover(wanted, max_members=state.settings.max_members).under(entry.prefix)
         region.slim()
-        state.keep(Registered(f"s{position}", "subscription", "ann", host, entry, text, region, 0))
+        state.roll.keep(Registered(f"s{position}", "subscription", "ann", host, entry, text, region, 0))
     with Log.open(folder / FILE) as log:
         log.append([Entry(b"{}")] * (first + COUNT - 1))
         log.save_snapshot(log.head, snapshot(state, Answers()))

@@ -152,7 +152,7 @@ async def _under_load(process, life, seconds):
             count = 0
             while True:
                 count += 1
-                price = life * 100 + number * 10 + count % 10
+                price = life % 9 * 100 + number * 10 + count % 10
                 body = {"schema": "stock", "filter": f"price > {price}", "host": f"h{number}"}
                 if count % 2:
                     body["key"] = f"{life}-{number}-{count}"
@@ -170,7 +170,7 @@ async def _under_load(process, life, seconds):
                     return
 
     clients = [asyncio.create_task(client(number)) for number in range(1, 9)]
-    while len(made) < 10:
+    while len(made) < 10 and not any(each.done() for each in clients):
         await asyncio.sleep(0.01)
     await asyncio.sleep(seconds)
     process.kill()

@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -23,6 +23,8 @@ SILENCE = 30.0
 """Seconds without a byte on the stream, which has a heartbeat every ten, after which it counts as broken."""
 CONNECTIONS = 16
 NOT_MODIFIED = 304
+INBAND = "inband"
+UDP = "udp"
 BUSY = (429, 502, 503, 504)
 """Statuses that mean: ask again later."""
 
@@ -35,7 +37,16 @@ class Answer:
 
 
 class Api:
-    def __init__(self, url: str, token: str | None) -> None:
+    """`inband://` and `udp://` take the name of a principal besides its token; `host` is what this host wants to be."""
+
+    def __init__(self, url: str, token: str | None, principal: str | None = None, host: str = "") -> None:
+        self.has_streams = not str(url).startswith((f"{INBAND}:", f"{UDP}:"))
+        self.host: str | None = None
+        """Where the controller is asked, if that is one place."""
+        if not self.has_streams:
+            self.url = url
+            self._http, self.host = _in_datagrams(url, token, principal, host)
+            return
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             base = httpx.URL(url)
@@ -51,6 +62,7 @@ class Api:
         except (httpx.InvalidURL, TypeError, ValueError) as error:
             raise ClientError(f"{url!r} is no address of a controller: {error}", field="url", value=url) from None
         self.url = f"{base.scheme}://{base.netloc.decode()}"
+        self.host = base.host
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -100,6 +112,21 @@ class Api:
                 yield parsed(response.aiter_lines())
         except httpx.TransportError as error:
             raise ControllerAway(f"the stream of {self.url} broke: {_short(error)}", field="url") from None
+
+
+def _in_datagrams(
+    url: str, token: str | None, principal: str | None, host: str
+) -> tuple[httpx.AsyncClient, str | None]:
+    from pleroma.client.inband import InbandTransport, Way
+    from pleroma.client.udp import Place
+
+    if url.startswith(f"{UDP}:"):
+        place = Place.parse(url)
+        transport, where = place.transport(principal, token), place.host
+    else:
+        way = Way.parse(url)
+        transport, where = InbandTransport(replace(way, host=way.host or host), principal, token), None
+    return httpx.AsyncClient(transport=transport, base_url="http://controller", timeout=TIMEOUT), where
 
 
 def is_temporary(error: Exception) -> bool:

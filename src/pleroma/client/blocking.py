@@ -127,8 +127,16 @@ class Subscription:
 class Client:
     """Use it as `with`; it then is connected, and unsubscribes and withdraws everything on the way out."""
 
-    def __init__(self, url: str, token: str | None = None, host: str = ANY, *, patience: float = PATIENCE) -> None:
-        self._inner = asynchronous.Client(url, token, host, patience=patience)
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        host: str = ANY,
+        *,
+        principal: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._inner = asynchronous.Client(url, token, host, principal=principal, patience=patience)
         self._loop: _Loop | None = None
 
     @property
@@ -185,6 +193,8 @@ class Client:
         return self._loop
 
 
-def connect(url: str, token: str | None = None, host: str = ANY, *, patience: float = PATIENCE) -> Client:
-    """A client of the controller at `url`, to be used as `with`."""
-    return Client(url, token, host, patience=patience)
+def connect(
+    url: str, token: str | None = None, host: str = ANY, *, principal: str | None = None, patience: float = PATIENCE
+) -> Client:
+    """A client of the controller at `url`, to be used as `with`; `principal` is for `inband://` and `udp://`."""
+    return Client(url, token, host, principal=principal, patience=patience)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pleroma.content import Event, Schema
 from pleroma.errors import PlanError, WireError
 from pleroma.index import IPV6, Dz, IndexPlan
+from pleroma.index.address import AddressRange
 from pleroma.wire import Codec, EventPacket
-from pleroma.wire.tunnel import START
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +23,29 @@ class Channel:
     number: int
     prefix: Dz
     plan: IndexPlan
-    etag: str | None = None
+    etag: str | None = field(default=None, compare=False)
     members: int = 8
     """How many cells the controller encloses a filter with: by these it is known whose fault an unwanted event is."""
+    addresses: AddressRange = IPV6
+    """What events travel under in this network."""
     codec: Codec = field(init=False, repr=False, compare=False)
     _first: int = field(init=False, repr=False, compare=False)
     """The address of the prefix; the bits of an event's dz follow, in the room that is left."""
     _room: int = field(init=False, repr=False, compare=False)
+    _size: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codec", Codec(self.schema, self.number))
-        object.__setattr__(self, "_first", int(IPV6.address(self.prefix)))
-        object.__setattr__(self, "_room", IPV6.bits - self.prefix.length)
-        if self.prefix.length + self.plan.index.bits > IPV6.bits:
-            reason = f"{self.plan.index.bits} bits behind a prefix of {self.prefix.length} are more than {IPV6.bits}"
+        object.__setattr__(self, "_first", int(self.addresses.address(self.prefix)))
+        object.__setattr__(self, "_room", self.addresses.bits - self.prefix.length)
+        object.__setattr__(self, "_size", self.addresses.base.max_prefixlen // 8)
+        needed, bits = self.plan.index.bits, self.addresses.bits
+        if self.prefix.length + needed > bits:
+            reason = f"{needed} bits behind a prefix of {self.prefix.length} are more than {bits}"
             raise PlanError(reason, field="prefix", value=str(self.prefix))
 
     @classmethod
-    def from_json(cls, data: Any, etag: str | None = None) -> Channel:
+    def from_json(cls, data: Any, etag: str | None = None, addresses: AddressRange = IPV6) -> Channel:
         """What the controller answers when asked for the plan of a schema."""
         if not isinstance(data, Mapping):
             raise PlanError("the plan of a schema is an object", value=data)
@@ -52,7 +57,7 @@ class Channel:
         if not isinstance(prefix, str):
             raise PlanError(f"{prefix!r} is not a prefix", field="prefix", value=prefix)
         try:
-            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag, members)
+            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag, members, addresses)
         except WireError as error:  # a number of more than 16 bits, or values that no packet has room for
             raise PlanError(error.reason, field=error.field, value=error.value) from None
 
@@ -64,13 +69,17 @@ class Channel:
     def epoch(self) -> int:
         return self.plan.epoch
 
-    def frames(self, event: Event, publisher: int, sequence: int, time: int) -> list[bytes]:
-        """The datagrams that carry an event: one for each cell it lies in, and so perhaps none."""
+    def under(self, addresses: AddressRange) -> Channel:
+        """The same in a network where events travel under other addresses."""
+        return self if addresses == self.addresses else replace(self, addresses=addresses)
+
+    def datagrams(self, event: Event, publisher: int, sequence: int, time: int) -> list[tuple[bytes, bytes]]:
+        """What carries an event: an address and the packet, for each cell it lies in, and so perhaps none."""
         packet = self.codec.encode(EventPacket(self.plan.epoch, self.number, publisher, sequence, time, event))
-        frames = []
+        made, size = [], self._size
         for dz in self.plan.index.dzs(event):
-            # wrap(IPV6.address(self.prefix.then(dz)), packet), in a seventh of the time
+            # self.addresses.address(self.prefix.then(dz)).packed, in a seventh of the time
             length = dz.bit_length() - 1
             address = self._first | (dz ^ 1 << length) << self._room - length
-            frames.append(START + address.to_bytes(16) + packet)
-        return frames
+            made.append((address.to_bytes(size), packet))
+        return made

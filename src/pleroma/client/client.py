@@ -1,15 +1,14 @@
 """The client: one connection to a controller, one socket, and the publishers and subscriptions that live on them.
 
-What the application asked for is remembered here. Tasks keep it true: one stays attached to the network and comes back
-when the controller was away, one follows plans, one reports what was counted.
+Tasks keep true what the application asked for: one stays attached to the network and comes back when the controller was
+away, one renews the lease of all registrations, one follows plans, one reports what was counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
@@ -17,13 +16,11 @@ from urllib.parse import quote
 from pleroma.client.backoff import Backoff
 from pleroma.client.channel import Channel
 from pleroma.client.inbox import QUEUE
-from pleroma.client.link import Attachment, Link
-from pleroma.client.plans import Plans
+from pleroma.client.link import Attachment, Link, opened
+from pleroma.client.membership import Membership, cancelled
 from pleroma.client.publisher import Publisher
 from pleroma.client.receiver import Receiver
-from pleroma.client.registrar import Registrar
 from pleroma.client.registration import Kind, Registration, read_filter
-from pleroma.client.reports import Reports
 from pleroma.client.subscription import Subscription
 from pleroma.content import Filter, Schema
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, PleromaError, RequestRefused
@@ -37,14 +34,8 @@ REPORT = 3.0
 SETTLE = 0.1
 PAUSE = 0.002
 """Seconds between two pieces of work that can wait: a queue of datagrams is to be read meanwhile."""
-GOODBYE = 3.0
-"""Seconds that closing may take when nobody answers."""
-AT_ONCE = 8
-"""Registrations made at the same time after a reconnect."""
 
 log = logging.getLogger("pleroma.client")
-
-Member = Publisher | Subscription
 
 
 class Client:
@@ -54,22 +45,26 @@ class Client:
     not end anything: the client tries to come back until it is closed.
     """
 
-    def __init__(self, url: str, token: str | None = None, host: str = ANY, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        host: str = ANY,
+        *,
+        principal: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
         self.url = url
+        self._principal = principal
         self.patience = patience
         self._token = token
         self._wanted_host = host
         self._receiver = Receiver()
-        self._reports = Reports()
-        self._members: dict[Member, None] = {}
         self._connected = asyncio.Event()
         self._link: Link | None = None
         self._overrun = 0
         self._tasks: list[asyncio.Task[None]] = []
-        self._mending: dict[Member, asyncio.Task[None]] = {}
-        self._undoing: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(AT_ONCE)
-        self._opened: tuple[Api, Plans, Registrar] | None = None
+        self._opened: tuple[Api, Membership] | None = None
 
     # -- what an application sees --------------------------------------------------------------------------------
 
@@ -93,7 +88,7 @@ class Client:
         return asdict(self._receiver.info) | {"overrun": overrun}
 
     async def schema(self, name: str) -> Schema:
-        return (await self._plans.channel(name, self.patience)).schema
+        return (await self._members.plans.channel(name, self.patience)).schema
 
     async def create_schema(self, schema: Schema) -> None:
         """Make sure the controller has this schema. Only an administrator can create one that is not there."""
@@ -114,21 +109,21 @@ class Client:
 
     async def advertise(self, schema: str, filter: str | Filter = "true") -> Publisher:
         """Promise to publish events that match the filter, and no others."""
-        channel = await self._plans.channel(schema, self.patience)
+        channel = await self._members.plans.channel(schema, self.patience)
         registration = _registration("advertisements", channel, filter)
-        publisher = Publisher(registration, channel, 0, _Nowhere(), self._leave)
-        await self._join(publisher)
+        publisher = Publisher(registration, channel, 0, _Nowhere(), self._members.leave)
+        await self._members.join(publisher, self.patience)
         return publisher
 
     async def subscribe(self, schema: str, filter: str | Filter = "true", *, queue: int = QUEUE) -> Subscription:
         """Receive the events that match the filter; at most `queue` of them wait for the application."""
-        channel = await self._plans.channel(schema, self.patience)
+        channel = await self._members.plans.channel(schema, self.patience)
         registration = _registration("subscriptions", channel, filter)
-        subscription = Subscription(registration, self._leave, queue)
+        subscription = Subscription(registration, self._members.leave, queue)
         # listening begins first: events may come before the controller's answer does
         self._receiver.listen(channel, subscription.listener)
         try:
-            await self._join(subscription)
+            await self._members.join(subscription, self.patience)
         except BaseException:
             self._receiver.ignore(subscription.listener)
             raise
@@ -141,16 +136,18 @@ class Client:
 
         if self._opened is not None:
             raise ClientError("a client is used once")
-        api = Api(self.url, self._token)
-        plans = Plans(api, self._adopt)
-        self._opened = api, plans, Registrar(api)
+        wanted = "" if self._wanted_host == ANY else self._wanted_host
+        api = Api(self.url, self._token, self._principal, wanted)
+        members = Membership(api, self._receiver, self._present_link, self._start)
+        self._opened = api, members
+        self._receiver.outdated = members.plans.hurry
         try:
             self._link = await self._attached(self._wanted_host, self.patience)
         except BaseException:
             await api.close()
             raise
         self._connected.set()
-        works = (self._keep(), plans.follow(self._doubt), self._report(), self._settle())
+        works = (self._keep(), members.stay(), members.plans.follow(self._doubt), self._report(), self._settle())
         self._tasks = [self._start(work) for work in works]
         return self
 
@@ -161,14 +158,9 @@ class Client:
         """Unsubscribe, withdraw and detach; where nobody answers, leave nevertheless."""
         if self._opened is None:
             return
-        await _cancelled((*self._tasks, *self._mending.values()))
-        members = list(self._members)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(self.patience, GOODBYE)):  # it may be slow, with many who leave at once
-                with contextlib.suppress(PleromaError):
-                    await self._send_report()
-                await asyncio.gather(*map(self._withdraw, members), *self._undoing, return_exceptions=True)
-        if left := [each.id for each in members if each.id is not None]:
+        await cancelled(self._tasks)
+        await self._members.stop_mending()
+        if left := await self._members.leave_all(self.patience):
             log.warning("could not withdraw %s at %s", ", ".join(left), self.url)
         self._connected.clear()
         if self._link is not None:
@@ -177,93 +169,16 @@ class Client:
             self._link = None
         await self._api.close()
 
-    # -- publishers and subscriptions ----------------------------------------------------------------------------
-
-    async def _join(self, member: Member) -> None:
-        link = self._present_link()
-        try:
-            await self._register(member, link, self.patience)
-        except asyncio.CancelledError:  # nobody knows whether it stands now
-            task = self._start(self._undo(member.registration, link.attachment.host))
-            self._undoing.add(task)
-            task.add_done_callback(self._undoing.discard)
-            raise
-        self._members[member] = None
-        self._reports.add(member)
-        if link is not self._link:  # another attachment meanwhile
-            self._mend_all()
-
-    async def _register(self, member: Member, link: Link, patience: float) -> None:
-        registration = member.registration
-        answer = await self._registrar.register(registration, link.attachment.host, patience)
-        channel = await self._plans.channel(registration.schema, patience)
-        if answer.get("epoch", channel.epoch) != channel.epoch:
-            channel = await self._plans.read(registration.schema, patience)
-        if isinstance(member, Publisher):
-            member.reroute(channel, answer["publisher"], link)
-
-    async def _undo(self, registration: Registration, host: str) -> None:
-        """Repeat the request to learn what came of it, and withdraw that."""
-        with contextlib.suppress(PleromaError):
-            answer = await self._registrar.register(registration, host, self.patience)
-            await self._registrar.withdraw(registration, answer["id"], self.patience)
-
-    async def _leave(self, member: Member) -> None:
-        """Withdraw it. It ends here first, so that nobody puts it back in place meanwhile."""
-        if member not in self._members:
-            return
-        if isinstance(member, Publisher):
-            member.stop()
-        try:
-            with contextlib.suppress(PleromaError):
-                await self._send_report()
-        finally:
-            await self._withdraw(member)
-
-    async def _withdraw(self, member: Member) -> None:
-        self._dismiss(member, None)
-        registration = member.registration
-        if registration.id is not None:
-            await self._registrar.withdraw(registration, registration.id, GOODBYE)
-            registration.id = registration.host = None
-
-    def _dismiss(self, member: Member, failure: PleromaError | None) -> None:
-        """Nothing more comes of this one."""
-        if member not in self._members:
-            return
-        del self._members[member]
-        self._reports.remove(member)
-        if isinstance(member, Subscription):
-            self._receiver.ignore(member.listener)
-            member.end(failure)
-        else:
-            member.failure = failure or member.failure
-            member.stop()
-
-    def _adopt(self, channel: Channel, before: Channel | None) -> None:
-        """Another plan, or another schema of the same name."""
-        concerned = [each for each in self._members if each.registration.schema == channel.schema.name]
-        if before is not None and channel.schema != before.schema:
-            name = channel.schema.name
-            for member in concerned:
-                self._dismiss(member, ClientError(f"{name!r} is another schema now", field="schema", value=name))
-            return
-        self._receiver.adopt(channel)
-        for member in concerned:
-            if isinstance(member, Publisher):
-                member.reroute(channel)
-        if before is not None and channel.epoch != before.epoch:
-            log.info("adopted plan %d of %s", channel.epoch, channel.schema.name)
-
     # -- staying attached ----------------------------------------------------------------------------------------
 
     async def _attached(self, host: str, patience: float) -> Link:
         """A new attachment, and a socket that the network has accepted."""
-        path = f"/v1/hosts/{quote(host, safe='')}/attachments"
+        path = f"/v1/hosts/{quote(host, safe='')}/attachments?lease={self._members.lease}"
         answer = (await self._api.ask("POST", path, patience=patience)).body
-        link = Link(Attachment.from_json(answer), self._receiver.receive, self._receiver.echo)
+        link = opened(Attachment.from_json(answer, self._api.host), self._receiver.receive, self._receiver.echo)
         try:
             if await link.attach():
+                self._members.plans.use(link.attachment.addresses)
                 return link
         except BaseException:
             link.close()
@@ -281,8 +196,7 @@ class Client:
             self._link = await self._found_again(old.attachment.host)
             self._overrun += old.overrun
             old.close()
-            await _cancelled(self._mending.values())
-            self._mend_all()
+            await self._members.come_back()
             self._connected.set()
             log.warning("connected again to %s", self.url)
 
@@ -303,46 +217,6 @@ class Client:
                 log.info("%s", error)
             await asyncio.sleep(backoff.pause())
 
-    def _mend_all(self) -> None:
-        """Begin with those that are not being mended already: two at a time would register twice."""
-        for member in list(self._members):
-            if member not in self._mending:
-                task = self._mending[member] = self._start(self._mend(member))
-                task.add_done_callback(lambda _, member=member: self._mending.pop(member))  # type: ignore[misc]
-
-    async def _mend(self, member: Member) -> None:
-        """See that a registration still stands, or make it again; for as long as that takes."""
-        backoff, registration = Backoff(), member.registration
-        while member in self._members:
-            try:
-                async with self._slots:
-                    await self._stand_again(member)
-                return
-            except RequestRefused as refused:
-                if refused.status in (400, 401, 403):
-                    log.error("%s %s is gone: %s", registration.kind, registration.id, refused)
-                    self._dismiss(member, refused)
-                    return
-                log.info("%s", refused)
-            except ClientError as error:
-                log.info("%s", error)
-            await asyncio.sleep(backoff.pause())
-
-    async def _stand_again(self, member: Member) -> None:
-        registration, link = member.registration, self._present_link()
-        channel = await self._plans.read(registration.schema)
-        there = await self._registrar.find(registration, link.attachment.host)
-        if there is not None:
-            if isinstance(member, Publisher):
-                member.reroute(channel, there["publisher"], link)
-            return
-        if registration.host == link.attachment.host:
-            registration.lost()
-            self._receiver.forget()
-        await self._register(member, link, 0.0)
-        if member not in self._members and registration.id is not None:  # closed meanwhile
-            await self._registrar.withdraw(registration, registration.id, GOODBYE)
-
     def _doubt(self) -> None:
         if self._link is not None:
             self._link.doubt()
@@ -358,24 +232,14 @@ class Client:
         while True:
             await asyncio.sleep(REPORT)
             try:
-                await self._send_report()
-            except RequestRefused as refused:
-                if refused.status == 404:  # a subscription that the controller does not know
-                    self._mend_all()
-                log.info("%s", refused)
+                await self._members.report()
             except PleromaError as error:
                 log.info("%s", error)
-
-    async def _send_report(self) -> None:
-        report = self._reports.write()
-        if report is not None:
-            await self._api.ask("POST", "/v1/reports", report.body)
-            self._reports.accepted(report)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
     @property
-    def _parts(self) -> tuple[Api, Plans, Registrar]:
+    def _parts(self) -> tuple[Api, Membership]:
         if self._opened is None:
             raise ClientError("the client is not connected: use it as `async with`")
         return self._opened
@@ -385,12 +249,8 @@ class Client:
         return self._parts[0]
 
     @property
-    def _plans(self) -> Plans:
+    def _members(self) -> Membership:
         return self._parts[1]
-
-    @property
-    def _registrar(self) -> Registrar:
-        return self._parts[2]
 
     def _present_link(self) -> Link:
         if self._link is None:
@@ -410,14 +270,14 @@ class Client:
         failure = error if isinstance(error, PleromaError) else ClientError(f"a fault in the client: {error!r}")
         for each in self._tasks:
             each.cancel()
-        for member in list(self._members):
-            self._dismiss(member, failure)
+        for member in list(self._members.members):
+            self._members.dismiss(member, failure)
 
 
 class _Nowhere:
     """Where events go before there is a link."""
 
-    def send(self, frame: bytes) -> bool:  # noqa: ARG002
+    def send(self, address: bytes, packet: bytes) -> bool:  # noqa: ARG002
         return False
 
 
@@ -425,14 +285,8 @@ def _registration(kind: Kind, channel: Channel, filter: str | Filter) -> Registr
     return Registration(kind, channel.schema.name, read_filter(channel.schema, filter))
 
 
-async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel, and wait until they are gone."""
-    waiting = list(tasks)
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
-
-
-def connect(url: str, token: str | None = None, host: str = ANY, *, patience: float = PATIENCE) -> Client:
-    """A client of the controller at `url`, to be used as `async with`."""
-    return Client(url, token, host, patience=patience)
+def connect(
+    url: str, token: str | None = None, host: str = ANY, *, principal: str | None = None, patience: float = PATIENCE
+) -> Client:
+    """A client of the controller at `url`, to be used as `async with`; `principal` is for `inband://` and `udp://`."""
+    return Client(url, token, host, principal=principal, patience=patience)

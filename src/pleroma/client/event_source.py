@@ -19,8 +19,8 @@ from pleroma.errors import ClientClosed, OutsideAdvertisement, PleromaError
 
 
 class Sender(Protocol):
-    def send(self, frame: bytes) -> bool:
-        """Hand a datagram to the network; False if it was not taken."""
+    def send(self, address: bytes, packet: bytes) -> bool:
+        """Hand a packet to the network, for this address; False if it was not taken."""
 
 
 @dataclass(slots=True)
@@ -95,15 +95,22 @@ class EventSource:
             raise OutsideAdvertisement(event, str(self.advertised))
         return event
 
+    def pass_on(self, event: Event, sequence: int, time: int) -> None:
+        """Somebody else's event, as it was numbered there and when it was published."""
+        self._send_as(self._checked(event), sequence, time)
+
     def _send(self, event: Event) -> int:
-        channel, number, sender = self._route
         sequence = next(self._sequence)
-        frames = channel.frames(event, number, sequence, self._clock())
+        self._send_as(event, sequence, self._clock())
+        return sequence
+
+    def _send_as(self, event: Event, sequence: int, time: int) -> None:
+        channel, number, sender = self._route
+        datagrams = channel.datagrams(event, number, sequence, time)
         info = self.info
         info.published += 1
-        for frame in frames:
-            if sender.send(frame):
+        for address, packet in datagrams:
+            if sender.send(address, packet):
                 info.frames += 1
             else:
                 info.unsent += 1
-        return sequence

@@ -1,22 +1,19 @@
-"""The socket of a client: datagrams out, datagrams in, and the attachment to a host that it lives by.
+"""How a client is joined to the network: packets out, packets in, at one host.
 
-The socket is connected, so the kernel itself refuses datagrams from anybody but the host's port, and says so when
-nobody listens there any more.
+There are two kinds, and the controller says which: a tunnel to a simulated host (`tunnel_link`), and the host's own
+network (`native_link`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import struct
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from pleroma.client.keepalive import KeepAlive
-from pleroma.errors import ClientError, WireError
-from pleroma.wire.attach import Kind, pack, unpack
+from pleroma.errors import ClientError, PleromaError
+from pleroma.index.address import IPV6, AddressRange
 
 RECEIVE_BUFFER = 4 * 2**20
 LARGEST = 65_536
@@ -28,155 +25,76 @@ _MEMINFO = 55
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """What the controller hands out: where a host's port is, and the secret that opens it."""
+    """What the controller hands out for a host.
 
-    host: str
-    address: tuple[str, int]
-    secret: bytes
-    seconds: float
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Attachment:
-        try:
-            secret = bytes.fromhex(data["secret"])
-            return cls(data["host"], (data["udp_host"], int(data["port"])), secret, float(data["seconds"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ClientError(f"the controller's attachment cannot be read: {error!r}", field="attachment") from None
-
-
-class Link:
-    """`receive` gets every datagram that is no answer to an attachment, `echo` every one that was sent.
-
-    No network brings a datagram back to the socket it came from, so what this client publishes and also wants must
-    take the short way.
+    `where` is the port of a tunnel, which the secret opens; or, without a secret, the host's own address and the port
+    that events come to.
     """
 
-    def __init__(
-        self, attachment: Attachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None] = lambda _: None
-    ) -> None:
-        self.attachment = attachment
-        self._receive = receive
-        self._echo = echo
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._alive = KeepAlive(attachment.seconds, self._loop.time())
-        self._answer = asyncio.Event()
-        self._attach = pack(Kind.ATTACH, attachment.secret)
-        family = socket.AF_INET6 if ":" in attachment.address[0] else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+    host: str
+    where: tuple[str, int]
+    seconds: float
+    addresses: AddressRange = IPV6
+    secret: bytes | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], asked: str | None = None) -> Attachment:
+        """`asked` is where the controller was asked: a tunnel that is not said to be elsewhere begins there."""
         try:
-            self._socket.setblocking(False)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-            self._socket.connect(attachment.address)
-        except OSError as error:
-            self._socket.close()
-            raise ClientError(f"no socket to {attachment.address}: {error}", field="attachment") from None
-        self._loop.add_reader(self._socket, self._drain)
+            addresses = AddressRange.parse(data["range"]) if "range" in data else IPV6
+            is_native = data.get("network", "tunnel") == "native"
+            secret = None if is_native else bytes.fromhex(data["secret"])
+            begins = data["address"] if is_native else data.get("udp_host") or asked
+            if begins is None:
+                raise KeyError("udp_host")
+            where = str(begins), int(data["port"])
+            return cls(data["host"], where, float(data["seconds"]), addresses, secret)
+        except (KeyError, TypeError, ValueError, AttributeError, PleromaError) as error:
+            raise ClientError(f"the controller's attachment cannot be read: {error!r}", field="attachment") from None
+
+    @property
+    def is_native(self) -> bool:
+        return self.secret is None
+
+
+class Link(Protocol):
+    @property
+    def attachment(self) -> Attachment: ...
 
     @property
     def overrun(self) -> int:
         """Datagrams that the kernel dropped, because this process did not read fast enough; 0 where it cannot tell."""
-        try:
-            return int(struct.unpack("9I", self._socket.getsockopt(socket.SOL_SOCKET, _MEMINFO, 36))[8])
-        except (OSError, struct.error):
-            return 0
 
-    def send(self, frame: bytes) -> bool:
-        """Hand over a datagram, from any thread; False if the kernel did not take it, or nobody is there to get it."""
-        if self._alive.is_lost:
-            return False
-        try:
-            self._socket.send(frame)
-        except BlockingIOError:
-            return False
-        except OSError:  # nobody there, or the socket is closed
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self.doubt)
-            return False
-        if threading.get_ident() == self._thread:
-            self._echo(frame)
-        else:
-            self._loop.call_soon_threadsafe(self._echo, frame)
-        return True
+    def send(self, address: bytes, packet: bytes) -> bool:
+        """Send a packet to the address of a cell, from any thread; False if it was not taken."""
 
     async def attach(self) -> bool:
         """Attach for the first time: whether it was granted."""
-        while not self._alive.is_lost:
-            await self._say_attach()
-            if not self._alive.is_doubtful:
-                return True
-        return False
 
     async def stay(self) -> None:
         """Stay attached; returns when the attachment is lost."""
-        while not self._alive.is_lost:
-            await self._pause(self._alive.wait(self._loop.time()))
-            if not self._alive.wait(self._loop.time()):
-                await self._say_attach()
 
     def doubt(self) -> None:
         """Something suggests that the controller is gone: find out."""
-        self._alive.doubt(self._loop.time())
-        self._answer.set()
 
     def close(self) -> None:
         """Detach, after taking what has arrived."""
-        if self._socket.fileno() < 0:
-            return
-        self._loop.remove_reader(self._socket)
-        try:
-            self._socket.send(pack(Kind.DETACH, self.attachment.secret))
-            self._drain()
-        except OSError:
-            pass
-        self._socket.close()
 
-    async def _say_attach(self) -> None:
-        self._answer.clear()
-        self._alive.asked(self._loop.time())
-        try:
-            self._socket.send(self._attach)
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._alive.refused()
-            return
-        await self._pause(self._alive.wait(self._loop.time()))
 
-    async def _pause(self, seconds: float) -> None:
-        """Until something happens, but not longer."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._answer.wait()
-        except TimeoutError:
-            pass
-        self._answer.clear()
+def opened(attachment: Attachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None]) -> Link:
+    """The link that an attachment is for; `receive` gets every packet that comes, `echo` every one that was sent."""
+    if attachment.is_native:
+        from pleroma.client.native_link import NativeLink
 
-    def _drain(self) -> None:
-        for _ in range(AT_ONCE):
-            try:
-                frame = self._socket.recv(LARGEST)
-            except BlockingIOError:
-                return
-            except OSError:  # refused: the port has no owner
-                self._alive.refused()
-                self._answer.set()
-                return
-            if frame.startswith(b"PLA"):
-                self._heed(frame)
-            else:
-                self._receive(frame)
+        return NativeLink(attachment, receive, echo)
+    from pleroma.client.tunnel_link import TunnelLink
 
-    def _heed(self, frame: bytes) -> None:
-        try:
-            kind, secret = unpack(frame)
-        except WireError:
-            self._receive(frame)  # which counts it as malformed
-            return
-        if secret != self.attachment.secret:
-            return
-        if kind is Kind.ATTACHED:
-            self._alive.answered(self._loop.time())
-        elif kind is Kind.REFUSED:
-            self._alive.refused()
-        self._answer.set()
+    return TunnelLink(attachment, receive, echo)
+
+
+def overrun(taken: socket.socket) -> int:
+    """Of a socket, as in `Link`."""
+    try:
+        return int(struct.unpack("9I", taken.getsockopt(socket.SOL_SOCKET, _MEMINFO, 36))[8])
+    except (OSError, struct.error):
+        return 0

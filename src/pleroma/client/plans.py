@@ -10,17 +10,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from pleroma.client.backoff import Backoff
 from pleroma.client.channel import Channel
 from pleroma.errors import PleromaError, RequestRefused
+from pleroma.index.address import IPV6, AddressRange
 
 if TYPE_CHECKING:
     from pleroma.client.api import Api
 
 STREAM = "/v1/stream?types=plan"
+SOON = 0.1
 POLL = 2.0
 """Seconds between questions after a new plan, while there is no stream to tell."""
 
@@ -34,6 +36,8 @@ class Plans:
         self._api = api
         self._adopt = adopt
         self._channels: dict[str, Channel] = {}
+        self._addresses = IPV6
+        self._due = asyncio.Event()
 
     async def channel(self, name: str, patience: float) -> Channel:
         """What is known, or else read."""
@@ -46,15 +50,31 @@ class Plans:
         answer = await self._api.ask("GET", path, patience=patience, etag=known.etag if known else None)
         if answer.body is None and known is not None:
             return self._channels[name]
-        channel = Channel.from_json(answer.body, answer.etag)
+        channel = Channel.from_json(answer.body, answer.etag, self._addresses)
         before = self._channels.get(name)  # another reader may have been faster
         self._channels[name] = channel
         if channel != before:
             self._adopt(channel, before)
         return channel
 
+    def use(self, addresses: AddressRange) -> None:
+        """Events travel under these in the network that the client has joined."""
+        self._addresses = addresses
+        for name, channel in self._channels.items():
+            moved = channel.under(addresses)
+            if moved is not channel:
+                self._channels[name] = moved
+                self._adopt(moved, channel)
+
+    def hurry(self, name: str) -> None:
+        """Somebody goes by a later plan for a schema already."""
+        if name in self._channels:
+            self._due.set()
+
     async def follow(self, doubt: Callable[[], None]) -> None:
         """Adopt new plans, for ever; `doubt` is called when the stream breaks."""
+        if not self._api.has_streams:
+            await self._ask_now_and_then()
         backoff = Backoff(most=POLL)
         while True:
             pause = 0.0
@@ -69,19 +89,34 @@ class Plans:
                 doubt()
             await asyncio.sleep(backoff.pause(at_least=pause))
             with contextlib.suppress(PleromaError):
-                await self._read_again(self._channels)
+                await self.read_again()
+
+    async def _ask_now_and_then(self) -> NoReturn:
+        while True:
+            try:
+                async with asyncio.timeout(POLL):
+                    await self._due.wait()
+            except TimeoutError:
+                pass
+            self._due.clear()
+            try:
+                await self.read_again()
+            except PleromaError as error:
+                log.info("%s", error)
+            await asyncio.sleep(SOON)  # there may be many packets of a plan that is not answered yet
 
     async def _listen(self, backoff: Backoff) -> None:
         async with self._api.stream(STREAM) as items:
-            await self._read_again(self._channels)  # what was missed before
+            await self.read_again()  # what was missed before
             backoff.reset()
             async for kind, item in items:
                 if kind in ("plan", "lost"):
                     named = item.get("schema") if isinstance(item, dict) else None
-                    await self._read_again([named] if named in self._channels else self._channels)
+                    await self.read_again([named] if named in self._channels else None)
 
-    async def _read_again(self, names: Iterable[str]) -> None:
-        for name in list(names):
+    async def read_again(self, names: Iterable[str] | None = None) -> None:
+        """These, or all that are in use."""
+        for name in list(self._channels if names is None else names):
             try:
                 await self.read(name)
             except RequestRefused as refused:

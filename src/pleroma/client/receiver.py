@@ -1,7 +1,7 @@
-"""The edge filter: from a datagram to the inboxes of the subscriptions that want the event, and to no other.
+"""The edge filter: from a packet to the inboxes of the subscriptions that want the event, and to no other.
 
 The network delivers what lies in the cells of a subscription's cover, which is never less than was asked for and often
-more. Here each filter is checked exactly, repetitions are removed, and what came in vain is counted. No datagram can
+more. Here each filter is checked exactly, repetitions are removed, and what came in vain is counted. No packet can
 raise an error.
 """
 
@@ -18,7 +18,6 @@ from pleroma.content import Filter
 from pleroma.errors import WireError
 from pleroma.matching.edge import EdgeFilter
 from pleroma.wire import EventPacket, peek
-from pleroma.wire.tunnel import unwrap
 
 
 @dataclass(slots=True)
@@ -77,6 +76,8 @@ class _Space:
 class Receiver:
     def __init__(self, window: int = WINDOW) -> None:
         self.info = ReceiverInfo()
+        self.outdated: Callable[[str], object] = lambda _: None
+        """Called with the name of a schema when a packet was made by a later plan than is known here."""
         self._duplicates = Duplicates(window)
         self._spaces: dict[int, _Space] = {}
 
@@ -106,19 +107,18 @@ class Receiver:
         """A little of the work that can wait (milliseconds); False if nothing is left."""
         return any(space.cells.settle() for space in self._spaces.values())
 
-    def receive(self, frame: bytes) -> None:
-        """A datagram from the network."""
+    def receive(self, data: bytes) -> None:
+        """A packet from the network."""
         self.info.packets += 1
-        self._take(frame, is_echo=False)
+        self._take(data, is_echo=False)
 
-    def echo(self, frame: bytes) -> None:
-        """A datagram that this client sent itself. It came from nowhere, so it cannot be waste."""
+    def echo(self, data: bytes) -> None:
+        """A packet that this client sent itself. It came from nowhere, so it cannot be waste."""
         if self._spaces:
-            self._take(frame, is_echo=True)
+            self._take(data, is_echo=True)
 
-    def _take(self, frame: bytes, is_echo: bool) -> None:
+    def _take(self, data: bytes, is_echo: bool) -> None:
         try:
-            _, data = unwrap(frame)
             space = self._spaces.get(peek(data).schema_number)
             if space is None:
                 self.info.unknown += not is_echo
@@ -127,6 +127,8 @@ class Receiver:
         except WireError:
             self.info.malformed += 1
             return
+        if packet.epoch > space.channel.epoch:
+            self.outdated(space.channel.schema.name)
         event = packet.event
         wanting = space.edge.wanting(event)
         if self._duplicates.repeats(packet.publisher, packet.sequence):

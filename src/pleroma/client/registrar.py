@@ -12,15 +12,18 @@ if TYPE_CHECKING:
 
 
 class Registrar:
-    def __init__(self, api: Api) -> None:
+    """`lease` is what all are registered under."""
+
+    def __init__(self, api: Api, lease: str) -> None:
         self._api = api
+        self._lease = lease
 
     async def register(self, registration: Registration, host: str, patience: float) -> dict[str, Any]:
         """Have it stand at a host, and nowhere else; returns what the controller says of it."""
         old = registration.id if registration.host not in (None, host) else None
         if old is not None:
             registration.lost()
-        body = registration.request(host)
+        body = registration.request(host) | {"lease": self._lease}
         answer: dict[str, Any] = (await self._api.ask("POST", f"/v1/{registration.kind}", body, patience=patience)).body
         registration.stands(answer, host)
         if old is not None:

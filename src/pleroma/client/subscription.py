@@ -45,6 +45,11 @@ class Subscription:
         return self.listener.inbox.info
 
     @property
+    def is_over(self) -> bool:
+        """Nothing more will come."""
+        return self._ended
+
+    @property
     def waiting(self) -> int:
         """Events received and not yet taken."""
         return len(self.listener.inbox)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from pleroma.content.attribute import EQUALITY, ORDER, Attribute
@@ -101,6 +102,18 @@ class Integer(Attribute):
         return {"name": self.name, "kind": self.kind, "min": self.low, "max": self.high}
 
 
+@lru_cache(maxsize=4096)
+def _as_written(low: float, high: float, least: float, most: float) -> tuple[tuple[str, float], tuple[str, float]]:
+    """The two ends of `[low, high)`: of the two ways to write a bound, the shorter is the one a person wrote.
+
+    A filter is written as text and as JSON, one right after the other.
+    """
+    below, last = math.nextafter(low, -math.inf), math.nextafter(high, -math.inf)
+    lower = (">=", low) if len(repr(low)) <= len(repr(below)) or below < least else (">", below)
+    upper = ("<=", last) if len(repr(last)) <= len(repr(high)) or high > most else ("<", high)
+    return lower, upper
+
+
 @dataclass(frozen=True, slots=True)
 class Real(Attribute):
     """Doubles between two bounds, each included or (for an open one) not.
@@ -113,6 +126,7 @@ class Real(Attribute):
     high: float
     open_low: bool = False
     open_high: bool = False
+    _present: Range = field(init=False, repr=False, compare=False)
 
     kind: ClassVar[str] = "real"
     operators: ClassVar[tuple[str, ...]] = (*EQUALITY, *ORDER, "between", "in")
@@ -120,6 +134,9 @@ class Real(Attribute):
     def __post_init__(self) -> None:
         object.__setattr__(self, "low", _finite(self.name, self.low))
         object.__setattr__(self, "high", _finite(self.name, self.high))
+        low = self.successor(self.low) if self.open_low else self.low
+        high = self.high if self.open_high else self.successor(self.high)
+        object.__setattr__(self, "_present", Range(low, high))
         if not math.isfinite(self.high - self.low):
             raise SchemaError("the bounds are too far apart for a double", field=self.name, value=(self.low, self.high))
         if self.present.lo >= self.present.hi:
@@ -127,8 +144,7 @@ class Real(Attribute):
 
     @property
     def present(self) -> Range:
-        low = self.successor(self.low) if self.open_low else self.low
-        return Range(low, self.high if self.open_high else self.successor(self.high))
+        return self._present
 
     @property
     def absent(self) -> Key:
@@ -172,10 +188,7 @@ class Real(Attribute):
         first, last = part.lo, math.nextafter(part.hi, -math.inf)
         if first == last:
             return (("==", first),)
-        below, above = math.nextafter(part.lo, -math.inf), part.hi
-        # of the two ways to write a bound, the shorter is the one a person wrote
-        lower = (">=", first) if len(repr(first)) <= len(repr(below)) or below < self.low else (">", below)
-        upper = ("<=", last) if len(repr(last)) <= len(repr(above)) or above > self.high else ("<", above)
+        lower, upper = _as_written(part.lo, part.hi, self.low, self.high)
         ends = []
         if first > self.present.lo:
             ends.append(lower)

@@ -2,9 +2,14 @@
 
 from pleroma.control.command import (
     AdoptPlan,
+    Advance,
+    ChangePlan,
     Command,
     CreatePrincipal,
     CreateSchema,
+    Expire,
+    ForgetHost,
+    LearnHost,
     Register,
     RemovePrincipal,
     Withdraw,
@@ -15,15 +20,18 @@ from pleroma.control.entry import Appended, Conflict, Entry, Outcome, Position, 
 from pleroma.control.feed import Feed, Listener
 from pleroma.control.group_commit import GroupCommit
 from pleroma.control.log import Log, Recovery, Snapshot
+from pleroma.control.result import Done, Refused, Result
 from pleroma.control.settings import ControlSettings
 from pleroma.control.southbound import Southbound
 from pleroma.control.standing import Principal, Registered, SchemaEntry
-from pleroma.control.state import ControlState, Done, Refused, Result
+from pleroma.control.state import ControlState
 from pleroma.control.statistics import Statistics
 
 __all__ = [
     "AdoptPlan",
+    "Advance",
     "Appended",
+    "ChangePlan",
     "Command",
     "Conflict",
     "ControlSettings",
@@ -33,8 +41,11 @@ __all__ = [
     "CreateSchema",
     "Done",
     "Entry",
+    "Expire",
     "Feed",
+    "ForgetHost",
     "GroupCommit",
+    "LearnHost",
     "Listener",
     "Log",
     "Outcome",

@@ -13,7 +13,7 @@ from typing import Any
 import pleroma.errors
 from pleroma.control.command import canonical
 from pleroma.control.log import REMEMBER
-from pleroma.control.state import Done, Refused, Result
+from pleroma.control.result import Done, Refused, Result
 from pleroma.errors import ControlError, PleromaError
 
 

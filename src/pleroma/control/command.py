@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from pleroma.content import Schema
@@ -55,6 +56,30 @@ class AdoptPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangePlan:
+    """Begin to move to another plan without losing an event; `Advance` goes on."""
+
+    schema: str
+    index: Index
+    method: str = "lightweight"
+
+    def to_json(self) -> dict[str, Any]:
+        plan = {"layout": self.index.schema.to_json(), "index": self.index.to_json()}
+        return {"do": "change_plan", "schema": self.schema, "method": self.method, **plan}
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The next step of a change: `swap` when all switches are prepared, `clear` when nobody needs the old plan."""
+
+    schema: str
+    step: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"do": "advance", "schema": self.schema, "step": self.step}
+
+
+@dataclass(frozen=True, slots=True)
 class CreatePrincipal:
     """`digest` is the SHA-256 of the token, in hex. `publish` and `read` give, by schema, the filter to stay within.
 
@@ -91,18 +116,28 @@ class RemovePrincipal:
         return {"do": "remove_principal", "name": self.name}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Register:
-    """`filter` is a filter as JSON (`content.filter_json`)."""
+    """`filter` is a filter as JSON (`content.filter_json`).
+
+    Under a `lease`, a name that the client chose, it stands until that is not renewed; without one until it is
+    withdrawn.
+    """
 
     kind: Kind
     principal: str
     host: str
     schema: str
     filter: Any
+    lease: str | None = None
+
+    @cached_property
+    def boxes(self) -> str:
+        """The filter as text. It is the long part, and wanted several times."""
+        return canonical(self.filter)
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        data = {
             "do": "register",
             "kind": self.kind,
             "principal": self.principal,
@@ -110,6 +145,7 @@ class Register:
             "schema": self.schema,
             "filter": self.filter,
         }
+        return data if self.lease is None else data | {"lease": self.lease}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +157,56 @@ class Withdraw:
         return {"do": "withdraw", "id": self.id, "principal": self.principal}
 
 
-Command = Begin | CreateSchema | AdoptPlan | CreatePrincipal | RemovePrincipal | Register | Withdraw
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """A lease of a principal was not renewed: whatever was registered under it is withdrawn."""
+
+    lease: str
+    principal: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"do": "expire", "lease": self.lease, "principal": self.principal}
+
+
+@dataclass(frozen=True, slots=True)
+class LearnHost:
+    """There is a host at a port of a switch, with an address of its own and the Ethernet address of its card."""
+
+    name: str
+    switch: str
+    port: int
+    address: str
+    mac: str
+
+    def to_json(self) -> dict[str, Any]:
+        place = {"switch": self.switch, "port": self.port}
+        return {"do": "learn_host", "name": self.name, **place, "address": self.address, "mac": self.mac}
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetHost:
+    """A host that was learned is gone for good; nothing may be registered at it any more."""
+
+    name: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"do": "forget_host", "name": self.name}
+
+
+Command = (
+    Begin
+    | CreateSchema
+    | AdoptPlan
+    | ChangePlan
+    | Advance
+    | CreatePrincipal
+    | RemovePrincipal
+    | Register
+    | Withdraw
+    | Expire
+    | LearnHost
+    | ForgetHost
+)
 
 
 def command_from_json(data: Any) -> Command:
@@ -140,13 +225,32 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
     "adopt_plan": lambda data: AdoptPlan(
         data["schema"], index_from_json(Schema.from_json(data["layout"]), data["index"])
     ),
+    "change_plan": lambda data: ChangePlan(
+        data["schema"], index_from_json(Schema.from_json(data["layout"]), data["index"]), data["method"]
+    ),
+    "advance": lambda data: Advance(data["schema"], data["step"]),
     "create_principal": lambda data: CreatePrincipal(
         data["name"], data["role"], data["digest"], data["publish"], data["read"], data["subscriptions"]
     ),
     "remove_principal": lambda data: RemovePrincipal(data["name"]),
-    "register": lambda data: Register(data["kind"], data["principal"], data["host"], data["schema"], data["filter"]),
+    "register": lambda data: Register(
+        data["kind"], data["principal"], data["host"], data["schema"], data["filter"], data.get("lease")
+    ),
     "withdraw": lambda data: Withdraw(data["id"], data["principal"]),
+    "expire": lambda data: Expire(data["lease"], data["principal"]),
+    "learn_host": lambda data: LearnHost(data["name"], data["switch"], data["port"], data["address"], data["mac"]),
+    "forget_host": lambda data: ForgetHost(data["name"]),
 }
+
+
+def written(command: Command) -> str:
+    """The command in its one form, from parts that are written already."""
+    if not isinstance(command, Register):
+        return canonical(command.to_json())
+    named = {"host": command.host, "kind": command.kind, "lease": command.lease}
+    named |= {"principal": command.principal, "schema": command.schema}
+    rest = ",".join(f'"{name}":{canonical(value)}' for name, value in named.items() if value is not None)
+    return f'{{"do":"register","filter":{command.boxes},{rest}}}'
 
 
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)

@@ -8,26 +8,38 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pleroma.control.answers import Answers
-from pleroma.control.command import Begin, Command, RemovePrincipal, Withdraw, canonical, command_from_json
+from pleroma.control.command import (
+    Begin,
+    ChangePlan,
+    Command,
+    Expire,
+    RemovePrincipal,
+    Withdraw,
+    canonical,
+    command_from_json,
+    written,
+)
 from pleroma.control.entry import START, Appended, Conflict, Entry, Position, Repeated
 from pleroma.control.feed import Feed
 from pleroma.control.group_commit import GroupCommit
 from pleroma.control.log import Log
-from pleroma.control.news import describe
+from pleroma.control.news import describe, flows_item
+from pleroma.control.result import Done, Refused, Result
 from pleroma.control.settings import ControlSettings
 from pleroma.control.snapshot import restore, snapshot
 from pleroma.control.southbound import Installer, Southbound
-from pleroma.control.state import ControlState, Done, Refused, Result
+from pleroma.control.state import ControlState
 from pleroma.control.statistics import Statistics
+from pleroma.control.transitions import Transitions
 from pleroma.errors import ControlError, ControllerClosed, KeyConflict, LogError, PleromaError
-from pleroma.routing import Change, FlowOp, Topology, in_safe_order
+from pleroma.routing import Host, Topology
 
 FILE = "control.sqlite"
 SNAPSHOT_EVERY = 10_000
@@ -40,6 +52,7 @@ class _Call:
     """One who waits for what becomes of an entry."""
 
     body: bytes
+    key: str | None
     command: Command
     result: Result | None = None
 
@@ -56,6 +69,7 @@ class Controller:
         self._answers = answers
         self._calls: dict[int, _Call] = {}  # by the identity of the body, which apply gets as it was appended
         self._installer: Installer | None = None
+        self._transitions: Transitions | None = None
         self._closing = False
         self._snapshot_every = snapshot_every
         self._saved = after
@@ -71,8 +85,14 @@ class Controller:
         settings: ControlSettings | None = None,
         *,
         snapshot_every: int = SNAPSHOT_EVERY,
+        routing_on: Callable[[Iterable[Host]], Topology] | None = None,
+        settled: Callable[[], Awaitable[None]] | None = None,
     ) -> Self:
-        """Go on from what the folder holds, or begin there. On return the network has all rules."""
+        """Go on from what the folder holds, or begin there. On return the network has all rules.
+
+        `routing_on` tells what there is to route on, with given hosts, where that is not simply the topology. What is
+        asked for is answered when `settled` has come to its end too.
+        """
         settings = settings or ControlSettings()
         log = Log.open(Path(folder) / FILE)
         try:
@@ -88,11 +108,14 @@ class Controller:
             log.close()
             raise
         try:
-            await network.install(_everything(state))
+            if routing_on is not None:
+                state.rules.route_on(routing_on(state.topology.hosts))
+            await network.install(state.rules.everything())
         except BaseException:
             await controller._commit.close()
             raise
-        controller._installer = Installer(network, controller.position)
+        controller._installer = Installer(network, controller.position, settled)
+        controller._transitions = Transitions(state, controller.submit, controller._all_installed)
         return controller
 
     async def __aenter__(self) -> Self:
@@ -130,7 +153,7 @@ class Controller:
             error = self.state.check(command)
             if error is not None:
                 raise error
-        call = _Call(_body(command, key), command)
+        call = _Call(_body(command, key), key, command)
         self._calls[id(call.body)] = call
         try:
             outcome = await self._commit.append(Entry(call.body, key))
@@ -149,6 +172,25 @@ class Controller:
             raise result.error
         await self._installer.reached(outcome.position)
         return result
+
+    @property
+    def transitions(self) -> Transitions:
+        if self._transitions is None:
+            raise ControllerClosed("the controller is closed")
+        return self._transitions
+
+    async def _all_installed(self) -> None:
+        if self._installer is not None:
+            await self._installer.reached(self.position)
+
+    def route_on(self, topology: Topology) -> None:
+        """Switches or links have come or gone: from now on with what is there. Registrations wait for their hosts."""
+        if self._installer is None or self._closing:
+            return
+        ops, more = self.state.rules.route_on(topology)
+        self._installer.give(self.position, [*ops, *more])
+        if ops and "flows" in self.feed.wanted:
+            self.feed.tell(flows_item(self.position, ops))
 
     def report(
         self, principal: str, subscriptions: Mapping[str, Mapping[str, int]] | None = None, published: int = 0
@@ -171,6 +213,8 @@ class Controller:
         if self._closing:
             return
         self._closing = True
+        if self._transitions is not None:
+            await self._transitions.close()
         if self._saving is not None:
             await self._saving
         if self._saved < self.position:
@@ -186,9 +230,7 @@ class Controller:
 
     def _apply(self, position: Position, body: bytes) -> None:
         call = self._calls.get(id(body))
-        data = json.loads(body)
-        key = data["key"]
-        command = command_from_json(data["command"]) if call is None else call.command
+        key, command = _read(body) if call is None else (call.key, call.command)
         result = self.state.apply(position, command)
         if isinstance(command, Begin) and isinstance(result, Refused):
             raise result.error
@@ -198,9 +240,11 @@ class Controller:
             return  # a restart: all rules are installed at its end
         if call is not None:
             call.result = result
-        self._installer.give(position, result.ops if isinstance(result, Done) else ())
+        self._installer.give(position, result.all if isinstance(result, Done) else ())
         if isinstance(result, Done):
             self._forget_counters(command, result)
+        if isinstance(command, ChangePlan) and self._transitions is not None:
+            self._transitions.look()
         if self.feed.wanted:
             for item in describe(position, command, result, self.state, self.feed.wanted):
                 self.feed.tell(item)
@@ -211,7 +255,7 @@ class Controller:
         match command:
             case Withdraw():
                 self.statistics.forget(command.id)
-            case RemovePrincipal():
+            case RemovePrincipal() | Expire():
                 for each in result.value["withdrawn"]:
                     self.statistics.forget(each)
 
@@ -226,10 +270,9 @@ class Controller:
 
 
 def _body(command: Command, key: str | None) -> bytes:
-    return canonical({"command": command.to_json(), "key": key}).encode()
+    return f'{{"command":{written(command)},"key":{"null" if key is None else canonical(key)}}}'.encode()
 
 
-def _everything(state: ControlState) -> list[FlowOp]:
-    return in_safe_order(
-        FlowOp(switch, Change.ADD, flow) for switch, table in state.router.tables.items() for flow in table
-    )
+def _read(body: bytes) -> tuple[str | None, Command]:
+    data = json.loads(body)
+    return data["key"], command_from_json(data["command"])

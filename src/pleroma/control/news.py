@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from pleroma.control.command import Command, Register
-from pleroma.control.state import ControlState, Refused, Result
+from pleroma.control.result import Refused, Result
+from pleroma.control.state import ControlState
 from pleroma.routing import FlowOp
 
 SHOWN = 100
@@ -25,12 +26,16 @@ def describe(
     if isinstance(result, Refused):
         return
     if result.ops and "flows" in wanted:
-        listed_ops = [_flow(op) for op in result.ops[:SHOWN]]
-        yield {"type": "flows", "position": position, "count": len(result.ops), "ops": listed_ops}
+        yield flows_item(position, result.ops)
     epoch = result.value.get("epoch")
     if "plan" in wanted and epoch is not None and (not isinstance(command, Register) or result.value.get("opened")):
         name = result.value["schema"]
-        yield {"type": "plan", "position": position, "schema": name, "epoch": state.schemas[name].epoch}
+        item = {"type": "plan", "position": position, "schema": name, "epoch": state.schemas[name].epoch}
+        yield item | {each: result.value[each] for each in ("phase",) if each in result.value}
+
+
+def flows_item(position: int, ops: Sequence[FlowOp]) -> dict[str, Any]:
+    return {"type": "flows", "position": position, "count": len(ops), "ops": [_flow(op) for op in ops[:SHOWN]]}
 
 
 def _flow(op: FlowOp) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
 from pleroma.content import Filter, Schema
-from pleroma.control.command import Kind
+from pleroma.control.command import ROLES, CreatePrincipal, Kind
 from pleroma.control.standing import Principal, Registered
-from pleroma.errors import FilterSyntax, NotAllowed
+from pleroma.errors import ControlError, FilterSyntax, NotAllowed, UnknownName
 
 EVERY_SCHEMA = "*"
+_DIGEST = re.compile("[0-9a-f]{64}")
 _ROLES = {"advertisement": ("publisher", "both", "admin"), "subscription": ("subscriber", "both", "admin")}
 _DONE = {"advertisement": "publish", "subscription": "read"}
 
@@ -39,6 +41,20 @@ def check_withdrawal(principal: Principal, registered: Registered) -> None:
     if principal.role != "admin" and registered.principal != principal.name:
         reason = f"the {registered.kind} is another's; an admin may withdraw it"
         raise NotAllowed(reason, field="id", value=registered.id, allowed=f"what {principal.name} registered")
+
+
+def check_principal(command: CreatePrincipal, schema: Callable[[str], Schema]) -> None:
+    """That its role, token and limits can be understood."""
+    if command.role not in ROLES:
+        raise UnknownName("role", str(command.role), ROLES, field="role")
+    if not isinstance(command.digest, str) or not _DIGEST.fullmatch(command.digest):
+        raise ControlError("is the SHA-256 of the token, in hex", field="digest")
+    limit = command.subscriptions
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise ControlError(f"is a number from 0, not {limit!r}", field="subscriptions", value=limit)
+    for side in (command.publish, command.read):
+        for name, text in side.items():
+            check_limits(name, text, schema)
 
 
 def check_limits(name: str, text: str, schema: Callable[[str], Schema]) -> None:

@@ -30,6 +30,15 @@ class ControlSettings:
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise ControlError(f"is a number from {least} to {most}, not {value!r}", field=name, value=value)
 
+    @classmethod
+    def within(cls, bits: int) -> ControlSettings:
+        """The defaults, cut down to addresses that have so many bits."""
+        standard = cls()
+        if bits >= standard.max_length:
+            return standard
+        share = min(standard.schema_bits, bits // 4)
+        return cls(schema_bits=share, default_bits=min(standard.default_bits, bits - share), max_length=bits)
+
     @property
     def room(self) -> int:
         """The bits that a schema's own index may use."""

@@ -8,20 +8,23 @@ together from texts that the state keeps anyway: the event loop waits for a snap
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from pleroma.content import Schema
 from pleroma.control.answers import Answers
 from pleroma.control.command import Begin, canonical
+from pleroma.control.covering import prefix
+from pleroma.control.places import with_host
+from pleroma.control.rules import Changing
 from pleroma.control.settings import ControlSettings
 from pleroma.control.standing import Principal, Registered, SchemaEntry
-from pleroma.control.state import ControlState, request_of
+from pleroma.control.state import ControlState
 from pleroma.errors import OtherControl
-from pleroma.index import DzSet, IndexPlan, index_from_json
+from pleroma.index import Dz, DzSet, IndexPlan, index_from_json
 from pleroma.index.dzset import PACKED
-from pleroma.routing import Topology
+from pleroma.routing import Host, Topology
 from pleroma.routing.router import collecting_later
 
 FORMAT = 1
@@ -35,6 +38,8 @@ def snapshot(state: ControlState, answers: Answers) -> bytes:
         "network": state.network,
         "schemas": [_schema(entry) for entry in state.schemas.values()],
         "principals": [asdict(principal) for principal in state.principals.values()],
+        "hosts": [asdict(host) for host in state.learned.values()],
+        "changing": None if state.plans.changing is None else _changing(state.plans.changing),
         "registrations": len(state.registrations),
         "answers": len(answers),
     }
@@ -55,24 +60,53 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
         for number, each in enumerate(read["schemas"]):
             schema = Schema.from_json(each["schema"])
             plans = [IndexPlan(epoch, index_from_json(schema, index)) for epoch, index in each["plans"]]
-            state.schemas[schema.name] = SchemaEntry(schema, number, state.prefix(number), plans)
+            share = Dz.parse(each["prefix"]) if "prefix" in each else prefix(number, settings)
+            state.plans.schemas[schema.name] = SchemaEntry(schema, number, share, plans)
+        for each in read.get("hosts", ()):
+            host = Host(**each)
+            state.learn(host, with_host(state.topology, host))
         state.principals = {each["name"]: Principal(**each) for each in read["principals"]}
         count = read["registrations"]
         _, *lines, regions = data.split(b"\n", 1 + count + read["answers"])
         _restore_registrations(state, lines[:count], regions)
-        state.router.load(map(request_of, state.registrations.values()))
+        if read.get("changing") is not None:
+            _resume(state, read["changing"])
+        state.rules.load(state.registrations.values())
         return state, Answers.read(line.decode() for line in lines[count:])
 
 
 def _schema(entry: SchemaEntry) -> dict[str, Any]:
-    return {"schema": entry.schema.to_json(), "plans": [[plan.epoch, plan.index.to_json()] for plan in entry.plans]}
+    plans = [[plan.epoch, plan.index.to_json()] for plan in entry.plans]
+    return {"schema": entry.schema.to_json(), "plans": plans, "prefix": str(entry.prefix)}
+
+
+def _changing(changing: Changing) -> dict[str, Any]:
+    """The regions are left out: they follow from the plans."""
+    return {
+        "schema": changing.schema,
+        "method": changing.method,
+        "phase": changing.phase,
+        "before": changing.before.to_json(),
+        "after": changing.after.to_json(),
+        "prefix": str(changing.prefix),
+        "area": str(changing.area),
+        "other": list(changing.other),
+    }
+
+
+def _resume(state: ControlState, read: Mapping[str, Any]) -> None:
+    schema = state.schemas[read["schema"]].schema
+    before, after = (index_from_json(schema, read[each]) for each in ("before", "after"))
+    prefix, area = (Dz.parse(read[each]) for each in ("prefix", "area"))
+    changing = Changing(read["schema"], read["method"], read["phase"], before, after, prefix, area)
+    state.plans.resume(changing, read["other"])
 
 
 def _lines(registrations: Iterable[Registered]) -> Iterable[str]:
     """For each: the id, how many members its region has, its publisher's number, the rest, and the boxes."""
     rests: dict[tuple[str, ...], str] = {}  # few, and each belongs to many
     for each in registrations:
-        rest = each.kind, each.principal, each.host, each.schema
+        rest = each.kind, each.principal, each.host, each.schema, *((each.lease,) if each.lease else ())
         text = rests.get(rest) or rests.setdefault(rest, canonical(rest))
         yield f"{each.id}\t{len(each.region)}\t{each.publisher}\t{text}\t{each.boxes}"
 
@@ -86,8 +120,8 @@ def _restore_registrations(state: ControlState, lines: Iterable[bytes], regions:
         size = int(members) * PACKED
         region = DzSet.unpack(regions[at : at + size])
         at += size
-        kind, principal, host, schema = rest
+        kind, principal, host, schema, *lease = rest
         entry = state.schemas[schema]
-        state.keep(Registered(name, kind, principal, host, entry, boxes, region, int(publisher)))
+        state.roll.keep(Registered(name, kind, principal, host, entry, boxes, region, int(publisher), *lease))
     if at != len(regions):
         raise OtherControl(f"{len(regions)} bytes are not the {at} of all regions", field="snapshot", value=at)

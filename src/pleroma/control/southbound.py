@@ -3,48 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from pleroma.control.entry import START, Position
 from pleroma.errors import NotInstalled
-from pleroma.routing import FlowOp
+from pleroma.routing import SwitchOp
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 
 
 class Southbound(Protocol):
-    """A network that carries out flow operations."""
+    """A network that carries out operations."""
 
-    async def install(self, ops: Sequence[FlowOp]) -> None:
-        """On return all are in force. After an error the same operations come again."""
+    async def install(self, ops: Sequence[SwitchOp]) -> None:
+        """On return all are in force. After an error the same operations come again, perhaps with further ones."""
 
 
 class Installer:
     """Sends what it is given to the network, in order. While one batch is on its way, the next one gathers.
 
     A batch that fails is tried again until it succeeds: the state is durable, so the network has to follow. Those who
-    wait for it are told after the first failure.
+    wait for it are told after the first failure. `settled`, if given, is waited for besides: whoever else has to know.
     """
 
-    def __init__(self, network: Southbound, installed: Position = START) -> None:
+    def __init__(
+        self,
+        network: Southbound,
+        installed: Position = START,
+        settled: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.installed = installed
         """All up to this position is in force."""
         self.failure: Exception | None = None
         """Why the network is behind, while it is."""
         self._network = network
-        self._ops: list[FlowOp] = []
+        self._settled = settled
+        self._ops: list[SwitchOp] = []
         self._given = installed
         self._sending = installed
-        self._flying: asyncio.Future[None] | None = None
-        self._gathering: asyncio.Future[None] | None = None
+        self._flying: list[asyncio.Future[None]] = []
+        self._gathering: list[asyncio.Future[None]] = []
         self._work = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="installer")
 
-    def give(self, position: Position, ops: Sequence[FlowOp]) -> None:
-        """What the entry at this position demands."""
+    def give(self, position: Position, ops: Sequence[SwitchOp]) -> None:
+        """What the entry at this position demands, or a change of the network after it."""
         self._ops += ops
         self._given = position
         self._work.set()
@@ -53,17 +59,11 @@ class Installer:
         """Until all up to a position is in force."""
         if position <= self.installed:
             return
-        loop = asyncio.get_running_loop()
-        if position <= self._sending:
-            if self._flying is None:
-                self._flying = loop.create_future()
-            shared = self._flying
-        else:
-            if self._gathering is None:
-                self._gathering = loop.create_future()
-            shared = self._gathering
+        waiting = self._flying if position <= self._sending else self._gathering
+        if not waiting:
+            waiting.append(asyncio.get_running_loop().create_future())
         try:
-            await asyncio.shield(shared)
+            await asyncio.shield(waiting[0])
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -75,40 +75,43 @@ class Installer:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        _settle(self._flying, NotInstalled("the controller is closing"))
-        _settle(self._gathering, NotInstalled("the controller is closing"))
+        _settle(self._flying + self._gathering, NotInstalled("the controller is closing"))
 
     async def _run(self) -> None:
         pause = FIRST_PAUSE
         while True:
-            if self._given == self.installed:
+            if self._given == self.installed and not self._ops:
                 self._work.clear()
                 await self._work.wait()
-            ops, self._ops = self._ops, []
-            self._sending = self._given
-            self._flying, self._gathering = self._gathering, None  # the batch before has landed
+            ops: list[SwitchOp] = []
             while True:
+                ops += self._ops  # after a failure, what came since may be what helps, such as a table that fits
+                self._ops = []
+                self._sending = self._given
+                self._flying += self._gathering
+                self._gathering = []
                 try:
                     if ops:
                         await self._network.install(ops)
+                    if self._settled is not None:
+                        await self._settled()
                     break
                 except Exception as error:
                     self.failure = error
-                    _settle(self._flying, error)
-                    self._flying = None
+                    self._flying = _settle(self._flying, error)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
             pause, self.failure = FIRST_PAUSE, None
             self.installed = self._sending
-            _settle(self._flying)
-            self._flying = None
+            self._flying = _settle(self._flying)
 
 
-def _settle(future: asyncio.Future[None] | None, error: Exception | None = None) -> None:
-    if future is None or future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
-        future.exception()  # it is no mistake if nobody waits any more
+def _settle(waiting: list[asyncio.Future[None]], error: Exception | None = None) -> list[asyncio.Future[None]]:
+    """Nobody of these waits any more; what is left is nothing."""
+    for future in waiting:
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+            future.exception()  # it is no mistake if nobody asks any more
+    return []

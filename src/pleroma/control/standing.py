@@ -17,7 +17,7 @@ from pleroma.index import Dz, DzSet, Index, IndexPlan
 from pleroma.routing import HostId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SchemaEntry:
     """A schema, its share of the addresses, and its plans from the first to the one in force."""
 
@@ -57,7 +57,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """An advertisement or a subscription in force. `publisher` is the number that its packets carry; 0 for none."""
+    """An advertisement or a subscription in force. `publisher` is the number that its packets carry; 0 for none.
+
+    With a `lease` it stands for as long as that is renewed.
+    """
 
     id: str
     kind: Kind
@@ -67,6 +70,7 @@ class Registered:
     boxes: str
     region: DzSet
     publisher: int
+    lease: str | None = None
 
     @property
     def schema(self) -> str:

@@ -9,77 +9,49 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-import pleroma.index.kernels  # noqa: F401  # covers run compiled
 from pleroma.content import Filter, Schema
-from pleroma.content.filter_json import from_json, to_json
+from pleroma.content.filter_json import from_json
 from pleroma.control.command import (
     KINDS,
-    ROLES,
     AdoptPlan,
+    Advance,
     Begin,
+    ChangePlan,
     Command,
     CreatePrincipal,
     CreateSchema,
-    Kind,
+    Expire,
+    ForgetHost,
+    LearnHost,
     Register,
     RemovePrincipal,
     Withdraw,
     canonical,
 )
-from pleroma.control.rights import check_limits, check_registration, check_withdrawal
+from pleroma.control.names import check_lease, check_name
+from pleroma.control.places import host_of, with_host, without_host
+from pleroma.control.plans import Plans
+from pleroma.control.result import Done, Refused, Result
+from pleroma.control.rights import check_principal, check_registration, check_withdrawal
+from pleroma.control.roll import Roll
+from pleroma.control.rules import More, Rules
 from pleroma.control.settings import ControlSettings
 from pleroma.control.standing import Principal, Registered, SchemaEntry
 from pleroma.errors import (
     AlreadyThere,
     ContentError,
-    ControlError,
     LimitReached,
     NotThere,
     OtherControl,
-    PlanError,
     PleromaError,
     UnknownName,
 )
-from pleroma.index import Dz, DzSet, GridIndex, Index, IndexPlan, SelectiveIndex
-from pleroma.routing import (
-    Advertise,
-    FlowOp,
-    HostId,
-    Registration,
-    Router,
-    Subscribe,
-    Topology,
-    Unadvertise,
-    Unsubscribe,
-)
+from pleroma.routing import FlowOp, Host, HostId, Router, Topology
 from pleroma.routing.topology_files import to_json as topology_to_json
 
-MAX_NAME = 200
 _RECENT = 1024
-_DIGEST = re.compile("[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Carried out: what to answer, and what the switches have to do for it."""
-
-    value: dict[str, Any]
-    ops: list[FlowOp] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Not carried out, and why."""
-
-    error: PleromaError
-
-
-Result = Done | Refused
 
 
 class ControlState:
@@ -87,16 +59,15 @@ class ControlState:
 
     def __init__(self, topology: Topology, settings: ControlSettings | None = None) -> None:
         self.topology = topology
+        """With the hosts that were learned."""
+        self.learned: dict[HostId, Host] = {}
         self.settings = settings or ControlSettings()
         self.network = fingerprint(topology)
-        self.schemas: dict[str, SchemaEntry] = {}
         self.principals: dict[str, Principal] = {}
-        self.registrations: dict[str, Registered] = {}
-        self.registered_by: dict[str, dict[str, Registered]] = {}
-        """By principal and id."""
-        self._subscriptions: dict[str, int] = {}
+        self.roll = Roll()
         self._recent: dict[tuple[str, str], Filter] = {}
-        self.router = Router(topology, max_length=self.settings.max_length)
+        self.rules = Rules(topology, self.settings.max_length)
+        self.plans = Plans(self.roll, self.rules, self.settings)
 
     def apply(self, position: int, command: Command) -> Result:
         """Carry out the command at this position of the log, or say why not."""
@@ -113,18 +84,39 @@ class ControlState:
             return error
         return None
 
+    @property
+    def schemas(self) -> Mapping[str, SchemaEntry]:
+        return self.plans.schemas
+
+    @property
+    def router(self) -> Router:
+        return self.rules.router
+
+    @property
+    def registrations(self) -> Mapping[str, Registered]:
+        return self.roll.by_id
+
+    @property
+    def registered_by(self) -> Mapping[str, Mapping[str, Registered]]:
+        """By principal and id."""
+        return self.roll.by_principal
+
     def subscriptions_of(self, principal: str) -> int:
         """How many subscriptions a principal has."""
-        return self._subscriptions.get(principal, 0)
+        return self.roll.subscriptions_of(principal)
 
     def _check(self, command: Command) -> None:
         match command:
             case Begin():
                 self.check_begin(command)
             case CreateSchema():
-                self._check_schema(command)
+                self.plans.check_new(command)
             case AdoptPlan():
-                self._check_plan(command)
+                self.plans.check_adoption(command)
+            case ChangePlan():
+                self.plans.check_change(command)
+            case Advance():
+                self.plans.check_advance(command)
             case CreatePrincipal():
                 self._check_principal(command)
             case RemovePrincipal():
@@ -133,6 +125,12 @@ class ControlState:
                 self._check_registration(command)
             case Withdraw():
                 self._check_withdrawal(command)
+            case Expire():
+                self._leased(command)
+            case LearnHost():
+                with_host(self.topology, host_of(command))
+            case ForgetHost():
+                self._without(command)
 
     def _carry_out(self, position: int, command: Command) -> Done:
         match command:
@@ -140,9 +138,13 @@ class ControlState:
                 self.check_begin(command)
                 return Done({})
             case CreateSchema():
-                return self._create_schema(command)
+                return self.plans.create(command)
             case AdoptPlan():
-                return self._adopt_plan(command)
+                return self.plans.adopt(command)
+            case ChangePlan():
+                return self.plans.prepare(command)
+            case Advance():
+                return self.plans.advance(command)
             case CreatePrincipal():
                 return self._create_principal(command)
             case RemovePrincipal():
@@ -151,6 +153,12 @@ class ControlState:
                 return self._register(position, command)
             case Withdraw():
                 return self._withdraw(command)
+            case Expire():
+                return self._expire(command)
+            case LearnHost():
+                return self._learn(command)
+            case ForgetHost():
+                return self._forget(command)
 
     def check_begin(self, command: Begin) -> None:
         if dict(command.settings) != self.settings.to_json():
@@ -159,98 +167,16 @@ class ControlState:
         if command.network != self.network:
             raise OtherControl("the log was made for another network", field="topology", value=command.network)
 
-    # -- schemas and plans ---------------------------------------------------------------------------------------
-
-    def _check_schema(self, command: CreateSchema) -> GridIndex:
-        name, most = command.schema.name, 1 << self.settings.schema_bits
-        _check_name(name)
-        if name in self.schemas:
-            raise AlreadyThere("there is a schema of this name", field="schema", value=name)
-        if len(self.schemas) == most:
-            raise LimitReached(f"there are {most} schemas, and no more prefixes", field="schema", value=name)
-        bits = self.settings.default_bits if command.bits is None else command.bits
-        if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits <= self.settings.room:
-            raise PlanError(f"is a number from 0 to {self.settings.room}, not {bits!r}", field="bits", value=bits)
-        return GridIndex.regular(command.schema, bits)
-
-    def _create_schema(self, command: CreateSchema) -> Done:
-        index = self._check_schema(command)
-        number = len(self.schemas)
-        prefix = self.prefix(number)
-        entry = SchemaEntry(command.schema, number, prefix, [IndexPlan(1, index)])
-        self.schemas[entry.name] = entry
-        return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1})
-
-    def prefix(self, number: int) -> Dz:
-        return Dz(1 << self.settings.schema_bits | number)
-
-    def _check_plan(self, command: AdoptPlan) -> SchemaEntry:
-        entry = self._schema(command.schema)
-        if command.index.schema != entry.schema:
-            raise PlanError("the index is of another schema", field="index", value=command.index.schema.name)
-        if command.index.bits > self.settings.room:
-            reason = f"{command.index.bits} bits are more than the {self.settings.room} that a schema has"
-            raise PlanError(reason, field="index", value=command.index.bits)
-        return entry
-
-    def _adopt_plan(self, command: AdoptPlan) -> Done:
-        entry = self._check_plan(command)
-        mine = [each for each in self.registrations.values() if each.entry is entry]
-        index, moved = self._covered_anew(entry, mine, command.index)
-        entry.plans.append(IndexPlan(entry.epoch + 1, index))
-        self.registrations.update({each.id: each for each in moved})
-        for each in moved:
-            self.registered_by[each.principal][each.id] = each
-        ops = self.router.exchange([each.id for each in moved], map(request_of, moved))
-        for each in moved:
-            each.region.slim()
-        return Done({"schema": entry.name, "epoch": entry.epoch, "registrations": len(moved)}, ops)
-
-    def _covered_anew(
-        self, entry: SchemaEntry, registered: Iterable[Registered], index: Index
-    ) -> tuple[Index, list[Registered]]:
-        """All of these with the regions of another index, and that index: opened where one of them needs it."""
-        moved = []
-        for each in registered:
-            index, region = self._cover(entry, each.kind, each.filter, index)
-            moved.append(replace(each, region=region))
-        return index, moved
-
-    def _cover(self, entry: SchemaEntry, kind: Kind, filter: Filter, index: Index) -> tuple[Index, DzSet]:
-        """The region of a filter, and the index that can give it.
-
-        A quiet index sends nothing outside its rectangles. A subscription that reaches out opens it, by which all
-        other regions stay what they are; an advertisement promises there what nobody wants yet.
-        """
-        most = self.settings.max_members
-        opened = index.opened() if isinstance(index, SelectiveIndex) and index.quiet else index
-        covering = opened.cover(filter, max_members=most)
-        if opened is not index and kind == "subscription":
-            try:
-                index.cover(filter, max_members=most)
-            except PlanError:
-                index = opened
-        return index, covering.under(entry.prefix)
-
     # -- principals ----------------------------------------------------------------------------------------------
 
     def _check_principal(self, command: CreatePrincipal) -> None:
-        _check_name(command.name)
+        check_name(command.name)
         if command.name in self.principals:
             raise AlreadyThere("there is a principal of this name", field="name", value=command.name)
-        if command.role not in ROLES:
-            raise UnknownName("role", str(command.role), ROLES, field="role")
-        if not isinstance(command.digest, str) or not _DIGEST.fullmatch(command.digest):
-            raise ControlError("is the SHA-256 of the token, in hex", field="digest")
-        limit = command.subscriptions
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-            raise ControlError(f"is a number from 0, not {limit!r}", field="subscriptions", value=limit)
-        for side in (command.publish, command.read):
-            for schema, text in side.items():
-                check_limits(schema, text, self._known_schema)
+        check_principal(command, self._known_schema)
 
     def _known_schema(self, name: str) -> Schema:
-        return self._schema(name).schema
+        return self.plans.find(name).schema
 
     def _create_principal(self, command: CreatePrincipal) -> Done:
         self._check_principal(command)
@@ -262,23 +188,22 @@ class ControlState:
 
     def _remove_principal(self, command: RemovePrincipal) -> Done:
         principal = self._principal(command.name)
-        withdrawn = list(self.registered_by.get(principal.name, ()))
-        for each in withdrawn:
-            self._drop(self.registrations[each])
+        withdrawn, ops, more = self._drop_all(self.registered_by.get(principal.name, {}).values())
         del self.principals[principal.name]
-        return Done({"name": principal.name, "withdrawn": withdrawn}, self.router.exchange(withdrawn, ()))
+        return Done({"name": principal.name, "withdrawn": withdrawn}, ops, more)
 
     # -- registrations -------------------------------------------------------------------------------------------
 
-    def _check_registration(self, command: Register) -> tuple[SchemaEntry, Filter, str]:
+    def _check_registration(self, command: Register) -> tuple[SchemaEntry, Filter]:
         if command.kind not in KINDS:
             raise UnknownName("kind", str(command.kind), KINDS, field="kind")
         principal = self._principal(command.principal)
-        entry = self._schema(command.schema)
+        entry = self.plans.find(command.schema)
         if command.host not in self.topology.host:
             raise UnknownName("host", str(command.host), self.topology.host, field="host")
-        boxes = canonical(command.filter)
-        wanted = self._read(entry, boxes)
+        if command.lease is not None:
+            check_lease(command.lease)
+        wanted = self._read(entry, command.boxes)
         if not wanted:
             raise ContentError("no event matches the filter", field="filter", value=str(wanted))
         check_registration(principal, command.kind, wanted)
@@ -286,32 +211,25 @@ class ControlState:
         if command.kind == "subscription" and most is not None and self.subscriptions_of(principal.name) >= most:
             reason = f"{principal.name} has {most} subscriptions, and may have no more"
             raise LimitReached(reason, field="subscriptions", value=most)
-        return entry, wanted, boxes
+        return entry, wanted
 
     def _read(self, entry: SchemaEntry, boxes: str) -> Filter:
         """A request is checked before it is written and again when it is applied; it is read once."""
         known = self._recent.get((entry.name, boxes))
-        return self._remember(boxes, from_json(entry.schema, json.loads(boxes))) if known is None else known
+        if known is None:
+            known = from_json(entry.schema, json.loads(boxes))
+            self.remember(boxes, known)
+        return known
 
-    def _remember(self, boxes: str, filter: Filter) -> Filter:
+    def remember(self, boxes: str, filter: Filter) -> None:
+        """Who has read a filter already saves the state from reading it again."""
         if len(self._recent) >= _RECENT:
             self._recent.clear()
         self._recent[filter.schema.name, boxes] = filter
-        return filter
-
-    def boxes_of(self, filter: Filter) -> list[dict[str, Any]]:
-        """A filter as a command has it. Who has read it already saves the state from reading it again."""
-        boxes = to_json(filter)
-        if filter.schema.name in self.schemas:
-            self._remember(canonical(boxes), filter)
-        return boxes
 
     def _register(self, position: int, command: Register) -> Done:
-        entry, wanted, boxes = self._check_registration(command)
-        index, region = self._cover(entry, command.kind, wanted, entry.index)
-        opened = index is not entry.index
-        if opened:
-            entry.plans.append(IndexPlan(entry.epoch + 1, index))
+        entry, wanted = self._check_registration(command)
+        region, other, opened = self.plans.cover(entry, command.kind, wanted)
         name = f"{command.kind[0]}{position}"
         publisher = position if command.kind == "advertisement" else 0
         made = Registered(
@@ -320,11 +238,12 @@ class ControlState:
             command.principal,
             HostId(command.host),
             entry,
-            boxes,
+            command.boxes,
             region,
             publisher,
+            command.lease,
         )
-        self.keep(made)
+        self.roll.keep(made)
         value = {
             "id": name,
             "schema": entry.name,
@@ -337,9 +256,9 @@ class ControlState:
             value["publisher"] = publisher
         if opened:
             value["opened"] = True
-        ops = self.router.apply(request_of(made))
+        ops, more = self.rules.add(made, other)
         region.slim()  # there may be very many
-        return Done(value, ops)
+        return Done(value, ops, more)
 
     def _check_withdrawal(self, command: Withdraw) -> Registered:
         principal = self._principal(command.principal)
@@ -351,33 +270,55 @@ class ControlState:
 
     def _withdraw(self, command: Withdraw) -> Done:
         registered = self._check_withdrawal(command)
-        self._drop(registered)
-        request = Unadvertise if registered.kind == "advertisement" else Unsubscribe
-        return Done({"id": registered.id}, self.router.apply(request(registered.id)))
+        self.roll.drop(registered)
+        return Done({"id": registered.id}, *self.rules.remove([registered]))
 
-    def keep(self, registered: Registered) -> None:
-        """Put a registration on the lists. For `apply` and for restoring a snapshot: the router is told apart."""
-        self.registrations[registered.id] = registered
-        self.registered_by.setdefault(registered.principal, {})[registered.id] = registered
-        if registered.kind == "subscription":
-            self._subscriptions[registered.principal] = self.subscriptions_of(registered.principal) + 1
+    def _leased(self, command: Expire) -> Mapping[str, Registered]:
+        leased = self.roll.by_lease.get((command.principal, command.lease))
+        if leased is None:
+            raise NotThere("nothing is registered under this lease", field="lease", value=command.lease)
+        return leased
 
-    def _drop(self, registered: Registered) -> None:
-        del self.registrations[registered.id]
-        mine = self.registered_by[registered.principal]
-        del mine[registered.id]
-        if not mine:
-            del self.registered_by[registered.principal]
-        if registered.kind == "subscription":
-            self._subscriptions[registered.principal] -= 1
+    def _expire(self, command: Expire) -> Done:
+        withdrawn, ops, more = self._drop_all(self._leased(command).values())
+        return Done({"lease": command.lease, "principal": command.principal, "withdrawn": withdrawn}, ops, more)
+
+    def _drop_all(self, registered: Iterable[Registered]) -> tuple[list[str], list[FlowOp], list[More]]:
+        """Their ids, and what the switches have to do."""
+        gone = list(registered)
+        for each in gone:
+            self.roll.drop(each)
+        return [each.id for each in gone], *self.rules.remove(gone)
+
+    # -- hosts ---------------------------------------------------------------------------------------------------
+
+    def _learn(self, command: LearnHost) -> Done:
+        host = host_of(command)
+        topology = with_host(self.topology, host)
+        if topology is not self.topology:
+            self.learn(host, topology)
+        return Done({"name": host.name, "switch": host.switch, "port": host.port, "address": host.address})
+
+    def learn(self, host: Host, topology: Topology) -> None:
+        """From now on there may be registrations at it. They have an effect once somebody routes on it."""
+        self.topology = self.rules.topology = topology
+        self.learned[host.name] = host
+        self.rules.expect(host.name)
+
+    def _without(self, command: ForgetHost) -> Topology:
+        topology = without_host(self.topology, self.learned, command.name)
+        standing = sum(each.host == command.name for each in self.registrations.values())
+        if standing:
+            reason = f"{standing} registrations stand at this host"
+            raise AlreadyThere(reason, field="host", value=command.name)
+        return topology
+
+    def _forget(self, command: ForgetHost) -> Done:
+        self.topology = self.rules.topology = self._without(command)
+        del self.learned[HostId(command.name)]
+        return Done({"name": command.name})
 
     # -- finding -------------------------------------------------------------------------------------------------
-
-    def _schema(self, name: str) -> SchemaEntry:
-        entry = self.schemas.get(name)
-        if entry is None:
-            raise UnknownName("schema", str(name), self.schemas, field="schema")
-        return entry
 
     def _principal(self, name: str) -> Principal:
         principal = self.principals.get(name)
@@ -389,13 +330,3 @@ class ControlState:
 def fingerprint(topology: Topology) -> str:
     """Tells one network from another."""
     return hashlib.sha256(canonical(topology_to_json(topology)).encode()).hexdigest()
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
-        raise ControlError(f"a name has 1 to {MAX_NAME} printable characters", field="name", value=name)
-
-
-def request_of(registered: Registered) -> Registration:
-    kind = Advertise if registered.kind == "advertisement" else Subscribe
-    return kind(registered.id, registered.host, registered.region)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 from pleroma.errors import DzError
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
@@ -24,9 +25,11 @@ class DzSet:
     __slots__ = ("_known_bounds", "_known_members", "_packed")
 
     def __init__(self, members: Iterable[Dz] = ()) -> None:
-        given = tuple(members)
-        self._known_bounds: Bounds | None = _merge(sorted((dz.start, dz.end) for dz in given))
-        self._known_members: tuple[Dz, ...] | None = given if len(given) == 1 else None
+        placed = sorted([(dz.start, dz.end, dz) for dz in members])
+        self._known_bounds: Bounds | None = _merge((start, end) for start, end, _ in placed)
+        # disjoint cells without siblings among them are the members already: none of them fits into a larger one
+        apart = all(end <= start and a ^ b != 1 for (_, end, a), (start, _, b) in pairwise(placed))
+        self._known_members: tuple[Dz, ...] | None = tuple([dz for _, _, dz in placed]) if apart else None
         self._packed: bytes | None = None
 
     @classmethod

@@ -1,7 +1,9 @@
 """The HTTP API: schemas, hosts, advertisements, subscriptions, plans, flows, statistics and a live stream."""
 
 from pleroma.service.app import create_app
+from pleroma.service.broker import BrokerSettings
+from pleroma.service.openflow import OpenFlowSettings
 from pleroma.service.serve import Running, running, serve
 from pleroma.service.settings import ServiceSettings
 
-__all__ = ["Running", "ServiceSettings", "create_app", "running", "serve"]
+__all__ = ["BrokerSettings", "OpenFlowSettings", "Running", "ServiceSettings", "create_app", "running", "serve"]

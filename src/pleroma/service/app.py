@@ -6,17 +6,21 @@ from functools import partial
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 
 import pleroma
 from pleroma.control import Controller
 from pleroma.service import openapi, problems
 from pleroma.service.context import Service
+from pleroma.service.data_plane import DataPlane, EmbeddedPlane
 from pleroma.service.gate import Gate
 from pleroma.service.gauges import gauges
+from pleroma.service.leases import Leases
 from pleroma.service.limits import BodyLimit, Buckets
 from pleroma.service.metrics import Measured, Metrics
 from pleroma.service.resources.health import health
 from pleroma.service.resources.hosts import hosts
+from pleroma.service.resources.leases import leases
 from pleroma.service.resources.network import network as network_routes
 from pleroma.service.resources.plans import plans
 from pleroma.service.resources.principals import principals
@@ -26,39 +30,51 @@ from pleroma.service.resources.statistics import statistics
 from pleroma.service.resources.streams import streams
 from pleroma.service.resources.trace import trace
 from pleroma.service.settings import ServiceSettings
+from pleroma.service.strict_route import Straight
 from pleroma.service.tokens import Callers
 from pleroma.switches.live import LiveNetwork
 
 _DESCRIPTION = "The controller of a content-based publish/subscribe network. docs/api.md is the guide to this."
 
 
-def create_app(controller: Controller, network: LiveNetwork, settings: ServiceSettings | None = None) -> FastAPI:
-    """The API of a controller and a network that are open and stay open; `app.state.service` is what it works with."""
+def create_app(
+    controller: Controller, network: DataPlane | LiveNetwork, settings: ServiceSettings | None = None
+) -> FastAPI:
+    """The API of a controller and a network that are open and stay open; `app.state.service` is what it works with.
+
+    Leases expire inside `async with app.state.service.leases`.
+    """
     settings = settings or ServiceSettings()
-    metrics = Metrics(partial(gauges, controller, network))
-    service = Service(controller, network, settings, metrics)
+    plane = EmbeddedPlane(network) if isinstance(network, LiveNetwork) else network
+    metrics = Metrics(partial(gauges, controller, plane))
+    service = Service(controller, plane, settings, metrics, Leases(controller, settings.lease_seconds))
     gate = Middleware(
         Gate,
         callers=Callers(controller.state),
         buckets=Buckets(settings.requests_per_s),
         anonymous=Buckets(settings.anonymous_per_s),
     )
+    routes: list[BaseRoute] = []
     app = FastAPI(
         title="Pleroma",
         version=pleroma.__version__,
         description=_DESCRIPTION,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         middleware=[
             Middleware(Measured, metrics=metrics),
             gate,
             Middleware(BodyLimit, most=settings.max_body),
+            Middleware(Straight, routes=routes, answer=problems.answer),
         ],
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # there are metrics of our own
     )
     app.state.service = service
-    for routes in (
+    for each in (
         registrations(service, "subscription"),
         registrations(service, "advertisement"),
+        leases(service),
         hosts(service),
         statistics(service),
         streams(service),
@@ -69,7 +85,8 @@ def create_app(controller: Controller, network: LiveNetwork, settings: ServiceSe
         trace(service),
         health(service),
     ):
-        app.router.routes.extend(routes.routes)  # one flat list is found through faster than routers in a router
+        routes.extend(each.routes)
+    app.router.routes.extend(routes)  # one flat list is found through faster than routers in a router
     problems.install(app)
     app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
     return app

@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 
 from pleroma.control import Controller, ControlState, SchemaEntry
 from pleroma.errors import NotFound, UnknownName
+from pleroma.service.data_plane import DataPlane
+from pleroma.service.leases import Leases
 from pleroma.service.metrics import Metrics
 from pleroma.service.settings import ServiceSettings
-from pleroma.switches.live import LiveNetwork
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     controller: Controller
-    network: LiveNetwork
+    network: DataPlane
     settings: ServiceSettings
     metrics: Metrics
+    leases: Leases
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service is about to stop: streams then end by themselves."""
 

@@ -5,17 +5,30 @@ It stands in front of the routes, so that one that is added tomorrow is guarded 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pleroma.control import Principal
 from pleroma.errors import NotAllowed, NotAuthenticated, PleromaError, TooFast
+from pleroma.routing import HostId
 from pleroma.service.limits import Buckets
 from pleroma.service.problems import problem_response
 from pleroma.service.tokens import Callers
 
 OPEN = frozenset({"/health", "/metrics", "/docs", "/openapi.json"})
+IN_BAND = "pleroma.in_band"
+"""In the scope of a request that came through the network's own switches: an `InBand`. No server sets it."""
 _ANONYMOUS = "nobody"
+
+
+class InBand(NamedTuple):
+    """Who has proved to know a token, and at which host."""
+
+    principal: str
+    digest: str
+    host: HostId
 
 
 class Gate:
@@ -35,6 +48,8 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> Principal:
+        if IN_BAND in scope:
+            return self._known(scope[IN_BAND])
         given = next((value for name, value in scope["headers"] if name == b"authorization"), None)
         try:
             principal = self._callers.who(given)
@@ -43,6 +58,17 @@ class Gate:
             raise
         _keep_to(self._buckets, principal.name)
         return principal
+
+    def _known(self, asking: InBand) -> Principal:
+        principal = self._callers.still(asking.principal, asking.digest)
+        _keep_to(self._buckets, principal.name)
+        return principal
+
+
+def host_of(scope: Scope) -> HostId | None:
+    """The host that a request comes from, where the network itself brought it."""
+    known: InBand | None = scope.get(IN_BAND)
+    return known.host if known else None
 
 
 def _keep_to(buckets: Buckets, name: str) -> None:

@@ -45,5 +45,5 @@ def configure(stream: TextIO | None = None, level: int = logging.INFO) -> None:
             root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    for name in ("uvicorn", "uvicorn.error", "asyncio"):
+    for name in ("uvicorn", "uvicorn.error", "asyncio", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -26,8 +26,24 @@ class Metrics:
         self.seconds = Histogram(
             "pleroma_request_seconds", "Time to answer a request", ("route",), buckets=_SECONDS, registry=self.registry
         )
+        self._counted: dict[tuple[str, str, int], Counter] = {}
+        self._timed: dict[str, Histogram] = {}
         self.streams = Gauge("pleroma_streams", "Open event streams", registry=self.registry)
         self.registry.register(_Asked(state))
+
+    def count(self, method: str, route: str, status: int) -> None:
+        """A request was answered."""
+        known = self._counted.get((method, route, status))
+        if known is None:
+            known = self._counted[method, route, status] = self.requests.labels(method, route, str(status))
+        known.inc()
+
+    def time(self, route: str, seconds: float) -> None:
+        """An answer began so many seconds after its request."""
+        known = self._timed.get(route)
+        if known is None:
+            known = self._timed[route] = self.seconds.labels(route)
+        known.observe(seconds)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
@@ -63,7 +79,7 @@ class Measured:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 route = getattr(scope.get("route"), "path", "none")
-                self._metrics.seconds.labels(route).observe(time.perf_counter() - begin)
+                self._metrics.time(route, time.perf_counter() - begin)
             await send(message)
 
         try:
@@ -71,7 +87,7 @@ class Measured:
         finally:
             route = getattr(scope.get("route"), "path", "none")
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self._metrics.requests.labels(method, route, str(status)).inc()
+            self._metrics.count(method, route, status)
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})

@@ -74,23 +74,42 @@ class SchemaAnswer(_Model):
     epoch: int = Field(description="Of the plan in force")
 
 
+PlanPhase = Literal["prepared", "swapped", "settled"]
+
+
 class PlanAnswer(_Model):
     epoch: int
     number: int
     prefix: str = Field(examples=["000000"])
     members: int = Field(description="Cells that a registration is enclosed with, at most", examples=[8])
     plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[PLAN])
+    phase: PlanPhase | None = Field(None, description="Of the plan in force: how far a change of plans has come")
 
 
-class NewPlan(_Model):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"index": INDEX}]})
+class _HowToChange(_Model):
+    method: Literal["lightweight", "versioning", "at_once"] = Field(
+        "lightweight",
+        description="How switches get there: by detours, with both versions for a while, or without care for events",
+    )
+    wait: bool = Field(True, description="Answer when the change is over, or (false) as soon as it has begun")
+
+
+class NewPlan(_HowToChange):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"index": INDEX, "method": "lightweight"}]})
 
     index: dict[str, Any] = Field(description="An index as in a plan")
 
 
+class Rollback(_HowToChange):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"epoch": 1}]})
+
+    epoch: int | None = Field(None, ge=1, description="Of an earlier plan; without one, the plan before this one")
+
+
 class AdoptedPlan(_Model):
     name: str = Field(alias="schema")
-    epoch: int
+    epoch: int = Field(description="Of the plan in force now")
+    phase: PlanPhase = Field(description="`settled` when the change is over, or when there was nothing to change")
 
 
 # -- hosts -----------------------------------------------------------------------------------------------------------
@@ -102,13 +121,41 @@ class HostAnswer(_Model):
     address: str = Field(examples=["fd00::1"])
 
 
+class NewHost(_Model):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "kiosk", "switch": "s2", "port": 7, "address": "fd00::77", "mac": "02:00:00:00:00:07"}
+            ]
+        }
+    )
+
+    name: Name
+    switch: str = Field(max_length=200)
+    port: Annotated[int, Field(ge=1, le=65279)]
+    address: str = Field(max_length=64, description="Its IPv6 or IPv4 address")
+    mac: str = Field(pattern="^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$", description="Of its network card")
+
+
+class AttachmentQuestion(_Model):
+    lease: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        None, description="What the program registers under: a broker tells programs of a principal apart by it"
+    )
+
+
 class Attachment(_Model):
     host: str
     address: str = Field(description="The host's address inside the network")
-    udp_host: str = Field(examples=["127.0.0.1"])
-    port: int = Field(description="Where packets go in and attach frames are sent")
-    secret: str = Field(description="16 bytes in hex, for the attach frame", examples=["0" * 32])
-    seconds: float = Field(description="Attach again within this time")
+    range: str = Field(description="The addresses that events travel under", examples=["ff0e::/16"])
+    network: str = Field(
+        description="`tunnel` to a simulated host, or `native`: the host's own network", examples=["tunnel"]
+    )
+    udp_host: str | None = Field(None, description="Of a tunnel", examples=["127.0.0.1"])
+    port: int = Field(description="Where packets go into the tunnel and attach frames are sent; or of all events")
+    secret: str | None = Field(
+        None, description="16 bytes in hex, for the attach frame of a tunnel", examples=["0" * 32]
+    )
+    seconds: float = Field(description="Attach to a tunnel again within this time")
 
 
 # -- advertisements and subscriptions --------------------------------------------------------------------------------
@@ -126,6 +173,9 @@ class Registration(_Model):
     key: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         None, description="A repetition with the same key and body gets the same answer, and nothing happens twice"
     )
+    lease: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        None, description="A name of the program's own: what is registered under it stands while it is renewed"
+    )
 
     @model_validator(mode="after")
     def _one_filter(self) -> Self:
@@ -142,6 +192,7 @@ class SubscriptionAnswer(_Model):
     filter: str = Field(examples=["price >= 50.0"])
     members: int = Field(description="How many dz cover the filter")
     epoch: int
+    lease: str | None = Field(description="Null where it stands until it is withdrawn")
 
 
 class AdvertisementAnswer(SubscriptionAnswer):
@@ -152,6 +203,18 @@ class AdvertisementAnswer(SubscriptionAnswer):
 class RegistrationPaging(Paging):
     name: str | None = Field(None, alias="schema", max_length=200)
     principal: str | None = Field(None, max_length=200)
+
+
+class Renewal(_Model):
+    plans: dict[str, int] = Field(
+        description="The epochs of the plans that the client publishes by", examples=[{"stock": 5}], max_length=64
+    )
+
+
+class LeaseAnswer(_Model):
+    lease: str
+    seconds: float = Field(description="Renew it again within this time")
+    registrations: list[str] = Field(description="The ids of what stands under it", examples=[["a6", "s7"]])
 
 
 # -- principals ------------------------------------------------------------------------------------------------------
@@ -197,6 +260,28 @@ class SwitchAnswer(_Model):
     rules: int
     limit: int | None
     wanted: int | None = Field(description="The rules of the exact table, where it did not fit")
+    state: str = Field(description="`ready`, `reading` its table, `away` for a moment, or `gone`", examples=["ready"])
+    peer: str | None = Field(None, description="Where it is connected from")
+    entries: int | None = Field(None, description="All rules it is to have: also those that let events in, and our own")
+    refused: list[str] = Field([], description="Why it did not take rules that it should have")
+    changed: int = Field(0, description="Rules that were changed on it")
+    read: int = Field(0, description="How often its table was read")
+    repaired: int = Field(0, description="Rules that somebody else had changed")
+    silent: int = Field(0, description="Changes that it did not answer in time")
+
+
+class NetworkAnswer(_Model):
+    kind: str = Field(description="`embedded`, `openflow` or `broker`", examples=["embedded"])
+    range: str = Field(description="The addresses that events travel under", examples=["ff0e::/16"])
+    switches: dict[str, str] = Field(description="The state of each", examples=[{"R1": "ready"}])
+    cut: list[str] = Field(description="Links that carry nothing", examples=[["R1 2 - R2 1"]])
+    unreachable: list[str] = Field(description="Hosts that are away or cut off from most others")
+    listening: str | None = Field(
+        None, description="Where switches connect, or programs send events", examples=["127.0.0.1:6653"]
+    )
+    strangers: dict[str, str] = Field({}, description="Switches that connected and are none of this network's")
+    borders: dict[str, str] = Field({}, description="Ports behind which another controller's network begins")
+    above: dict[str, Any] | None = Field(None, description="The broker that this one is joined to, and how that goes")
 
 
 class OutputAnswer(_Model):

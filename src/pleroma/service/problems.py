@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -34,6 +34,8 @@ _STATUS: Mapping[type[PleromaError], int] = {
     errors.NotThere: 404,
     errors.AlreadyThere: 409,
     errors.KeyConflict: 409,
+    errors.PlanChanging: 409,
+    errors.PlanTooOld: 409,
     errors.NotInstalled: 503,
     errors.OtherControl: 503,
     errors.ControllerClosed: 503,
@@ -76,20 +78,27 @@ def problem_response(error: PleromaError) -> Response:
 
 def install(app: FastAPI) -> None:
     """Give every failure of the application this shape."""
-    app.add_exception_handler(PleromaError, _pleroma_error)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http_error)
+    for kind, handle in _FORESEEN.items():
+        app.add_exception_handler(kind, handle)
     app.add_exception_handler(Exception, _unexpected)
 
 
-def _pleroma_error(_: Request, error: Exception) -> Response:
+async def answer(request: Request, error: Exception) -> Response | None:
+    """The response to a request that failed with an error that was foreseen."""
+    for kind, handle in _FORESEEN.items():
+        if isinstance(error, kind):
+            return await handle(request, error)
+    return None
+
+
+async def _pleroma_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, PleromaError)  # noqa: S101
     if status_of(error) >= 500:
         log.error("request failed", code=code_of(error), reason=error.reason, field=error.field)
     return problem_response(error)
 
 
-def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(_: Request, error: Exception) -> Response:
     """What does not fit the model: the first complaint, with the way to the field."""
     assert isinstance(error, RequestValidationError)  # noqa: S101
     first = error.errors()[0]
@@ -101,7 +110,7 @@ def _invalid(_: Request, error: Exception) -> Response:
     return _problem(400, "bad_request", reason, ".".join(place) or "body", value)
 
 
-def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     phrase = HTTPStatus(error.status_code).phrase
     code = phrase.lower().replace(" ", "_")
@@ -110,7 +119,14 @@ def _http_error(_: Request, error: Exception) -> Response:
     return _problem(error.status_code, known.get(error.status_code, code), reason, headers=error.headers)
 
 
-def _unexpected(_: Request, error: Exception) -> Response:
+_FORESEEN: Mapping[type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, Response]]] = {
+    PleromaError: _pleroma_error,
+    RequestValidationError: _invalid,
+    HTTPException: _http_error,
+}
+
+
+async def _unexpected(_: Request, error: Exception) -> Response:
     # as text, for renderers like to show local variables, and in one of them is a token
     log.error("unexpected failure", kind=type(error).__name__, traceback="".join(traceback.format_exception(error)))
     return _problem(500, "internal", "an unexpected failure; the log of the service says more")

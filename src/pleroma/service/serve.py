@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,10 @@ from pleroma.index import GridIndex
 from pleroma.routing import Topology
 from pleroma.service import logs
 from pleroma.service.app import create_app
+from pleroma.service.broker import BrokerPlane, BrokerSettings, over_broker
 from pleroma.service.context import Service
+from pleroma.service.data_plane import DataPlane, EmbeddedPlane
+from pleroma.service.openflow import OpenFlowPlane, OpenFlowSettings, over_openflow
 from pleroma.service.settings import LOOPBACK, PORT, ServiceSettings
 from pleroma.service.tokens import digest, new_token, write_private
 from pleroma.switches.live import LiveNetwork
@@ -39,6 +42,10 @@ ADMIN = "admin"
 TOKEN_FILE = "admin.token"  # noqa: S105
 _SECONDS_TO_STOP = 5
 _KEEP_ALIVE = 75
+_ATTEMPTS = 20
+"""To find a free port that is free for connections and for datagrams."""
+
+_Opened = AbstractAsyncContextManager[tuple[Controller, DataPlane]]
 
 log = structlog.get_logger("pleroma.service")
 
@@ -72,12 +79,15 @@ def serve(
     *,
     settings: ServiceSettings | None = None,
     control: ControlSettings | None = None,
+    openflow: OpenFlowSettings | None = None,
+    broker: BrokerSettings | None = None,
     announce: Callable[[Running], None] | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT. `announce` is called once when it answers; by default it prints where and how."""
     logs.configure()
+    work = _serve(folder, topology, host, port, settings, control, openflow, broker, announce or _announce)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(folder, topology, host, port, settings, control, announce or _announce))
+        runner.run(work)
 
 
 async def _serve(
@@ -87,9 +97,14 @@ async def _serve(
     port: int,
     settings: ServiceSettings | None,
     control: ControlSettings | None,
+    openflow: OpenFlowSettings | None,
+    broker: BrokerSettings | None,
     announce: Callable[[Running], None],
 ) -> None:
-    async with running(folder, topology, host, port, settings=settings, control=control) as service:
+    started = running(
+        folder, topology, host, port, settings=settings, control=control, openflow=openflow, broker=broker
+    )
+    async with started as service:
         _spare_the_collector()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -125,25 +140,49 @@ async def running(
     *,
     settings: ServiceSettings | None = None,
     control: ControlSettings | None = None,
+    openflow: OpenFlowSettings | None = None,
+    broker: BrokerSettings | None = None,
 ) -> AsyncIterator[Running]:
-    """The whole service inside a program's own event loop; port 0 takes a free one."""
+    """The whole service inside a program's own event loop; port 0 takes a free one.
+
+    On simulated switches; or, with `openflow`, on switches that connect; or, with `broker`, on no switches at all, and
+    events come to the UDP port of the same number.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with contextlib.closing(_bound(host, port)) as listening:
-        async with (
-            LiveNetwork(topology, loopback=True) as network,
-            await Controller.open(folder, topology, network, *(() if control is None else (control,))) as controller,
-        ):
+    listening, datagrams = _bound_twice(host, port) if broker is not None else (_bound(host, port), None)
+    with contextlib.closing(listening):
+        if broker is not None and datagrams is not None:
+            plane_opened: _Opened = over_broker(folder, control, broker, datagrams)
+        elif openflow is not None:
+            plane_opened = over_openflow(folder, topology, control, openflow)
+        else:
+            plane_opened = _embedded(folder, topology, control)
+        async with plane_opened as (controller, plane):
             _warm_up()
             token = await _first_token(controller, folder / TOKEN_FILE)
-            app = create_app(controller, network, settings)
+            app = create_app(controller, plane, settings)
+            if isinstance(plane, OpenFlowPlane | BrokerPlane):
+                plane.serve(app)
             server = _Server(_config(app), app.state.service)
             task = asyncio.create_task(server.serve(sockets=[listening]))
             try:
                 await _started(server, task)
-                yield Running(_url(listening), folder / TOKEN_FILE, token, app, server)
+                async with app.state.service.leases:
+                    yield Running(_url(listening), folder / TOKEN_FILE, token, app, server)
             finally:
                 server.should_exit = True
                 await task
+
+
+@asynccontextmanager
+async def _embedded(
+    folder: Path, topology: Topology, control: ControlSettings | None
+) -> AsyncIterator[tuple[Controller, DataPlane]]:
+    async with (
+        LiveNetwork(topology, loopback=True, guarded=True) as network,
+        await Controller.open(folder, topology, network, control) as controller,
+    ):
+        yield controller, EmbeddedPlane(network)
 
 
 def _warm_up() -> None:
@@ -174,12 +213,26 @@ def _names() -> Iterator[str]:
         number += 1
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bound_twice(host: str, port: int) -> tuple[socket.socket, socket.socket]:
+    """For connections and for datagrams, at the same port."""
+    for attempt in range(_ATTEMPTS):
+        listening = _bound(host, port)
+        try:
+            return listening, _bound(host, listening.getsockname()[1], socket.SOCK_DGRAM)
+        except SetupError:
+            listening.close()
+            if port or attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def _bound(host: str, port: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # with its protocol, or asyncio does not turn off Nagle's algorithm, and answers wait 40 ms for an acknowledgement
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening = socket.socket(family, kind, socket.IPPROTO_TCP if kind is socket.SOCK_STREAM else socket.IPPROTO_UDP)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if kind is socket.SOCK_STREAM:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
     except (OSError, OverflowError) as error:
         listening.close()

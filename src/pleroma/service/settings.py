@@ -24,6 +24,8 @@ class ServiceSettings:
     attachments: int = 20_000
     """Of everybody together."""
     attachment_seconds: float = 30.0
+    lease_seconds: float = 30.0
+    """What was registered under a lease is withdrawn when nobody renewed that for so long."""
     heartbeat_seconds: float = 10.0
     streams: int = 1000
     """Open streams of everybody together."""

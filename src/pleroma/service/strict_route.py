@@ -1,13 +1,14 @@
 """Bodies read strictly: JSON as its standard has it, without NaN, halves of characters or bottomless nesting.
 
-Most requests that change something have a body and nothing else to read. Those go straight from the bytes to the model
-to the handler: what FastAPI does on the way for any kind of parameter takes longer than the request itself.
+Most requests that change something have a body and nothing else to read. Those go straight from the address to the
+route, and from the bytes to the model to the handler: what FastAPI does on the way for any kind of parameter takes
+longer than the request itself.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import pydantic_core
@@ -16,11 +17,14 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pleroma.errors import BadRequest
 
 Handler = Callable[..., Coroutine[Any, Any, Response]]
+Answer = Callable[[Request, Exception], Coroutine[Any, Any, Response | None]]
+"""The response that an error has, if it is one that was foreseen."""
 
 
 def strict_json(body: bytes) -> Any:
@@ -38,9 +42,11 @@ class StrictRequest(Request):
 class StrictRoute(APIRoute):
     def __init__(self, path: str, endpoint: Handler, **more: Any) -> None:
         super().__init__(path, endpoint, **more)
+        self.is_straight = False
         read = self.dependant
         others = (read.path_params, read.query_params, read.header_params, read.cookie_params, read.dependencies)
         if len(read.body_params) == 1 and not any(others) and read.request_param_name:
+            self.is_straight = True
             (body,) = read.body_params
             self.app = _straight(endpoint, read.request_param_name, body.name, body.field_info.annotation)
 
@@ -51,6 +57,34 @@ class StrictRoute(APIRoute):
             return await handle(StrictRequest(request.scope, request.receive))
 
         return strictly
+
+
+class Straight:
+    """Middleware, the innermost: takes a request whose address is that of a straight route there at once."""
+
+    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], answer: Answer) -> None:
+        self._app = app
+        self._answer = answer
+        self._routes = {
+            (method, each.path): each
+            for each in routes
+            if isinstance(each, StrictRoute) and each.is_straight
+            for method in each.methods or ()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._routes.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        if route is None:
+            await self._app(scope, receive, send)
+            return
+        scope["route"] = route
+        try:
+            await route.app(scope, receive, send)
+        except Exception as error:
+            response = await self._answer(Request(scope), error)
+            if response is None:
+                raise
+            await response(scope, receive, send)
 
 
 def _straight(

@@ -62,6 +62,13 @@ class Callers:
             raise NotAuthenticated("nobody has this token, or no longer", field="authorization")
         return principal
 
+    def still(self, name: str, known: str) -> Principal:
+        """The principal of this name, if its token still is the one with this digest."""
+        principal = self._state.principals.get(name)
+        if principal is None or principal.digest != known:
+            raise NotAuthenticated("nobody has this token, or no longer", field="authorization")
+        return principal
+
     def _find(self, known: str) -> Principal | None:
         # Digests are compared, not tokens: how long that takes tells nothing about any token.
         principals = self._state.principals

@@ -15,6 +15,7 @@ from pleroma.control import (
     CreatePrincipal,
     CreateSchema,
     Done,
+    Expire,
     Refused,
     Register,
     RemovePrincipal,
@@ -22,7 +23,7 @@ from pleroma.control import (
     command_from_json,
 )
 from pleroma.control.answers import Answers
-from pleroma.control.command import canonical
+from pleroma.control.command import canonical, written
 from pleroma.control.snapshot import restore, snapshot
 from pleroma.index import DzSet, GridIndex
 from pleroma.routing import FlowTable, build
@@ -38,6 +39,7 @@ names = st.sampled_from(PEOPLE)
 rights = st.fixed_dictionaries({}, optional={name: st.sampled_from(texts) for name, texts in RIGHTS.items()})
 rights |= st.just({"*": "true"})
 hosts = st.sampled_from([host.name for host in NETWORK.hosts])
+leases = st.sampled_from(("one", "two", "drei"))
 kinds = st.sampled_from(("advertisement", "subscription"))
 
 
@@ -47,7 +49,7 @@ def registers(draw):
     wanted = draw(
         filters(schema, 2) | st.sampled_from(RIGHTS[schema.name]).map(lambda text: Filter.parse(schema, text))
     )
-    return Register(draw(kinds), draw(names), draw(hosts), schema.name, to_json(wanted))
+    return Register(draw(kinds), draw(names), draw(hosts), schema.name, to_json(wanted), draw(st.none() | leases))
 
 
 @st.composite
@@ -73,7 +75,8 @@ class ControlAgainstModel(RuleBasedStateMachine):
 
     def do(self, command):
         self.position += 1
-        self.log.append(canonical(command.to_json()))
+        self.log.append(written(command))
+        assert self.log[-1] == canonical(command.to_json())
         foretold = self.state.check(command)
         result = self.state.apply(self.position, command)
         assert (foretold is None) == isinstance(result, Done)
@@ -153,6 +156,17 @@ class ControlAgainstModel(RuleBasedStateMachine):
         if made:
             del self.registered[id_]
 
+    @rule(name=names, lease=leases)
+    def expire(self, name, lease):
+        made = self.do(Expire(lease, name))
+        standing = self.registered.items()
+        gone = [each for each, command in standing if (command.principal, command.lease) == (name, lease)]
+        assert (made is not None) == bool(gone)
+        if made:
+            assert made == {"lease": lease, "principal": name, "withdrawn": gone}
+        for each in gone:
+            del self.registered[each]
+
     @rule(command=plans())
     def adopt(self, command):
         made = self.do(command)
@@ -179,6 +193,7 @@ class ControlAgainstModel(RuleBasedStateMachine):
         assert snapshot(other, Answers()) == snapshot(self.state, Answers())
         assert other.router.tables == self.state.router.tables
         assert other.registered_by == self.state.registered_by
+        assert other.roll.by_lease == self.state.roll.by_lease
         assert {name: other.subscriptions_of(name) for name in PEOPLE} == {
             name: self.state.subscriptions_of(name) for name in PEOPLE
         }
@@ -194,6 +209,11 @@ class ControlAgainstModel(RuleBasedStateMachine):
             assert self.state.subscriptions_of(name) == self.count(name)
             mine = [each for each, command in self.registered.items() if command.principal == name]
             assert list(self.state.registered_by.get(name, ())) == mine
+        leased = {}
+        for each, command in self.registered.items():
+            if command.lease is not None:
+                leased.setdefault((command.principal, command.lease), []).append(each)
+        assert {lease: list(its) for lease, its in self.state.roll.by_lease.items()} == leased
 
     @invariant()
     def regions_enclose_the_filters_under_the_plan_in_force(self):

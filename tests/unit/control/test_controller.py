@@ -12,6 +12,7 @@ from pleroma.control import (
     ControlSettings,
     CreatePrincipal,
     CreateSchema,
+    Expire,
     Log,
     RemovePrincipal,
     Withdraw,
@@ -36,7 +37,7 @@ from pleroma.errors import (
     UnknownName,
 )
 from pleroma.index import Dz, GridIndex, Rectangle, Region, SelectiveIndex
-from pleroma.routing import FlowTable, build
+from pleroma.routing import FlowTable, Presence, build
 
 FIRST = [CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, PAT, SUE, BEN]  # positions 2 to 7
 
@@ -139,6 +140,26 @@ class TestKeys:
                     assert (await controller.submit(subscribe("sue", "temperature < 4"), "k")).value == first.value
                     assert (await controller.submit(Withdraw("s8", "sue"), "w")).value == {"id": "s8"}
                     assert controller.position == 11
+
+        run(scenario())
+
+    def test_an_expiry_is_repeated_without_harm_and_counters_go_with_it(self, tmp_path):
+        async def scenario():
+            async with await begun(tmp_path) as controller:
+                await controller.submit(subscribe("sue", "temperature < 4", lease="one"), "k")
+                controller.report("sue", {"s8": {"delivered": 3}})
+                with controller.feed.subscribe() as news:
+                    first = await controller.submit(Expire("one", "sue"), "e")
+                    item = await anext(news)
+                assert first.value["withdrawn"] == ["s8"]
+                assert (item["command"], item["value"]) == (Expire("one", "sue").to_json(), first.value)
+                assert controller.statistics.subscriptions == {}
+                assert controller.statistics.principals["sue"]["delivered"] == 3
+                await controller.submit(subscribe("sue", "temperature < 4", lease="one"))
+            for _ in range(2):  # from the log alone, then from a snapshot
+                async with await opened(tmp_path) as controller:
+                    assert (await controller.submit(Expire("one", "sue"), "e")).value == first.value
+                    assert list(controller.state.registrations) == ["s10"]
 
         run(scenario())
 
@@ -337,7 +358,8 @@ class TestInstalling:
                 await controller.submit(advertise("ben", "true"))
                 network.gate.clear()
                 first = asyncio.create_task(controller.submit(subscribe("ben", "wind < 4")))
-                while len(network.calls) < 2:
+                before = len(network.calls)
+                while len(network.calls) == before:
                     await asyncio.sleep(0.001)
                 rest = [
                     asyncio.create_task(controller.submit(subscribe("ben", f"temperature < {i}", "h2")))
@@ -348,7 +370,7 @@ class TestInstalling:
                 assert not any(each.done() for each in (first, *rest))
                 network.gate.set()
                 await asyncio.gather(first, *rest)
-                assert len(network.calls) == 3
+                assert len(network.calls) == before + 2
                 assert tables_of(network) == controller.state.router.tables
 
         run(scenario())
@@ -371,6 +393,44 @@ class TestInstalling:
                 assert controller.installed == 9
                 assert controller.network_failure is None
                 assert tables_of(network) == controller.state.router.tables
+
+        run(scenario())
+
+    def test_what_comes_after_a_failure_goes_with_what_failed(self, tmp_path):
+        async def scenario():
+            network = Moody()
+            async with await begun(tmp_path, network) as controller:
+                await controller.submit(advertise("ben", "true"))
+                network.refusing = True
+                with pytest.raises(NotInstalled):
+                    await controller.submit(subscribe("ben", "wind < 4"))
+                others = [
+                    asyncio.create_task(controller.submit(subscribe("ben", f"temperature < {i}", "h2"))) for i in (2, 3)
+                ]
+                while controller.position < 11:
+                    await asyncio.sleep(0.001)
+                network.refusing = False
+                await asyncio.gather(*others, return_exceptions=True)
+                while controller.installed < 11:
+                    await asyncio.sleep(0.001)
+                assert tables_of(network) == controller.state.router.tables
+
+        run(scenario())
+
+    def test_a_network_that_changes_gets_the_difference_and_requests_wait_for_their_host(self, tmp_path):
+        async def scenario():
+            network = Network()
+            async with await begun(tmp_path, network) as controller:
+                await controller.submit(advertise("ben", "true"))
+                await controller.submit(subscribe("ben", "wind < 4"))
+                whole = tables_of(network)
+                controller.route_on(Presence({"R3"}).of(LINE))
+                await controller.submit(subscribe("ben", "temperature < 3"))
+                assert tables_of(network) == {switch: FlowTable() for switch in LINE.switches}
+                controller.route_on(LINE)
+                await controller.submit(Withdraw("s10", "ben"))
+                assert tables_of(network) == whole == controller.state.router.tables
+                assert [(op.switch, op.port, op.change) for op in network.admitted] == [("R1", 1, "add")]
 
         run(scenario())
 

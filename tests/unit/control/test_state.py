@@ -27,14 +27,16 @@ from pleroma.control import (
     CreatePrincipal,
     CreateSchema,
     Done,
+    Expire,
     Refused,
     Register,
     RemovePrincipal,
     Withdraw,
+    command_from_json,
 )
 from pleroma.control.answers import Answers
 from pleroma.control.command import Begin
-from pleroma.control.snapshot import snapshot
+from pleroma.control.snapshot import restore, snapshot
 from pleroma.errors import (
     AlreadyThere,
     ContentError,
@@ -288,6 +290,62 @@ class TestPrincipals:
     def test_bad_ones_are_refused(self, command, error, field):
         found = refused(peopled(), command)
         assert (type(found), found.field) == (error, field)
+
+
+class TestLeases:
+    def test_what_was_registered_under_it_is_withdrawn_at_once(self):
+        state = peopled(
+            advertise("ben", "true", lease="one"),
+            subscribe("sue", "temperature < 4", lease="one"),
+            subscribe("ben", "true", lease="two"),
+            subscribe("ben", "true"),
+            subscribe("ben", "wind < 2", "h2", lease="one"),
+        )
+        done = state.apply(12, Expire("one", "ben"))
+        assert done.value == {"lease": "one", "principal": "ben", "withdrawn": ["a7", "s11"]}
+        assert list(state.registrations) == ["s8", "s9", "s10"]
+        assert state.router.tables == fresh_tables(state)
+        assert state.subscriptions_of("ben") == 2
+        assert isinstance(refused(state, Expire("one", "ben")), NotThere)
+
+    def test_tables_are_those_of_a_state_that_never_knew_it(self):
+        others = (advertise("pat", "wind < 4"), subscribe("sue", "temperature < 4", "h2"))
+        leased = (advertise("ben", "true", lease="x"), subscribe("ben", "temperature < 9", lease="x"))
+        state = peopled(*others, *leased, Expire("x", "ben"))
+        assert state.router.tables == peopled(*others).router.tables
+
+    @pytest.mark.parametrize("command", [Expire("one", "ben"), Expire("two", "ann"), Expire("one", "nobody")])
+    def test_one_that_holds_nothing_cannot_expire(self, command):
+        error = refused(peopled(subscribe("ann", "true", lease="one")), command)
+        assert (type(error), error.field, error.value) == (NotThere, "lease", command.lease)
+
+    def test_an_adopted_plan_leaves_it_in_place(self):
+        state = peopled(subscribe("ben", "wind < 2", lease="one"), AdoptPlan("weather", GridIndex.regular(WEATHER, 3)))
+        assert state.roll.by_lease["ben", "one"]["s7"] is state.registrations["s7"]
+
+    def test_a_removed_principal_leaves_none(self):
+        assert not peopled(subscribe("ben", "true", lease="one"), RemovePrincipal("ben")).roll.by_lease
+
+    @pytest.mark.parametrize("lease", ["", "x" * 65, "two\nlines", 7])
+    def test_its_name_is_short_text_for_one_line(self, lease):
+        error = refused(peopled(), subscribe("ben", "true", lease=lease))
+        assert (type(error), error.field, error.value) == (ControlError, "lease", lease)
+
+    def test_without_one_a_command_has_the_bytes_it_always_had(self):
+        """Keys and snapshots of before keep their meaning."""
+        plain = subscribe("ben", "wind < 2")
+        assert "lease" not in plain.to_json()
+        assert command_from_json(plain.to_json()) == plain
+        assert b"lease" not in contents(peopled(plain))
+        assert b'"one"]' in contents(peopled(subscribe("ben", "wind < 2", lease="one")))
+
+    def test_a_snapshot_of_before_is_read(self):
+        state = peopled(subscribe("ben", "wind < 2"))
+        again, _ = restore(contents(state), LINE, SMALL)
+        assert again.registrations["s7"].lease is None
+        state = peopled(subscribe("ben", "wind < 2", lease='odd " name'))
+        again, _ = restore(contents(state), LINE, SMALL)
+        assert again.registrations["s7"].lease == 'odd " name'
 
 
 def selective(*, quiet):

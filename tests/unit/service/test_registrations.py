@@ -20,6 +20,7 @@ def test_a_subscription_is_made_read_listed_and_withdrawn(tmp_path):
                 "filter": "price >= 50 and price < 60",
                 "members": made["members"],
                 "epoch": 1,
+                "lease": None,
             }
             assert made["members"] > 0
             assert await api.get("/v1/subscriptions/s5") == made

@@ -7,6 +7,7 @@ from service_world import ADMIN, Api, run, world
 ADMIN_ONLY = [
     ("POST", "/v1/schemas", {"schema": {"name": "x", "attribute": [{"name": "a", "kind": "text"}]}}),
     ("PUT", "/v1/schemas/stock/plan", {"index": {"kind": "grid", "order": [0]}}),
+    ("POST", "/v1/schemas/stock/plan/rollback", {}),
     ("GET", "/v1/principals", None),
     ("POST", "/v1/principals", {"name": "eve", "role": "admin"}),
     ("GET", "/v1/principals/admin", None),

@@ -106,6 +106,7 @@ def test_adopting_a_plan_keeps_the_history_and_covers_anew(tmp_path):
             assert (await api("PUT", "/v1/schemas/stock/plan", 200, json={"index": INDEX})).json() == {
                 "schema": "stock",
                 "epoch": 2,
+                "phase": "settled",
             }
             anew = await api.get(f"/v1/subscriptions/{made['id']}")
             assert anew["epoch"] == 2

@@ -80,8 +80,9 @@ def test_requests_flows_plans_and_counters_arrive_in_order(tmp_path):
             assert second["command"]["kind"] == "subscription"
             assert second["value"]["id"] == made["id"]
             assert (await heard.next())["type"] == "flows"
-            plan = await heard.until("plan")
-            assert (plan["schema"], plan["epoch"]) == ("stock", 2)
+            for epoch, phase in ((1, "prepared"), (2, "swapped"), (2, "done")):
+                plan = await heard.until("plan")
+                assert (plan["schema"], plan["epoch"], plan["phase"]) == ("stock", epoch, phase)
             counted = await heard.until("counters")
             assert counted["subscriptions"] == {
                 made["id"]: {"delivered": 2, "wasted": 0, "duplicates": 0, "dropped": 0}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from starlette.responses import Response
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
 
 import pleroma
 from pleroma.errors import SetupError
 from pleroma.service.answers import json_response
 from pleroma.service.context import Service
+from pleroma.service.docs_page import page
 from pleroma.service.metrics import CONTENT_TYPE
 from pleroma.service.models import Health
 
@@ -27,6 +28,10 @@ def health(service: Service) -> APIRouter:
             "position": service.controller.position,
         }
         return json_response(answer)
+
+    @router.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(page(request.app.openapi()))
 
     @router.get(
         "/metrics",

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from pleroma.errors import NotFound, PleromaError, SetupError, TooFast
+from pleroma.control import ForgetHost, LearnHost
+from pleroma.control.places import ANY
+from pleroma.errors import AlreadyThere, BadRequest, NotAllowed, NotFound, PleromaError, TooFast, UnknownName
 from pleroma.routing import HostId
 from pleroma.service.answers import json_response
 from pleroma.service.context import Service
-from pleroma.service.models import Attachment, HostAnswer
-from pleroma.service.settings import LOOPBACK
+from pleroma.service.gate import admin, caller, host_of
+from pleroma.service.models import Attachment, AttachmentQuestion, HostAnswer, NewHost
 from pleroma.service.strict_route import StrictRoute
-
-ANY = "any"
-SECRET_BYTES = 16
 
 
 def hosts(service: Service) -> APIRouter:
@@ -28,33 +27,68 @@ def hosts(service: Service) -> APIRouter:
         listed = service.state.topology.hosts
         return json_response([{"name": h.name, "switch": h.switch, "address": h.address} for h in listed])
 
+    @router.post("", status_code=201, response_model=HostAnswer, summary="Make a host known")
+    async def learn(request: Request, new: NewHost) -> Response:
+        """On a network that finds its switches by itself; elsewhere hosts are what the topology says."""
+        admin(request)
+        _check_learning(service)
+        network = service.network.topology()
+        if new.switch not in network.switches:
+            raise UnknownName("switch", new.switch, network.switches, field="switch")
+        if any((new.switch, new.port) in link.ends for link in network.links):
+            raise AlreadyThere("the port leads to another switch", field="port", value=new.port)
+        done = await service.controller.submit(LearnHost(new.name, new.switch, new.port, new.address, new.mac))
+        service.network.rewire()
+        return json_response({field: done.value[field] for field in ("name", "switch", "address")}, 201)
+
+    @router.delete("/{host}", status_code=204, summary="Forget a host at which nothing is registered")
+    async def forget(request: Request, host: str) -> Response:
+        admin(request)
+        _check_learning(service)
+        await service.controller.submit(ForgetHost(host))
+        service.network.rewire()
+        return Response(status_code=204)
+
     @router.post(
         "/{host}/attachments",
         status_code=201,
         response_model=Attachment,
         summary="Join the network at a host",
-        description="`any` chooses the host with the fewest attachments.",
+        description="`any` chooses the host that asks, or of a simulated network the one with the fewest attachments.",
     )
-    async def attach(host: str) -> Response:
-        network, used = service.network, service.network.sessions()
+    async def attach(request: Request, host: str, asked: Annotated[AttachmentQuestion, Query()]) -> Response:
+        used = service.network.attached()
         if sum(used.values()) >= service.settings.attachments:
             reason = f"there are {service.settings.attachments} attachments, and no room for more"
             raise TooFast(reason, service.settings.attachment_seconds)
-        name = _least_used(used) if host == ANY else _known(service, host)
-        secret = secrets.token_bytes(SECRET_BYTES)
+        there = service.state.topology.host[_any(service, request, used) if host == ANY else _known(service, host)]
         seconds = service.settings.attachment_seconds
-        network.admit(name, secret, seconds)
         answer = {
-            "host": name,
-            "address": service.state.topology.host[name].address,
-            "udp_host": LOOPBACK,
-            "port": network.ports[name],
-            "secret": secret.hex(),
+            "host": there.name,
+            "address": there.address,
+            "range": str(service.network.addresses.base),
             "seconds": seconds,
+            **service.network.attach(there, seconds, caller(request).name, asked.lease),
         }
         return json_response(answer, 201)
 
     return router
+
+
+def _check_learning(service: Service) -> None:
+    if not service.network.learns:
+        reason = "the hosts of this network are those of its topology"
+        raise NotAllowed(reason, field="host", value=None, allowed="a network that discovers its switches")
+
+
+def _any(service: Service, request: Request, used: Mapping[HostId, int]) -> HostId:
+    asking = host_of(request.scope) or _at(service, request.client.host if request.client else "")
+    return asking or _least_used(used)
+
+
+def _at(service: Service, address: str) -> HostId | None:
+    """The host that has this address."""
+    return next((each.name for each in service.state.topology.hosts if each.address == address), None)
 
 
 def _known(service: Service, host: str) -> HostId:
@@ -66,5 +100,5 @@ def _known(service: Service, host: str) -> HostId:
 
 def _least_used(used: Mapping[HostId, int]) -> HostId:
     if not used:
-        raise SetupError("the network has no hosts", field="host")
+        raise BadRequest("say at which host: nobody can tell from here", field="host", value=ANY)
     return min(used, key=lambda name: used[name])

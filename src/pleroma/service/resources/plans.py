@@ -8,14 +8,18 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
-from pleroma.control import AdoptPlan, SchemaEntry
-from pleroma.index import IndexPlan, index_from_json
+from pleroma.control import AdoptPlan, ChangePlan, SchemaEntry
+from pleroma.errors import NotFound
+from pleroma.index import Index, IndexPlan, index_from_json
 from pleroma.service.answers import json_response
 from pleroma.service.context import Service
 from pleroma.service.gate import admin
-from pleroma.service.models import AdoptedPlan, NewPlan, Page, Paging, PlanAnswer
+from pleroma.service.models import AdoptedPlan, NewPlan, Page, Paging, PlanAnswer, Rollback
 from pleroma.service.paging import page
 from pleroma.service.strict_route import StrictRoute
+
+_SUFFIX = {"settled": "", "prepared": "-p", "swapped": "-s"}
+_BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": AdoptedPlan, "description": "The change is under way"}}
 
 
 def plans(service: Service) -> APIRouter:
@@ -29,10 +33,11 @@ def plans(service: Service) -> APIRouter:
     )
     async def current(name: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
         entry = service.schema(name)
-        etag = f'"{entry.number}-{entry.epoch}-{entry.plan.checksum[:16]}"'
+        phase = service.state.plans.phase(name)
+        etag = f'"{entry.number}-{entry.epoch}-{entry.plan.checksum[:16]}{_SUFFIX[phase]}"'
         if if_none_match is not None and etag in (each.strip().removeprefix("W/") for each in if_none_match.split(",")):
             return Response(status_code=304, headers={"ETag": etag})
-        return json_response(_shape(service, entry, entry.plan), headers={"ETag": etag})
+        return json_response({"phase": phase} | _shape(service, entry, entry.plan), headers={"ETag": etag})
 
     @router.get("/plans", response_model=Page[PlanAnswer], summary="All plans, from the first on")
     async def history(name: str, at: Annotated[Paging, Query()]) -> Response:
@@ -43,14 +48,36 @@ def plans(service: Service) -> APIRouter:
             page(found, at.limit, lambda plan: _shape(service, entry, plan), lambda plan: str(plan.epoch))
         )
 
-    @router.put("/plan", response_model=AdoptedPlan, summary="Adopt another index")
+    @router.put("/plan", response_model=AdoptedPlan, summary="Move to another index", responses=_BEGUN)
     async def adopt(request: Request, name: str, new: NewPlan) -> Response:
+        """Without losing an event, unless `method` is `at_once`. The index that is in force is no change."""
         admin(request)
-        index = index_from_json(service.schema(name).schema, new.index)
-        await service.controller.submit(AdoptPlan(name, index))
-        return json_response({"schema": name, "epoch": service.schema(name).epoch})
+        return await _move(service, name, index_from_json(service.schema(name).schema, new.index), new.method, new.wait)
+
+    @router.post("/plan/rollback", response_model=AdoptedPlan, summary="Move back to an earlier plan", responses=_BEGUN)
+    async def rollback(request: Request, name: str, back: Rollback) -> Response:
+        """Its index is adopted again, under a new epoch."""
+        admin(request)
+        entry = service.schema(name)
+        epoch = entry.epoch - 1 if back.epoch is None else back.epoch
+        found = next((plan.index for plan in entry.plans if plan.epoch == epoch), None)
+        if found is None:
+            raise NotFound(f"{name} has no plan {epoch}", field="epoch", value=epoch)
+        return await _move(service, name, found, back.method, back.wait)
 
     return router
+
+
+async def _move(service: Service, name: str, index: Index, method: str, wait: bool) -> Response:
+    controller = service.controller
+    if method != "at_once":
+        await (controller.transitions.change if wait else controller.submit)(ChangePlan(name, index, method))
+    elif index.to_json() != service.schema(name).index.to_json():
+        await controller.submit(AdoptPlan(name, index))
+    entry = service.schema(name)
+    phase = service.state.plans.phase(name)
+    status = 200 if phase == "settled" else 202
+    return json_response({"schema": name, "epoch": entry.epoch, "phase": phase}, status)
 
 
 def _shape(service: Service, entry: SchemaEntry, plan: IndexPlan) -> dict[str, Any]:

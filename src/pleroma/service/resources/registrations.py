@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pleroma.content import Filter, Schema
-from pleroma.content.filter_json import from_json
+from pleroma.content.filter_json import from_json, to_json
 from pleroma.control import Principal, Register, Registered, Withdraw
 from pleroma.control.command import Kind
 from pleroma.errors import ContentError, NotFound, UnknownName
@@ -37,9 +37,12 @@ def registrations(service: Service, kind: Kind) -> APIRouter:
     async def create(request: Request, new: Registration) -> Response:
         principal = caller(request)
         wanted = await _filter(service, new)
-        command = Register(kind, principal.name, new.host, new.name, service.state.boxes_of(wanted))
+        command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease)
+        service.state.remember(command.boxes, wanted)
+        if new.lease is not None:
+            service.leases.heard(principal.name, new.lease)
         done = await service.controller.submit(command, _key(principal, new.key))
-        return json_response({**done.value, "principal": principal.name}, 201)
+        return json_response({**done.value, "principal": principal.name, "lease": new.lease}, 201)
 
     @router.get("", response_model=Page[shape], summary=f"List the {kind}s")  # type: ignore[valid-type]
     async def many(request: Request, at: Annotated[RegistrationPaging, Query()]) -> Response:
@@ -125,5 +128,6 @@ def _shape(registered: Registered) -> dict[str, Any]:
         "filter": str(registered.filter),
         "members": len(registered.region),
         "epoch": registered.entry.epoch,
+        "lease": registered.lease,
     }
     return shape | ({"publisher": registered.publisher} if registered.kind == "advertisement" else {})

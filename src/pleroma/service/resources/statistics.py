@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -44,7 +43,7 @@ def statistics(service: Service) -> APIRouter:
         }
         if everything:
             answer["principals"] = {name: _all(_NAMES, counted) for name, counted in reported.principals.items()}
-            answer["hosts"] = {name: asdict(counted) for name, counted in service.network.hosts.items()}
+            answer["hosts"] = service.network.hosts()
         return json_response(answer)
 
     @router.post("/reports", status_code=204, summary="Say what a client counted since its last report")

@@ -1,0 +1,101 @@
+"""`inband://`: the controller's API for a program on a host that has no network but the switches' own.
+
+It is a transport of httpx, so whoever uses the API does not see by what way requests go. Streams cannot be carried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+
+from pleroma.client.conversation import Conversation, Lost, Pipe
+from pleroma.client.inband_socket import open_sockets
+from pleroma.errors import ClientError, UnknownName, WireError
+from pleroma.wire.call import Request
+from pleroma.wire.inband import MAX_NAME, Reason, token_key
+from pleroma.wire.ports import CONTROL_ADDRESSES
+
+SCHEME = "inband"
+TIMEOUT = 10.0
+ASKED = ("content-type", "if-none-match")
+_OPTIONS = ("host", "interface")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What an address says: where the controller is asked, at which interface, and what the host is to be called."""
+
+    addresses: tuple[IPv4Address | IPv6Address, ...]
+    interface: str | None = None
+    host: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> Way:
+        """`inband://`, or with an address, as in `inband://[ff05::706c]?host=kiosk&interface=eth0`."""
+        try:
+            split = urlsplit(url)
+            named = split.hostname
+            options = dict(parse_qsl(split.query, strict_parsing=True)) if split.query else {}
+            addresses = tuple(CONTROL_ADDRESSES.values()) if not named else (ip_address(named),)
+            if split.scheme != SCHEME or split.port is not None or split.path not in ("", "/") or split.username:
+                raise ValueError("expected inband:// or inband://ADDRESS")
+        except ValueError as error:
+            raise ClientError(f"{url!r} is no address of a controller: {error}", field="url", value=url) from None
+        for name in options:
+            if name not in _OPTIONS:
+                raise UnknownName("option", name, _OPTIONS, field="url")
+        if not all(each.is_multicast for each in addresses):
+            raise ClientError(f"{named} is not a multicast address", field="url", value=url)
+        return cls(addresses[::-1], options.get("interface"), options.get("host", ""))
+
+
+class InbandTransport(httpx.AsyncBaseTransport):
+    """`open_pipes` is for tests; by default sockets are opened at the first request."""
+
+    def __init__(
+        self,
+        way: Way,
+        principal: str | None,
+        token: str | None,
+        open_pipes: Callable[[Callable[[Pipe, bytes], None]], Sequence[Pipe]] | None = None,
+    ) -> None:
+        if not principal or not token:
+            raise ClientError("in-band takes the name of a principal and its token", field="principal", value=principal)
+        for field, name in (("principal", principal), ("host", way.host)):
+            if len(name.encode(errors="replace")) > MAX_NAME:
+                raise ClientError(f"a name has at most {MAX_NAME} bytes", field=field, value=name)
+        opening = open_pipes or (lambda received: open_sockets(way.addresses, way.interface, received))
+        self._conversation = Conversation(principal, token_key(token), way.host, opening)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        seconds = request.extensions.get("timeout", {}).get("read") or TIMEOUT
+        body = await request.aread()
+        headers = tuple((name, request.headers[name]) for name in ASKED if name in request.headers)
+        asked = Request(request.method, request.url.raw_path.decode("ascii"), headers, body)
+        conversation = self._conversation
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await conversation.ask(asked)
+        except TimeoutError:
+            if conversation.is_greeted:
+                raise httpx.ReadTimeout("no answer came through the network", request=request) from None
+            raise httpx.ConnectTimeout(_silence(conversation.refusal), request=request) from None
+        except Lost:
+            raise httpx.ReadError("the controller has forgotten the session", request=request) from None
+        except WireError as error:
+            raise httpx.LocalProtocolError(str(error), request=request) from None
+        return httpx.Response(answer.status, headers=list(answer.headers), content=answer.body, request=request)
+
+    async def aclose(self) -> None:
+        self._conversation.close()
+
+
+def _silence(refusal: Reason | None) -> str:
+    if refusal is Reason.NOT_KNOWN:
+        return "nobody answers but to say that the principal is not known, or has another token"
+    return "no controller answers in this network"

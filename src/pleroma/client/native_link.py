@@ -1,0 +1,124 @@
+"""The way into a network of real switches: one socket at the host's own address.
+
+A packet goes to the multicast address of its cell, and what comes was rewritten to the host by the last switch. None of
+this takes the controller, so a client goes on sending and receiving while that is away: it is its lease that says how
+long its registrations stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import threading
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from pathlib import Path
+
+from pleroma.client.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
+from pleroma.errors import ClientError
+from pleroma.wire.ports import EVENTS
+
+_ADDRESSES = Path("/proc/net/if_inet6")
+_REASONS = {
+    errno.EADDRINUSE: "another program on this host receives events already, and there can be one only",
+    errno.EADDRNOTAVAIL: "this machine does not have that address, so it is another host",
+}
+
+
+class NativeLink:
+    """`receive` gets every packet that comes, `echo` every one that was sent.
+
+    No switch brings a packet back to the port it came from, so what this client publishes and also wants must take the
+    short way.
+    """
+
+    def __init__(
+        self, attachment: Attachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None] = lambda _: None
+    ) -> None:
+        self.attachment = attachment
+        self._receive = receive
+        self._echo = echo
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        address, port = attachment.where
+        self._family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        if (self._family == socket.AF_INET6) != (attachment.addresses.base.version == 6):
+            reason = f"the host's address {address} and the events' {attachment.addresses.base} are of different kinds"
+            raise ClientError(reason, field="attachment", value=address)
+        self._socket = socket.socket(self._family, socket.SOCK_DGRAM)
+        try:
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+            _send_from(self._socket, address)
+            self._socket.bind((address, port))
+        except OSError as error:
+            self._socket.close()
+            reason = _REASONS.get(error.errno or 0, str(error))
+            raise ClientError(f"no socket at {address} port {port}: {reason}", field="host", value=address) from None
+        self._loop.add_reader(self._socket, self._drain)
+
+    @property
+    def overrun(self) -> int:
+        return overrun(self._socket)
+
+    def send(self, address: bytes, packet: bytes) -> bool:
+        """From any thread; False if the kernel did not take it."""
+        try:
+            self._socket.sendto(packet, (socket.inet_ntop(self._family, address), EVENTS))
+        except OSError:  # no room, no way, or the socket is closed
+            return False
+        if threading.get_ident() == self._thread:
+            self._echo(packet)
+        else:
+            self._loop.call_soon_threadsafe(self._echo, packet)
+        return True
+
+    async def attach(self) -> bool:
+        return True
+
+    async def stay(self) -> None:
+        """For ever: nobody but the owner of the socket can take it away."""
+        await asyncio.Event().wait()
+
+    def doubt(self) -> None:
+        """The network is there, whatever the controller does."""
+
+    def close(self) -> None:
+        """After taking what has arrived."""
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_reader(self._socket)
+        self._drain()
+        self._socket.close()
+
+    def _drain(self) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                packet = self._socket.recv(LARGEST)
+            except OSError:
+                return
+            self._receive(packet)
+
+
+def _send_from(opened: socket.socket, address: str) -> None:
+    """Multicast packets go out at the interface that has this address, and not back to this machine."""
+    if opened.family == socket.AF_INET:
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address))
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+        return
+    opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 0)
+    if (interface := interface_of(address)) is not None:
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface)
+
+
+def interface_of(address: str) -> int | None:
+    """The number of the interface that has an IPv6 address; None where the system does not tell, or has none."""
+    with contextlib.suppress(OSError, ValueError):
+        wanted = IPv6Address(address).packed.hex()
+        for line in _ADDRESSES.read_text().splitlines():
+            known, number, *_ = line.split()
+            if known == wanted:
+                return int(number, 16)
+    return None

@@ -1,0 +1,72 @@
+"""A client that passes events on, for a broker that is joined to another: packets come out once, as they are.
+
+It registers and stays in place like any client, but has no readers: what arrives is not sorted into inboxes but handed
+over, and what it publishes are others' events, under the numbers that they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pleroma.client.client import ANY, PATIENCE, Client
+from pleroma.client.receiver import Receiver
+from pleroma.content import Schema
+from pleroma.errors import WireError
+from pleroma.wire import EventPacket, peek
+
+HandOver = Callable[[EventPacket], None]
+
+
+class Relay(Client):
+    """`hand_over` gets every event that comes, whichever of the subscriptions it is for."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        hand_over: HandOver,
+        *,
+        principal: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        super().__init__(url, token, ANY, principal=principal, patience=patience)
+        self._receiver = _HandsOver(hand_over)
+
+    async def schemas(self) -> list[Schema]:
+        """All that the controller has."""
+        found, after = list[Schema](), ""
+        while True:
+            page = (await self._api.ask("GET", f"/v1/schemas{after}", patience=self.patience)).body
+            found += [Schema.from_json(each["schema"]) for each in page["items"]]
+            if page["next"] is None:
+                return found
+            after = f"?after={page['next']}"  # names of schemas need no quoting
+
+
+class _HandsOver(Receiver):
+    def __init__(self, hand_over: HandOver) -> None:
+        super().__init__()
+        self._hand_over = hand_over
+
+    def settle(self) -> bool:
+        """Nobody asks whose fault anything is."""
+        return False
+
+    def echo(self, data: bytes) -> None:
+        """What was sent away does not come back."""
+
+    def receive(self, data: bytes) -> None:
+        self.info.packets += 1
+        try:
+            space = self._spaces.get(peek(data).schema_number)
+            if space is None:
+                self.info.unknown += 1
+                return
+            packet = space.channel.codec.decode(data)
+        except WireError:
+            self.info.malformed += 1
+            return
+        if packet.epoch > space.channel.epoch:
+            self.outdated(space.channel.schema.name)
+        if not self._duplicates.repeats(packet.publisher, packet.sequence):
+            self._hand_over(packet)

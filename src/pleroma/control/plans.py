@@ -1,0 +1,174 @@
+"""The schemas, and how the plan of one gives way to the next: at once, or step by step under traffic (`rules`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
+
+from pleroma.content import Filter
+from pleroma.control.command import AdoptPlan, Advance, ChangePlan, CreateSchema, Kind
+from pleroma.control.covering import check_plan, cover, covered_anew, first_index, prefix, spare_prefix
+from pleroma.control.names import check_name
+from pleroma.control.result import Done
+from pleroma.control.roll import Roll
+from pleroma.control.rules import METHODS, Changing, Method, Phase, Rules
+from pleroma.control.settings import ControlSettings
+from pleroma.control.standing import Registered, SchemaEntry
+from pleroma.errors import ControlError, PlanChanging, UnknownName
+from pleroma.index import DzSet, GridIndex, IndexPlan
+
+
+class Plans:
+    """Reads and changes what it is given: the roll of registrations, and the rules that follow from them."""
+
+    def __init__(self, roll: Roll, rules: Rules, settings: ControlSettings) -> None:
+        self.schemas: dict[str, SchemaEntry] = {}
+        self._roll = roll
+        self._rules = rules
+        self._settings = settings
+
+    @property
+    def changing(self) -> Changing | None:
+        """The change that is under way; there is one at a time."""
+        return self._rules.changing
+
+    def phase(self, name: str) -> Phase | Literal["settled"]:
+        """How far the plan of a schema is on its way to the next."""
+        return self.changing.phase if self.changing is not None and self.changing.schema == name else "settled"
+
+    def find(self, name: str) -> SchemaEntry:
+        entry = self.schemas.get(name)
+        if entry is None:
+            raise UnknownName("schema", str(name), self.schemas, field="schema")
+        return entry
+
+    def check_new(self, command: CreateSchema) -> GridIndex:
+        check_name(command.schema.name)
+        taken = {entry.prefix for entry in self.schemas.values()}
+        if self.changing is not None:
+            taken.add(self.changing.prefix)
+        return first_index(command, self.schemas, taken, self._settings)
+
+    def create(self, command: CreateSchema) -> Done:
+        index = self.check_new(command)
+        number = len(self.schemas)
+        share = prefix(number, self._settings)
+        entry = SchemaEntry(command.schema, number, share, [IndexPlan(1, index)])
+        self.schemas[entry.name] = entry
+        return Done({"schema": entry.name, "number": number, "prefix": str(share), "epoch": 1})
+
+    # -- regions -------------------------------------------------------------------------------------------------
+
+    def cover(self, entry: SchemaEntry, kind: Kind, wanted: Filter) -> tuple[DzSet, DzSet | None, bool]:
+        """The region of a filter, its other region while the plan changes, and whether that made another plan."""
+        most, changing = self._settings.max_members, self.changing
+        index, region = cover(entry.prefix, kind, wanted, entry.index, most)
+        opened = index is not entry.index
+        if opened:
+            entry.plans.append(IndexPlan(entry.epoch + 1, index))
+        if changing is None or changing.schema != entry.name:
+            return region, None, opened
+        if changing.method == "lightweight" and changing.phase == "swapped":
+            return region, None, opened  # nobody sends it under the old plan: it was not there then
+        index, other = cover(changing.prefix, kind, wanted, changing.other_index, most)
+        if changing.phase == "prepared":
+            changing.after = index
+        return region, other, opened
+
+    def _mine(self, entry: SchemaEntry) -> list[Registered]:
+        return [each for each in self._roll.by_id.values() if each.entry is entry]
+
+    # -- at once -------------------------------------------------------------------------------------------------
+
+    def check_adoption(self, command: AdoptPlan | ChangePlan) -> SchemaEntry:
+        entry = self.find(command.schema)
+        check_plan(command.index, entry, self._settings)
+        if self.changing is not None:
+            reason = f"the plan of {self.changing.schema} is changing already"
+            raise PlanChanging(reason, field="schema", value=self.changing.schema)
+        return entry
+
+    def adopt(self, command: AdoptPlan) -> Done:
+        """In one step: fine while nobody publishes."""
+        entry = self.check_adoption(command)
+        mine = self._mine(entry)
+        index, moved = covered_anew(entry.prefix, mine, command.index, self._settings.max_members)
+        entry.plans.append(IndexPlan(entry.epoch + 1, index))
+        self._roll.replace(moved)
+        ops, more = self._rules.exchange(mine, moved)
+        _slim(moved)
+        return Done({"schema": entry.name, "epoch": entry.epoch, "registrations": len(moved)}, ops, more)
+
+    # -- step by step --------------------------------------------------------------------------------------------
+
+    def check_change(self, command: ChangePlan) -> SchemaEntry:
+        entry = self.check_adoption(command)
+        if command.method not in METHODS:
+            raise UnknownName("method", str(command.method), METHODS, field="method")
+        if command.method == "versioning":
+            spare_prefix(entry, self.schemas, self._settings)
+        else:
+            self._rules.check_detours()
+        return entry
+
+    def prepare(self, command: ChangePlan) -> Done:
+        entry = self.check_change(command)
+        value = {"schema": entry.name, "epoch": entry.epoch}
+        if command.index.to_json() == entry.index.to_json():
+            return Done(value | {"unchanged": True})
+        versioned = command.method == "versioning"
+        share = spare_prefix(entry, self.schemas, self._settings) if versioned else entry.prefix
+        mine = self._mine(entry)
+        index, moved = covered_anew(share, mine, command.index, self._settings.max_members)
+        other = {each.id: each.region for each in moved}
+        changing = Changing(entry.name, _method(command), "prepared", entry.index, index, share, entry.prefix, other)
+        ops, more = self._rules.prepare(changing, mine)
+        _slim(moved)
+        return Done(value | {"phase": "prepared", "registrations": len(mine)}, ops, more)
+
+    def check_advance(self, command: Advance) -> tuple[SchemaEntry, Changing]:
+        entry, changing = self.find(command.schema), self.changing
+        if changing is None or changing.schema != entry.name or changing.phase != _BEFORE.get(command.step):
+            raise ControlError(f"there is nothing to {command.step} now", field="step", value=command.step)
+        return entry, changing
+
+    def advance(self, command: Advance) -> Done:
+        entry, changing = self.check_advance(command)
+        return self._swap(entry, changing) if command.step == "swap" else self._clear(entry)
+
+    def _swap(self, entry: SchemaEntry, changing: Changing) -> Done:
+        mine = self._mine(entry)
+        moved = [replace(each, region=changing.other[each.id]) for each in mine]
+        old_prefix, entry.prefix = entry.prefix, changing.prefix
+        entry.plans.append(IndexPlan(entry.epoch + 1, changing.after))
+        self._roll.replace(moved)
+        ops = self._rules.swap(mine, moved, old_prefix)
+        _slim(moved)
+        return Done({"schema": entry.name, "epoch": entry.epoch, "phase": "swapped"}, ops)
+
+    def _clear(self, entry: SchemaEntry) -> Done:
+        ops, more = self._rules.clear(self._mine(entry))
+        return Done({"schema": entry.name, "epoch": entry.epoch, "phase": "done"}, ops, more)
+
+    def resume(self, changing: Changing, others: Iterable[str]) -> None:
+        """Go on with a change from a snapshot, which names those that have another region."""
+        most = self._settings.max_members
+        for each in map(self._roll.by_id.__getitem__, others):
+            _, region = cover(changing.prefix, each.kind, each.filter, changing.other_index, most)
+            region.slim()
+            changing.other[each.id] = region
+        self._rules.changing = changing
+
+
+def _method(command: ChangePlan) -> Method:
+    return "versioning" if command.method == "versioning" else "lightweight"
+
+
+_BEFORE = {"swap": "prepared", "clear": "swapped"}
+
+
+def _slim(registered: Iterable[Registered]) -> None:
+    """There may be very many."""
+    for each in registered:
+        each.region.slim()

@@ -1,0 +1,60 @@
+"""One request to the application, from bytes to bytes, without a server in between."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.types import ASGIApp, Message, Scope
+
+from pleroma.wire.call import Request, Response
+
+ASKED = frozenset({"content-type", "if-none-match"})
+TOLD = frozenset({"content-type", "etag", "retry-after"})
+"""The headers that mean something to the API, in requests and in answers."""
+
+
+async def call(app: ASGIApp, request: Request, client: tuple[str, int], **known: Any) -> Response:
+    """What the application answers. `known` goes into the scope, where nobody but this program can put anything."""
+    sent = False
+    status, headers, chunks = 500, list[tuple[str, str]](), list[bytes]()
+
+    async def receive() -> Message:
+        nonlocal sent
+        if sent:
+            await asyncio.Event().wait()  # the caller does not go away
+        sent = True
+        return {"type": "http.request", "body": request.body, "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+            named = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in message["headers"])
+            headers.extend((name, value) for name, value in named if name in TOLD)
+        else:
+            chunks.append(message.get("body", b""))
+
+    await app({**_scope(request, client), **known}, receive, send)
+    return Response(status, tuple(headers), b"".join(chunks))
+
+
+def _scope(request: Request, client: tuple[str, int]) -> Scope:
+    path, _, query = request.path.partition("?")
+    asked = [(name.encode(), value.encode()) for name, value in request.headers if name in ASKED]
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [*asked, (b"content-length", b"%d" % len(request.body))],
+        "client": client,
+        "server": None,
+        "state": {},
+    }

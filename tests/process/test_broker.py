@@ -1,0 +1,295 @@
+"""Clients of brokers, alone and chained: the same calls as on a network, and the same exactness."""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from contextlib import AsyncExitStack
+
+import pytest
+
+import pleroma
+from broker_parts import BrokerProcess, here, some_event, some_filter
+from client_service import until, until_registered
+from pleroma.broker import upstream
+from pleroma.client import blocking
+from pleroma.errors import ClientError, OutsideAdvertisement, RequestRefused
+from strategies import STOCK
+
+LONG = os.environ.get("PLEROMA_LONG") == "1"
+QUIET = 0.3
+"""Seconds after which nothing more is expected."""
+
+
+def run(work, seconds=60.0):
+    async def limited():
+        async with asyncio.timeout(seconds):
+            await work
+
+    asyncio.run(limited())
+
+
+def quote(price):
+    return STOCK.event(price=price, volume=0, ticker="AAPL")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), attachment_seconds=6.0) as started:
+        started.ask("POST", "/v1/schemas", {"schema": STOCK.to_json()})
+        yield started
+
+
+def connect(service, scheme="udp"):
+    return pleroma.connect(getattr(service, "url" if scheme == "http" else "udp"), service.token, principal="admin")
+
+
+def taken(subscription):
+    """The events that wait."""
+    return [subscription.listener.inbox.take().event for _ in range(subscription.waiting)]
+
+
+async def exchange(clients, chance, subscriptions, publications):
+    """Random subscriptions, advertisements and events at random clients; everyone gets exactly what matches, once."""
+    wanted = [await chance.choice(clients).subscribe("stock", some_filter(chance)) for _ in range(subscriptions)]
+    sources = [await client.advertise("stock", some_filter(chance)) for client in clients]
+    expected = [Counter() for _ in wanted]
+    for number in range(publications):
+        source, event = chance.choice(sources), some_event(chance)
+        try:
+            source.publish(event)
+        except OutsideAdvertisement:
+            continue
+        for each, subscription in zip(expected, wanted, strict=True):
+            each[event] += subscription.filter.matches(event)
+        if number % 50 == 49:
+            await asyncio.sleep(0.05)  # buffers are not what is tested
+    for each, subscription in zip(expected, wanted, strict=True):
+        total = each.total()
+        await until(lambda total=total, info=subscription.info: info.delivered >= total, 20)
+    await asyncio.sleep(QUIET)
+    for each, subscription in zip(expected, wanted, strict=True):
+        assert Counter(taken(subscription)) == +each
+        assert (subscription.info.wasted, subscription.info.duplicates, subscription.info.dropped) == (0, 0, 0)
+    assert sum(map(Counter.total, expected)) > publications  # or nothing was tested
+    await asyncio.gather(*(each.close() for each in (*wanted, *sources)))
+
+
+@pytest.mark.parametrize("scheme", ["http", "udp"])
+def test_every_subscription_gets_exactly_what_it_wants(service, scheme):
+    async def work():
+        async with AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(connect(service, scheme)) for _ in range(4)]
+            await exchange(clients, random.Random(scheme), 16, 300)
+            assert all(client.info["stray"] == client.info["unknown"] == 0 for client in clients)
+        await until_registered(service, list)
+
+    run(work())
+
+
+def test_a_program_gets_no_packet_that_it_does_not_want(service):
+    async def work():
+        async with connect(service) as sender, connect(service) as one, connect(service) as other:
+            narrow = await one.subscribe("stock", "price < 10")
+            await one.subscribe("stock", "price < 5")
+            await other.subscribe("stock", "price >= 999")
+            publisher = await sender.advertise("stock")
+            for price in range(100):
+                publisher.publish(quote(float(price)))
+            await until(lambda: narrow.info.delivered == 10)
+            await asyncio.sleep(QUIET)
+            assert (sender.info["packets"], one.info["packets"], other.info["packets"]) == (0, 10, 0)
+
+    run(work())
+
+
+def test_a_program_gets_its_own_events_too(service):
+    async def work():
+        async with connect(service) as client:
+            subscription, publisher = await client.subscribe("stock", "price < 10"), await client.advertise("stock")
+            for price in (5.0, 50.0, 9.0):
+                publisher.publish(quote(price))
+            assert [(await subscription.receive()).event["price"] for _ in range(2)] == [5.0, 9.0]
+
+    run(work())
+
+
+def test_the_blocking_client_speaks_to_a_broker(service):
+    with (
+        blocking.connect(service.udp, service.token, principal="admin") as client,
+        blocking.connect(service.udp, service.token, principal="admin") as other,
+    ):
+        subscription = client.subscribe("stock", "price < 10")
+        other.advertise("stock").publish(quote(5.0))
+        assert subscription.receive(timeout=20).event == quote(5.0)
+
+
+def test_rights_are_the_same_over_udp(service):
+    token = service.principal("reader", role="subscriber", read={"stock": "price < 100"})
+
+    async def work():
+        async with pleroma.connect(service.udp, token, principal="reader") as client:
+            for attempt in (client.subscribe("stock"), client.advertise("stock", "price < 10")):
+                with pytest.raises(RequestRefused) as refused:
+                    await attempt
+                assert refused.value.status == 403
+            await client.subscribe("stock", "price < 50")
+
+    run(work())
+
+
+@pytest.mark.parametrize("url", ["udp://", "udp://host", "udp://host:0", "udp://host:1/path", "udp://host:99999"])
+def test_an_address_that_is_none_is_one_clear_error(url):
+    async def work():
+        with pytest.raises(ClientError, match="no address of a broker"):
+            async with pleroma.connect(url, "plr_token", principal="admin"):
+                pass
+
+    run(work())
+
+
+# -- chains ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20) if LONG else [1])
+def test_a_tree_of_brokers_behaves_as_one(tmp_path, seed):
+    """A chain of three, and a fourth beside the last."""
+
+    async def work():
+        async with (
+            here(tmp_path / "root", schemas=[STOCK]) as root,
+            here(tmp_path / "middle", await root.principal("middle")) as middle,
+            here(tmp_path / "leaf", await middle.principal("leaf")) as leaf,
+            here(tmp_path / "beside", await middle.principal("beside")) as beside,
+            AsyncExitStack() as stack,
+        ):
+            brokers = [root, middle, leaf, beside]
+            clients = [await stack.enter_async_context(each.connect()) for each in brokers * 2]
+            await exchange(clients, random.Random(seed), 24, 300)
+            assert [each.counters.unadvertised + each.counters.kept_back for each in brokers] == [0] * 4
+            for each in brokers[:2]:
+                assert not each.controller.state.registrations
+
+    run(work())
+
+
+def test_only_the_outermost_filters_are_asked_for_above(tmp_path):
+    async def work():
+        async with (
+            here(tmp_path / "root", schemas=[STOCK]) as root,
+            here(tmp_path / "leaf", await root.principal("leaf")) as leaf,
+            root.connect() as above,
+            leaf.connect() as below,
+        ):
+
+            def asked():
+                return sorted(str(each.filter) for each in root.controller.state.registrations.values())
+
+            wide = await below.subscribe("stock", "price < 100")
+            inner = [await below.subscribe("stock", f"price < {each}") for each in (50, 10)]
+            other = await below.subscribe("stock", "volume >= 5")
+            assert asked() == ["price < 100", "volume >= 5"]
+            await wide.close()
+            assert asked() == ["price < 50", "volume >= 5"]
+            publisher = await above.advertise("stock")
+            publisher.publish(quote(20.0))
+            publisher.publish(quote(5.0))
+            assert [(await inner[0].receive()).event, (await inner[0].receive()).event] == [quote(20.0), quote(5.0)]
+            assert (await inner[1].receive()).event == quote(5.0)
+            assert leaf.counters.relayed == 2
+            wide = await below.subscribe("stock")
+            await other.close()
+            assert asked() == ["true", "true"]  # the publisher's, and this one
+
+    run(work())
+
+
+def test_a_broker_starts_without_the_one_above_and_joins_it_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(upstream, "FIRST", 0.2)
+
+    async def work():
+        async with here(tmp_path / "root", schemas=[STOCK]) as root:
+            above = await root.principal("leaf")
+        async with here(tmp_path / "leaf", above, schemas=[STOCK]) as leaf, leaf.connect() as client:
+            subscription = await client.subscribe("stock", "price < 10")
+            other = await client.advertise("stock")
+            other.publish(quote(3.0))
+            assert (await subscription.receive()).event == quote(3.0)
+            assert leaf.plane.condition()["above"]["connected"] is False
+            port = int(above.url.rpartition(":")[2])
+            async with here(tmp_path / "root", port=port) as root, root.connect() as far:
+                await until(lambda: leaf.plane.condition()["above"]["subscriptions"] == 1, 30)
+                (await far.advertise("stock")).publish(quote(4.0))
+                assert (await subscription.receive()).event == quote(4.0)
+
+    run(work())
+
+
+def test_a_schema_that_the_broker_above_lacks_or_has_otherwise_stays_here(tmp_path):
+    async def work():
+        async with (
+            here(tmp_path / "root") as root,
+            here(tmp_path / "leaf", await root.principal("leaf"), schemas=[STOCK]) as leaf,
+            leaf.connect() as one,
+            leaf.connect() as other,
+        ):
+            subscription, publisher = await one.subscribe("stock"), await other.advertise("stock")
+            publisher.publish(quote(3.0))
+            assert (await subscription.receive()).event == quote(3.0)
+            assert "stock" in leaf.plane.condition()["above"]["failure"]
+            assert leaf.counters.kept_back == 1
+
+    run(work())
+
+
+def test_a_broker_in_the_middle_may_be_killed(tmp_path):
+    async def joined(publishers, subscriptions):
+        """Publish at each until all have it: from then on nothing is lost."""
+        for number, publisher in enumerate(publishers):
+            lacking = list(subscriptions)
+            while lacking:
+                publisher.publish(quote(900.0 + number))
+                await asyncio.sleep(0.05)
+                lacking = [each for each in lacking if quote(900.0 + number) not in taken(each)]
+
+    async def work(broker, root, leaf):
+        async with root.connect() as top, connect(broker) as centre, leaf.connect() as bottom:
+            clients = [top, centre, bottom]
+            subscriptions = [await client.subscribe("stock", "price >= 900") for client in clients]
+            publishers = [await client.advertise("stock") for client in clients]
+            await joined(publishers, subscriptions)
+            await asyncio.to_thread(broker.kill)
+            local = await bottom.subscribe("stock", "price < 1")
+            publishers[2].publish(quote(0.5))
+            assert (await local.receive()).event == quote(0.5)  # the leaf goes on alone
+            await asyncio.to_thread(broker.start)
+            await joined(publishers, subscriptions)
+            await asyncio.sleep(QUIET)
+            for each in subscriptions:
+                taken(each)
+            for number in range(60):
+                publishers[number % 3].publish(quote(901.0 + number))
+            for each in subscriptions:
+                got = [(await each.receive()).event["price"] for _ in range(60)]
+                assert sorted(got) == [901.0 + number for number in range(60)]
+            await asyncio.sleep(QUIET)
+            assert [each.waiting for each in subscriptions] == [0, 0, 0]
+
+    async def world():
+        async with here(tmp_path / "root", schemas=[STOCK], attachment_seconds=3.0) as root:
+            above = await root.principal("middle")
+            broker = BrokerProcess(
+                tmp_path / "middle", (above.url, above.token, above.principal), attachment_seconds=3.0
+            )
+            await asyncio.to_thread(broker.start)
+            try:
+                token = await asyncio.to_thread(
+                    broker.principal, "leaf", role="both", publish={"*": "true"}, read={"*": "true"}
+                )
+                below = type(above)(broker.udp, token, "leaf")
+                async with here(tmp_path / "leaf", below, attachment_seconds=3.0) as leaf:
+                    await work(broker, root, leaf)
+            finally:
+                await asyncio.to_thread(broker.kill)
+
+    run(world(), 120)

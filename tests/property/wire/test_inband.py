@@ -1,0 +1,224 @@
+"""In-band messages: any of them survives the way, nothing else is taken for one, and parts come together anyhow."""
+
+import zlib
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleroma.errors import WireError
+from pleroma.wire import MAX_SIZE
+from pleroma.wire.call import Request, Response
+from pleroma.wire.inband import (
+    CODE,
+    MAX_PARTS,
+    PART_SIZE,
+    PARTS,
+    START,
+    Hello,
+    Kind,
+    Part,
+    Reason,
+    Refused,
+    Welcome,
+    is_genuine,
+    pack,
+    unpack,
+)
+from pleroma.wire.parts import WINDOW, Assembly, cut, pack_numbers, unpack_numbers
+
+KEY = b"k" * 32
+nonces = st.binary(min_size=16, max_size=16)
+sessions = st.binary(min_size=8, max_size=8)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+@st.composite
+def parts(draw):
+    many = draw(st.integers(1, MAX_PARTS))
+    number = draw(st.integers(0, many - 1))
+    sequence = draw(st.integers(0, 2**64 - 1))
+    kind = draw(st.sampled_from(PARTS))
+    return Part(kind, draw(sessions), sequence, number, many, draw(st.binary(max_size=PART_SIZE)))
+
+
+messages = (
+    st.builds(Hello, nonces, names, names)
+    | st.builds(Welcome, nonces, sessions, nonces, names)
+    | st.builds(Refused, nonces, st.sampled_from(Reason))
+    | parts()
+)
+
+
+@given(messages)
+def test_every_message_survives_the_way(message):
+    data = pack(message, KEY)
+    assert len(data) <= MAX_SIZE
+    assert unpack(data) == message
+
+
+@given(messages.filter(lambda message: not isinstance(message, Refused)), st.data())
+def test_a_message_that_was_changed_is_not_genuine(message, data):
+    sent = pack(message, KEY)
+    assert is_genuine(sent, KEY)
+    assert not is_genuine(sent, b"another key")
+    at = data.draw(st.integers(0, len(sent) - 1))
+    changed = bytearray(sent)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    assert not is_genuine(bytes(changed), KEY)
+
+
+@given(st.binary(max_size=80) | st.binary(max_size=80).map(START.__add__))
+def test_garbage_is_refused_or_has_this_one_form(data):
+    try:
+        message = unpack(data)
+    except WireError:
+        return
+    again = pack(message, KEY)
+    assert again[: len(data) - CODE] == data[:-CODE]
+
+
+@given(messages, st.data())
+def test_a_message_that_is_cut_short_never_raises_another_error(message, data):
+    sent = pack(message, KEY)
+    cut_off = sent[: data.draw(st.integers(0, len(sent) - 1))]
+    with suppress(WireError):
+        assert unpack(cut_off) != message
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.WELCOME, Kind.REFUSED])
+def test_only_requests_and_answers_have_parts(kind):
+    with pytest.raises(WireError, match="kind"):
+        pack(Part(kind, bytes(8), 1, 0, 1, b""), KEY)
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (Hello(b"short", "ann"), "nonce"),
+        (Hello(bytes(16), "a" * 256), "name"),
+        (Welcome(bytes(16), b"", bytes(16)), "session"),
+        (Part(Kind.REQUEST, bytes(8), 1, 1, 1, b""), "part"),
+        (Part(Kind.REQUEST, bytes(8), 1, 0, MAX_PARTS + 1, b""), "part"),
+        (Part(Kind.REQUEST, bytes(8), 2**64, 0, 1, b""), "sequence"),
+        (Part(Kind.REQUEST, bytes(8), 1, 0, 1, bytes(PART_SIZE + 1)), "size"),
+    ],
+)
+def test_what_has_no_room_is_refused_with_its_field(message, field):
+    with pytest.raises(WireError) as refused:
+        pack(message, KEY)
+    assert refused.value.field == field
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 40 * PART_SIZE), st.randoms(use_true_random=False))
+def test_parts_come_together_in_any_order_and_however_often(size, random):
+    whole = random.randbytes(size)
+    pieces = cut(whole)
+    arriving = list(enumerate(pieces)) * 2
+    random.shuffle(arriving)
+    assembly = Assembly(len(pieces))
+    for number, body in arriving:
+        assembly.add(number, body)
+    assert assembly.is_complete
+    assert assembly.lacking() == []
+    assert assembly.whole() == whole
+
+
+@given(st.integers(1, 5 * WINDOW), st.floats(0, 0.9), st.randoms(use_true_random=False))
+def test_asking_for_what_is_lacking_ends_however_much_is_lost(count, loss, random):
+    """A sender without a clock: it sends a window, then what it is asked for, and the last part when all is quiet."""
+    assembly = Assembly(count)
+    sending = list(range(min(WINDOW, count)))
+    for _ in range(2000):
+        assert len(sending) <= WINDOW
+        asked = []
+        for number in sending:
+            if random.random() >= loss and assembly.add(number, b"%d" % number):
+                asked = assembly.lacking()
+        if assembly.is_complete:
+            break
+        sending = asked if asked and random.random() >= loss else [count - 1]
+    assert assembly.is_complete
+    assert assembly.whole() == b"".join(b"%d" % number for number in range(count))
+
+
+def test_a_message_of_too_many_parts_is_refused():
+    assert len(cut(bytes(MAX_PARTS * PART_SIZE))) == MAX_PARTS
+    with pytest.raises(WireError, match="size"):
+        cut(bytes(MAX_PARTS * PART_SIZE + 1))
+
+
+@given(st.binary(max_size=400), st.integers(0, 30))
+def test_only_parts_that_are_there_can_be_asked_for(body, count):
+    numbers = unpack_numbers(body, [b""] * count)
+    assert len(numbers) <= WINDOW
+    assert all(0 <= number < count for number in numbers)
+
+
+def test_numbers_survive_the_way():
+    numbers = list(range(0, 2 * WINDOW, 2))
+    assert unpack_numbers(pack_numbers(numbers), [b""] * 200) == numbers
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+headers = st.lists(
+    st.tuples(st.from_regex("[a-z0-9-]{1,20}", fullmatch=True), st.from_regex("[ -~]{0,40}", fullmatch=True)),
+    max_size=5,
+).map(tuple)
+bodies = st.binary(max_size=2000) | st.integers(0, 5000).map(lambda size: b"ab" * size)
+requests = st.builds(
+    Request,
+    st.sampled_from(["GET", "POST", "PUT", "DELETE"]),
+    st.from_regex("/[!-~]{0,40}", fullmatch=True),
+    headers,
+    bodies,
+    st.integers(0, 2**64 - 1),
+)
+
+
+@given(requests)
+def test_a_request_survives_the_way(request):
+    assert Request.unpack(request.pack()) == request
+
+
+@given(st.integers(100, 599), headers, bodies)
+def test_an_answer_survives_the_way(status, given_headers, body):
+    answer = Response(status, given_headers, body)
+    assert Response.unpack(answer.pack()) == answer
+
+
+def test_what_repeats_itself_is_compressed():
+    assert len(Response(200, (), b'{"a":1},' * 10_000).pack()) < 2000
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda data: bytes(8) + b"\1" + data))
+def test_garbage_is_no_call(data):
+    for kind in (Request, Response):
+        with suppress(WireError):
+            kind.unpack(data)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request("get", "/"),
+        Request("GET", "v1"),
+        Request("GET", "/a b"),
+        Request("GET", "/", (("a", "b\nc: d"),)),
+        Request("GET", "/", (("A", "b"),)),
+    ],
+)
+def test_what_could_be_read_otherwise_is_not_written(request_):
+    with pytest.raises(WireError):
+        request_.pack()
+
+
+def test_a_small_message_cannot_become_a_huge_one():
+    bomb = b"\1" + zlib.compress(bytes(50_000_000))
+    with pytest.raises(WireError, match="decompressed"):
+        Response.unpack(bomb)

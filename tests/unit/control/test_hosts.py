@@ -1,0 +1,155 @@
+"""Hosts that are learned: durable, one place each, and gone only when nothing stands there."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control_cases import ANN, LINE, SMALL, WEATHER, advertise, settled, subscribe
+from pleroma.control import (
+    ControlState,
+    CreateSchema,
+    Done,
+    ForgetHost,
+    LearnHost,
+    Refused,
+    Withdraw,
+    command_from_json,
+)
+from pleroma.control.answers import Answers
+from pleroma.control.command import canonical, written
+from pleroma.control.snapshot import restore, snapshot
+from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere
+from pleroma.routing import Topology
+
+MAC = "02:00:00:00:00:07"
+NEW = LearnHost("kiosk", "R2", 7, "fd00::77", MAC)
+
+
+def refused(state, command, kind, field=None):
+    foretold = state.check(command)
+    result = state.apply(99, command)
+    assert isinstance(result, Refused)
+    assert isinstance(result.error, kind)
+    assert str(foretold) == str(result.error)
+    assert field is None or result.error.field == field
+    return result.error
+
+
+def restarted(state, topology=LINE):
+    return restore(snapshot(state, Answers()), topology, SMALL)[0]
+
+
+def test_a_host_that_was_learned_can_be_registered_at():
+    state = settled(CreateSchema(WEATHER), ANN, NEW)
+    assert state.topology.host["kiosk"].address == "fd00::77"
+    assert state.topology.host["kiosk"].mac == MAC
+    assert isinstance(state.apply(5, subscribe("ann", "wind < 3", host="kiosk")), Done)
+
+
+def test_what_is_registered_there_has_an_effect_once_somebody_routes_on_it():
+    state = settled(CreateSchema(WEATHER), ANN, NEW, advertise("ann", "true", host="h1"))
+    assert not state.apply(6, subscribe("ann", "true", host="kiosk")).ops
+    ops = state.router.change_topology(state.topology)
+    assert {op.switch for op in ops} == {"R1", "R2"}
+    (flow,) = [op.flow for op in ops if op.switch == "R2"]
+    assert [(output.port, output.rewrite) for output in flow.outputs] == [(7, "fd00::77")]
+
+
+def test_learning_it_again_changes_nothing():
+    state = settled(NEW)
+    before = state.topology
+    assert isinstance(state.apply(2, NEW), Done)
+    assert isinstance(state.apply(3, LearnHost("kiosk", "R2", 7, "FD00:0::77", MAC.upper())), Done)
+    assert state.topology is before
+
+
+@pytest.mark.parametrize(
+    ("command", "field"),
+    [
+        (LearnHost("kiosk", "R3", 7, "fd00::77", MAC), "name"),
+        (LearnHost("kiosk", "R2", 8, "fd00::77", MAC), "name"),
+        (LearnHost("kiosk", "R2", 7, "fd00::78", MAC), "name"),
+        (LearnHost("kiosk", "R2", 7, "fd00::77", "02:00:00:00:00:08"), "mac"),
+        (LearnHost("other", "R2", 7, "fd00::78", MAC), "port"),
+        (LearnHost("other", "R2", 8, "fd00::77", MAC), "address"),
+        (LearnHost("h1", "R2", 8, "fd00::78", MAC), "name"),
+        (LearnHost("other", "R2", 8, "fd00::1", MAC), "address"),
+    ],
+)
+def test_what_belongs_to_another_host_is_refused(command, field):
+    refused(settled(NEW), command, AlreadyThere, field)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        LearnHost("", "R2", 7, "fd00::77", MAC),
+        LearnHost("any", "R2", 7, "fd00::77", MAC),
+        LearnHost("R1", "R2", 7, "fd00::77", MAC),
+        LearnHost("x", "R2", 0, "fd00::77", MAC),
+        LearnHost("x", "R2", True, "fd00::77", MAC),
+        LearnHost("x", "R2", 7, "nowhere", MAC),
+        LearnHost("x", "R2", 7, "ff0e::1", MAC),
+        LearnHost("x", "R2", 7, "fd00::77", "me"),
+        LearnHost("x", "R2", 7, None, MAC),
+        LearnHost("x", "R2", LINE.links[0].b_port, "fd00::77", MAC),
+    ],
+)
+def test_what_is_no_host_is_refused_and_changes_nothing(command):
+    state = settled()
+    refused(state, command, ControlError)
+    assert state.topology is LINE
+
+
+def test_a_switch_that_nobody_described_comes_with_its_first_host():
+    state = ControlState(Topology((), (), ()), SMALL)
+    assert isinstance(state.apply(1, NEW), Done)
+    assert state.topology.switches == ("R2",)
+    again = restarted(state, Topology((), (), ()))
+    assert again.topology.host == state.topology.host
+    assert again.network == state.network
+
+
+def test_a_host_where_something_stands_is_not_forgotten():
+    state = settled(CreateSchema(WEATHER), ANN, NEW, subscribe("ann", "wind < 3", host="kiosk"))
+    error = refused(state, ForgetHost("kiosk"), AlreadyThere, "host")
+    assert "1 registrations stand" in error.reason
+    assert isinstance(state.apply(6, Withdraw("s4", "ann")), Done)
+    assert isinstance(state.apply(7, ForgetHost("kiosk")), Done)
+    refused(state, subscribe("ann", "wind < 3", host="kiosk"), Exception, "host")
+    assert isinstance(state.apply(8, LearnHost("other", "R2", 7, "fd00::77", MAC)), Done)
+
+
+def test_hosts_of_the_description_are_not_forgotten():
+    state = settled()
+    refused(state, ForgetHost("h1"), NotAllowed, "host")
+    refused(state, ForgetHost("nobody"), NotThere, "host")
+
+
+commands = st.builds(
+    LearnHost,
+    st.sampled_from(["a", "b", "h1"]),
+    st.sampled_from(["R1", "R2", "new"]),
+    st.integers(4, 6),
+    st.sampled_from(["fd00::a", "fd00::b", "10.0.0.1"]),
+    st.sampled_from([MAC, ""]),
+) | st.builds(ForgetHost, st.sampled_from(["a", "b", "h1"]))
+
+
+@given(st.lists(commands, max_size=20))
+def test_any_history_ends_in_the_same_hosts_from_the_log_and_from_a_snapshot(history):
+    state, log = settled(), []
+    for position, command in enumerate(history, 1):
+        foretold = state.check(command)
+        assert (foretold is None) == isinstance(state.apply(position, command), Done)
+        assert written(command) == canonical(command.to_json())
+        log.append(written(command))
+        places = [(host.switch, host.port) for host in state.topology.hosts]
+        assert len(set(places)) == len(places)
+    replayed = ControlState(LINE, SMALL)
+    for position, line in enumerate(log, 1):
+        replayed.apply(position, command_from_json(json.loads(line)))
+    assert replayed.topology.hosts == state.topology.hosts == restarted(state).topology.hosts
+    assert restarted(state).learned == state.learned

@@ -1,0 +1,237 @@
+"""Every interleaving of switches, publisher and packet on small trees, while the plan changes.
+
+Switches carry out their part of a step at any time, the next step begins when all have; the publisher adopts the new
+plan at any time after it was told; the event is sent at any time, and each of its copies moves on at any time. Whatever
+the order, everybody who wants the event gets it once. That the model sees losses is shown by orders that have them.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+
+from control_cases import ANN, advertise, settled, subscribe
+from pleroma.content import Integer, Schema
+from pleroma.content.filter_json import from_json
+from pleroma.control import AdoptPlan, Advance, ChangePlan, CreateSchema
+from pleroma.index import GridIndex
+from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
+from pleroma.switches.table import SimulatedTable
+from pleroma.switches.wiring import Wiring
+from transition_cases import selective
+
+SPACE = Schema("space", (Integer("x", False, 0, 3), Integer("y", False, 0, 3)))
+EVENTS = [SPACE.event({"x": x, "y": y}) for x in range(4) for y in range(4)]
+BY_X, BY_Y = GridIndex.regular(SPACE, 2, ["x"]), GridIndex.regular(SPACE, 2, ["y"])
+FINE = GridIndex.regular(SPACE, 4)
+SHIFTED = GridIndex(SPACE, (0,), {0: (2.5,)})
+CORNER = selective(SPACE, {0: (0.0, 1.0), 1: (0.0, 1.0)})
+PLANS = [(BY_X, BY_Y), (FINE, SHIFTED), (SHIFTED, CORNER), (CORNER, BY_X)]
+TREES = {
+    "line:2": [("h1", "true"), ("h2", "x < 2"), ("h1", "y == 3")],
+    "line:3": [("h1", "x < 1"), ("h2", "y > 1"), ("h3", "x > 0 and y < 3")],
+    "star:3": [("h1", "x == 3"), ("h2", "y < 2"), ("h3", "x < 2"), ("h3", "y == 3")],
+}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """`applied` are the switches that have carried out the step; copies are where packets wait, and under which dz."""
+
+    step: int
+    applied: frozenset
+    adopted: bool = False
+    sent: bool | None = None  # None: not yet; else whether under the new plan
+    copies: frozenset = frozenset()  # (line, dz): a tree has one way, so no two copies are alike unless one is wrong
+    got: tuple = ()
+    promised: frozenset = frozenset()
+
+
+class Model:
+    """`steps` are lists of operations; the new plan is told with step `told`, nobody needs the old one at `last`."""
+
+    def __init__(self, topology, start, steps, told, last, promises):
+        self.topology, self.wiring = topology, Wiring(topology)
+        self.told, self.last, self.promises = told, last, promises
+        self.switches = frozenset(topology.switches)
+        self.ways = []
+        parts = {s: (SimulatedTable(s, topology.limits.get(s)), frozenset()) for s in topology.switches}
+        for ops in (start, *steps):
+            parts = {s: self.carried_out(*parts[s], [op for op in ops if op.switch == s]) for s in parts}
+            self.ways.append(parts)
+        self.seen = set()
+
+    @staticmethod
+    def carried_out(table, admitted, ops):
+        after = SimulatedTable(table.switch, table.capacity, table)
+        after.bundle(DetourOp(table.switch, Change.ADD, flow) for flow in table.detours)
+        after.bundle(op for op in ops if not isinstance(op, AdmitOp))
+        admits = [op for op in ops if isinstance(op, AdmitOp)]
+        admitted = admitted | {(op.port, op.dz) for op in admits if op.change is Change.ADD}
+        return after, admitted - {(op.port, op.dz) for op in admits if op.change is Change.DELETE}
+
+    def part(self, now, switch):
+        return self.ways[now.step if switch in now.applied else now.step - 1][switch]
+
+    def explore(self, host, old, new):
+        """What is wrong at the end of any order of things."""
+        number = [each.name for each in self.topology.hosts].index(host)
+        self.uplink = self.wiring.uplink(number)
+        wrong = set()
+        self.seen = set()
+        todo = [Moment(0, self.switches)]
+        while todo:
+            now = todo.pop()
+            if now in self.seen:
+                continue
+            self.seen.add(now)
+            further = list(self.next(now, old, new))
+            todo += further
+            if not further:
+                assert now.step == len(self.ways) - 1 and now.sent is not None
+                lost = now.promised - set(now.got)
+                twice = {each for each in now.got if now.got.count(each) > 1}
+                wrong |= {("lost", each) for each in lost} | {("twice", each) for each in twice}
+        return wrong
+
+    def next(self, now, old, new):
+        change = dict(vars(now))
+        for switch in self.switches - now.applied:
+            yield Moment(**change | {"applied": now.applied | {switch}})
+        if now.applied == self.switches and now.step + 1 < len(self.ways):
+            waits = now.step + 1 == self.last and (not now.adopted or (now.sent is False and now.copies))
+            if not waits:
+                yield Moment(**change | {"step": now.step + 1, "applied": frozenset()})
+        if not now.adopted and now.step >= self.told:
+            yield Moment(**change | {"adopted": True})
+        if now.sent is None:
+            copies = frozenset({(self.uplink, new if now.adopted else old, ())})
+            promised = self.promises(now.step if now.applied == self.switches else now.step - 1)
+            yield Moment(**change | {"sent": now.adopted, "copies": copies, "promised": promised})
+        for copy in now.copies:
+            yield self.moved(now, change, copy)
+
+    def moved(self, now, change, copy):
+        line, dz, path = copy
+        copies, got = now.copies - {copy}, now.got
+        host = self.wiring.host_behind(line)
+        if host is not None:
+            return Moment(**change | {"copies": copies, "got": tuple(sorted((*got, host.name)))})
+        arrived = self.wiring.lines[line]
+        table, admitted = self.part(now, arrived.target)
+        let_in = line != self.uplink or any(p == arrived.target_port and cell.covers(dz) for p, cell in admitted)
+        flow = table.lookup(dz) if let_in else None
+        if flow is not None:
+            path = self.wiring.further(path, line, dz)  # raises when it comes by twice
+            copies |= {(each.line, dz, path) for each in self.wiring.departures(line, flow)}
+        return Moment(**change | {"copies": copies, "got": got})
+
+
+def world(shape, old, limit=None):
+    """Everybody publishes everything, and wants something."""
+    topology = build(shape).with_limit(limit)
+    interests = TREES[shape]
+    hosts = [each.name for each in topology.hosts]
+    wants = [subscribe("ann", text, host, SPACE) for host, text in interests]
+    commands = [CreateSchema(SPACE), ANN, AdoptPlan("space", old)]
+    commands += [advertise("ann", "true", host, SPACE) for host in hosts] + wants
+    return topology, settled(*commands, topology=topology), wants
+
+
+def wanted(wants, host, event):
+    return frozenset(w.host for w in wants if w.host != host and from_json(SPACE, w.filter).matches(event))
+
+
+def address(prefix, index, event):
+    (dz,) = index.dzs(event)
+    return prefix.then(dz)
+
+
+def outcomes(shape, old, new, make_steps, limit=None):
+    """All that goes wrong, for every publisher and every event."""
+    topology, state, wants = world(shape, old, limit)
+    start, before = state.rules.everything(), state.schemas["space"].prefix
+    steps, told, last, later = make_steps(state, new)
+    after = state.schemas["space"].prefix
+    wrong, moments = set(), 0
+    for host in sorted({each.name for each in topology.hosts}):
+        for event in EVENTS:
+            always = wanted(wants, host, event)
+            from_then = wanted(later.get("comes", ()), host, event)
+            confirmed = later.get("at", 0)
+
+            def promises(step, always=always, from_then=from_then, confirmed=confirmed):
+                return always | from_then if step >= confirmed else always
+
+            model = Model(topology, start, steps, told, last, promises)
+            wrong |= model.explore(host, address(before, old, event), address(after, new, event))
+            moments += len(model.seen)
+    return wrong, moments
+
+
+def by_steps(method, *between):
+    """The steps as they are decided, with other requests between the first and the second."""
+
+    def make(state, new):
+        steps = [_ops(state, ChangePlan("space", new, method))]
+        steps += [_ops(state, command) for command in between]
+        steps += [_ops(state, Advance("space", "swap")), _ops(state, Advance("space", "clear"))]
+        return steps, len(steps) - 1, len(steps), {"comes": between, "at": 1 + len(between)}
+
+    return make
+
+
+def _ops(state, command):
+    result = state.apply(100 + len(state.registrations), command)
+    return result.all
+
+
+def at_once(state, new):
+    """Rules are exchanged, publishers are told: no care is taken."""
+    return [_ops(state, AdoptPlan("space", new))], 1, 99, {}
+
+
+def removing_first(state, new):
+    """Old rules are removed; when they are gone, new ones are added; then publishers are told."""
+    tables = {s: list(table) for s, table in state.router.tables.items()}
+    ops = _ops(state, AdoptPlan("space", new))
+    admits = [op for op in ops if isinstance(op, AdmitOp) and op.change is Change.ADD]
+    gone = [FlowOp(s, Change.DELETE, flow) for s, table in tables.items() for flow in table]
+    come = [FlowOp(s, Change.ADD, flow) for s, table in state.router.tables.items() for flow in table]
+    return [[*admits, *gone], come], 2, 99, {}
+
+
+@pytest.mark.parametrize("shape", TREES)
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+@pytest.mark.parametrize("plans", PLANS, ids=["x to y", "fine to shifted", "shifted to corner", "corner to x"])
+def test_no_order_of_things_loses_or_doubles_an_event(shape, method, plans):
+    wrong, moments = outcomes(shape, *plans, by_steps(method))
+    assert not wrong
+    assert moments > 1000
+
+
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+def test_who_subscribes_in_between_is_served_from_the_answer_on(method):
+    comes = subscribe("ann", "y > 0", "h2", SPACE)
+    wrong, _ = outcomes("line:3", BY_X, BY_Y, by_steps(method, comes))
+    assert not wrong
+
+
+def test_tables_that_are_full_make_room_for_the_detour():
+    wrong, _ = outcomes("line:3", FINE, BY_Y, by_steps("lightweight"), limit=2)
+    assert not wrong
+
+
+@pytest.mark.parametrize("order", [at_once, removing_first])
+@pytest.mark.parametrize("shape", TREES)
+def test_naive_orders_do_lose_events(shape, order):
+    wrong, _ = outcomes(shape, BY_X, BY_Y, order)
+    assert any(kind == "lost" for kind, _ in wrong)
+
+
+def test_going_on_before_the_publisher_has_adopted_the_plan_does_lose_events():
+    def hasty(state, new):
+        steps, told, _, later = by_steps("lightweight")(state, new)
+        return steps, told, 99, later
+
+    wrong, _ = outcomes("line:3", BY_X, BY_Y, hasty)
+    assert any(kind == "lost" for kind, _ in wrong)

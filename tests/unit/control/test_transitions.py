@@ -1,0 +1,435 @@
+"""Changes of plans, step by step: what each step tells the switches, and what the driver waits for."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from functools import wraps
+
+import pytest
+
+from control_cases import (
+    ANN,
+    BEN,
+    LINE,
+    SMALL,
+    TRAFFIC,
+    WEATHER,
+    Network,
+    advertise,
+    fresh_tables,
+    peopled,
+    settled,
+    subscribe,
+)
+from pleroma.control import (
+    AdoptPlan,
+    Advance,
+    ChangePlan,
+    Controller,
+    ControlSettings,
+    ControlState,
+    CreateSchema,
+    Expire,
+    Refused,
+)
+from pleroma.errors import (
+    ControlError,
+    ControllerClosed,
+    LimitReached,
+    PlanChanging,
+    PlanError,
+    PlanTooOld,
+    UnknownName,
+)
+from pleroma.index import GridIndex
+from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
+from transition_cases import Mirror
+
+BY_WIND = GridIndex.regular(WEATHER, 3, ["wind"])
+BY_TEMPERATURE = GridIndex.regular(WEATHER, 4, ["temperature"])
+LIVELY = (
+    advertise("ben", "true"),
+    subscribe("ben", "wind < 4"),
+    subscribe("ben", "temperature < 3", "h2"),
+    advertise("ben", "true", "h2", TRAFFIC),
+    subscribe("ben", "speed > 5", "h3", TRAFFIC),
+)
+
+
+def after(state, *commands):
+    """The results of these, which are all accepted."""
+    results = [state.apply(100 + n, command) for n, command in enumerate(commands)]
+    assert not [each for each in results if isinstance(each, Refused)]
+    return results
+
+
+def kinds(ops):
+    return {type(op) for op in ops}
+
+
+def change(index=BY_WIND, method="lightweight", schema="weather"):
+    return ChangePlan(schema, index, method)
+
+
+SWAP, CLEAR = Advance("weather", "swap"), Advance("weather", "clear")
+
+
+class TestLightweight:
+    def test_first_there_are_detours_and_nothing_else_moves(self):
+        state = peopled(*LIVELY)
+        before = fresh_tables(state)
+        (prepared,) = after(state, change())
+        assert prepared.value == {"schema": "weather", "epoch": 1, "phase": "prepared", "registrations": 3}
+        assert prepared.ops == []
+        detours = [op for op in prepared.more if isinstance(op, DetourOp)]
+        assert {op.switch for op in detours} == set(LINE.switches)
+        assert len(detours) == len(LINE.switches)
+        assert {op.flow.dz for op in detours} == {state.schemas["weather"].prefix}
+        assert all(op.change is Change.ADD for op in prepared.more)
+        assert state.router.tables == before
+
+    def test_the_swap_exchanges_rules_under_them(self):
+        state = peopled(*LIVELY)
+        _, swapped = after(state, change(), SWAP)
+        assert swapped.value == {"schema": "weather", "epoch": 2, "phase": "swapped"}
+        assert kinds(swapped.all) == {FlowOp}
+        assert state.schemas["weather"].index == BY_WIND
+        assert state.router.tables == fresh_tables(state)
+
+    def test_in_the_end_detours_and_old_admissions_go(self):
+        state = peopled(*LIVELY)
+        *_, cleared = after(state, change(), SWAP, CLEAR)
+        assert cleared.value == {"schema": "weather", "epoch": 2, "phase": "done"}
+        assert cleared.ops == []
+        assert {op.change for op in cleared.all} == {Change.DELETE}
+        assert state.plans.changing is None
+
+    def test_what_both_plans_have_in_common_stays(self):
+        state = settled(CreateSchema(WEATHER), ANN, advertise("ann", "true"), subscribe("ann", "true"))
+        _, swapped, _ = after(state, change(), SWAP, CLEAR)
+        assert swapped.all == []
+
+    def test_another_schema_is_not_touched(self):
+        state = peopled(*LIVELY)
+        traffic = state.schemas["traffic"].prefix
+        for result in after(state, change(), SWAP, CLEAR):
+            touched = [op.dz if isinstance(op, AdmitOp) else op.flow.dz for op in result.all]
+            assert not any(traffic.covers(dz) for dz in touched)
+
+    def test_a_table_for_a_single_rule_has_no_room_for_it(self):
+        state = settled(CreateSchema(WEATHER), ANN, topology=LINE.with_limit(1))
+        refused = state.apply(9, change())
+        assert isinstance(refused.error, LimitReached)
+        assert state.plans.changing is None
+
+
+class TestVersioning:
+    def test_first_there_are_both_versions(self):
+        state = peopled(*LIVELY)
+        (prepared,) = after(state, change(method="versioning"))
+        assert {op.change for op in prepared.all} == {Change.ADD}
+        assert kinds(prepared.all) == {FlowOp, AdmitOp}
+        added = [op.flow.dz for op in prepared.ops]
+        assert all(state.plans.changing.prefix.covers(dz) for dz in added)
+
+    def test_the_swap_is_for_publishers_and_moves_no_rule(self):
+        state = peopled(*LIVELY)
+        old = state.schemas["weather"].prefix
+        _, swapped = after(state, change(method="versioning"), SWAP)
+        assert swapped.all == []
+        assert state.schemas["weather"].prefix != old
+
+    def test_in_the_end_only_the_new_version_is_left(self):
+        state = peopled(*LIVELY)
+        *_, cleared = after(state, change(method="versioning"), SWAP, CLEAR)
+        assert {op.change for op in cleared.all} == {Change.DELETE}
+        assert state.router.tables == fresh_tables(state)
+
+    def test_the_next_change_goes_back_to_the_first_prefix(self):
+        state = peopled(*LIVELY)
+        first = state.schemas["weather"].prefix
+        versions = change(method="versioning"), change(BY_TEMPERATURE, "versioning")
+        after(state, versions[0], SWAP, CLEAR, versions[1], SWAP, CLEAR)
+        assert state.schemas["weather"].prefix == first
+
+    def test_no_schema_gets_a_prefix_that_is_in_use(self):
+        further = [CreateSchema(type(WEATHER)(name, WEATHER.attributes)) for name in ("third", "fourth")]
+        state = peopled()
+        after(state, change(method="versioning"), further[0])
+        assert isinstance(state.apply(200, further[1]).error, LimitReached)
+        after(state, SWAP)
+        assert isinstance(state.apply(201, further[1]).error, LimitReached)
+
+    def test_without_a_spare_prefix_it_is_refused(self):
+        state = settled(
+            CreateSchema(WEATHER), ANN, settings=ControlSettings(schema_bits=0, default_bits=7, max_length=20)
+        )
+        assert isinstance(state.apply(9, change(method="versioning")).error, LimitReached)
+
+
+class TestRefusals:
+    def test_one_change_at_a_time(self):
+        state = peopled(*LIVELY)
+        after(state, change())
+        grid = GridIndex.regular(TRAFFIC, 2)
+        for command in (change(BY_TEMPERATURE), change(grid, schema="traffic"), AdoptPlan("weather", BY_TEMPERATURE)):
+            assert isinstance(state.apply(200, command).error, PlanChanging)
+
+    def test_steps_come_in_their_order(self):
+        state = peopled(*LIVELY)
+        for command in (SWAP, CLEAR):
+            assert isinstance(state.apply(200, command).error, ControlError)
+        after(state, change())
+        assert isinstance(state.apply(201, CLEAR).error, ControlError)
+        assert isinstance(state.apply(202, Advance("traffic", "swap")).error, ControlError)
+        after(state, SWAP)
+        assert isinstance(state.apply(203, SWAP).error, ControlError)
+
+    def test_a_method_that_is_none(self):
+        assert isinstance(peopled().apply(200, change(method="hope")).error, UnknownName)
+
+    def test_an_index_of_another_schema(self):
+        assert isinstance(peopled().apply(200, change(GridIndex.regular(TRAFFIC, 2))).error, PlanError)
+
+    @pytest.mark.parametrize("method", ["lightweight", "versioning"])
+    def test_the_same_plan_again_is_no_change(self, method):
+        state = peopled(*LIVELY)
+        (same,) = after(state, change(state.schemas["weather"].index, method))
+        assert same.value == {"schema": "weather", "epoch": 1, "unchanged": True}
+        assert same.all == []
+        assert state.plans.changing is None
+
+
+RING = build("ring:4")
+
+
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+@pytest.mark.parametrize("cut", RING.links, ids=str)
+def test_events_keep_to_one_tree_after_a_link_was_away(method, cut):
+    people = (advertise("ann", "true", host.name) for host in RING.hosts)
+    interests = (subscribe("ann", "wind < 4", host.name) for host in RING.hosts)
+    state = settled(CreateSchema(WEATHER), ANN, *people, *interests, topology=RING)
+    mirror = Mirror(RING)
+    mirror.take(state.rules.everything())
+    for now in (RING.without(links=[cut]), RING):
+        ops, more = state.rules.route_on(now)
+        mirror.take([*ops, *more])
+    trees = [family.tree for family in state.router.families]
+    for command in (change(method=method), SWAP, CLEAR):
+        (result,) = after(state, command)
+        mirror.take(result.all)
+        assert [family.tree for family in state.router.families] == trees
+        assert [family.tree for family in state.rules.detours.families] == trees
+        assert mirror.rules() == state.router.tables
+
+
+def test_a_link_that_goes_during_a_change_takes_the_detours_along():
+    people = (advertise("ann", "true", host.name) for host in RING.hosts)
+    interests = (subscribe("ann", "wind < 4", host.name) for host in RING.hosts)
+    state = settled(CreateSchema(WEATHER), ANN, *people, *interests, change(), topology=RING)
+    mirror = Mirror(RING)
+    mirror.take(state.rules.everything())
+    used = state.router.families[0].tree.links[0]
+    ops, more = state.rules.route_on(RING.without(links=[used]))
+    mirror.take([*ops, *more])
+    assert mirror.detours() == {s: list(table) for s, table in state.rules.detours.tables.items()}
+    assert state.rules.detours.families[0].tree == state.router.families[0].tree
+    for command in (SWAP, CLEAR):
+        (result,) = after(state, command)
+        mirror.take(result.all)
+    assert mirror.rules() == state.router.tables
+    assert not any(mirror.detours().values())
+
+
+# -- the driver ------------------------------------------------------------------------------------------------------
+
+
+def ran(test):
+    """The test in a loop of its own."""
+
+    @wraps(test)
+    def run(*arguments, **named):
+        asyncio.run(asyncio.wait_for(test(*arguments, **named), 60))
+
+    return run
+
+
+class Held(Network):
+    """Takes operations only while it is open, and knows what it took when."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = asyncio.Event()
+        self.open.set()
+        self.batches = []
+        self._single = False
+
+    async def install(self, ops):
+        await self.open.wait()
+        if self._single:
+            self._single = False
+            self.open.clear()
+        self.batches.append(list(ops))
+        await super().install(ops)
+
+    async def let_one_pass(self):
+        self._single = True
+        self.open.set()
+
+    @property
+    def words(self):
+        return ["".join(sorted({type(op).__name__[0] for op in batch})) for batch in self.batches]
+
+
+@asynccontextmanager
+async def controlled(folder, network, *commands):
+    async with await Controller.open(folder, LINE, network, SMALL) as controller:
+        controller.transitions.under_way = 0.0
+        controller.transitions.unleased = 0.0
+        for command in commands:
+            await controller.submit(command)
+        network.batches.clear()
+        yield controller
+
+
+PEOPLE = (CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN)
+
+
+async def until(true, seconds=20):
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+@ran
+async def test_a_change_goes_from_the_first_step_to_the_last(tmp_path):
+    network = Held()
+    async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
+        done = await controller.transitions.change(change())
+        assert done["epoch"] == 2
+        assert network.words == ["D", "F", "D"]
+        assert controller.state.plans.changing is None
+        assert controller.transitions.stragglers == ["a6"]
+
+
+@ran
+async def test_no_step_begins_before_every_switch_has_the_one_before(tmp_path):
+    network = Held()
+    async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
+        network.open.clear()
+        task = asyncio.create_task(controller.transitions.change(change()))
+        for phase in ("prepared", "swapped"):
+            await until(lambda phase=phase: getattr(controller.state.plans.changing, "phase", None) == phase)
+            await asyncio.sleep(0.05)
+            assert controller.state.plans.changing.phase == phase
+            await network.let_one_pass()
+        await until(lambda: controller.state.plans.changing is None)
+        await asyncio.sleep(0.05)
+        assert not task.done()
+        network.open.set()
+        await task
+
+
+@ran
+async def test_the_same_plan_again_tells_nobody_anything(tmp_path):
+    network = Held()
+    async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
+        await controller.transitions.change(change())
+        network.batches.clear()
+        done = await controller.transitions.change(change())
+        assert done == {"schema": "weather", "epoch": 2, "unchanged": True}
+        assert network.batches == []
+
+
+@ran
+async def test_it_waits_for_publishers_with_a_lease(tmp_path):
+    network = Held()
+    leased = [advertise("ben", "true", lease="one"), advertise("ann", "true", "h2", lease="one"), LIVELY[1]]
+    async with controlled(tmp_path, network, *PEOPLE, *leased) as controller:
+        task = asyncio.create_task(controller.transitions.change(change()))
+        await until(lambda: controller.state.schemas["weather"].epoch == 2)
+        controller.transitions.adopted("ben", "one", {"weather": 1, "traffic": 1})
+        controller.transitions.adopted("ben", "two", {"weather": 2})
+        await asyncio.sleep(0.05)
+        controller.transitions.adopted("ben", "one", {"weather": 2})
+        await asyncio.sleep(0.05)
+        assert controller.state.plans.changing.phase == "swapped"
+        assert not task.done()
+        controller.transitions.adopted("ann", "one", {"weather": 2})
+        await asyncio.wait_for(task, 20)
+        assert controller.transitions.stragglers == []
+
+
+@ran
+async def test_a_publisher_whose_lease_ends_is_waited_for_no_longer(tmp_path):
+    network = Held()
+    async with controlled(tmp_path, network, *PEOPLE, advertise("ben", "true", lease="one")) as controller:
+        task = asyncio.create_task(controller.transitions.change(change()))
+        await until(lambda: controller.state.schemas["weather"].epoch == 2)
+        await controller.submit(Expire("one", "ben"))
+        await asyncio.wait_for(task, 20)
+        assert controller.transitions.stragglers == []
+
+
+@ran
+async def test_one_that_says_nothing_is_not_waited_for_for_ever(tmp_path):
+    network = Held()
+    async with controlled(tmp_path, network, *PEOPLE, advertise("ben", "true", lease="one")) as controller:
+        controller.transitions.longest = 0.05
+        await asyncio.wait_for(controller.transitions.change(change()), 20)
+        assert controller.transitions.stragglers == ["a6"]
+
+
+@ran
+async def test_a_client_that_is_two_plans_behind_is_told_so(tmp_path):
+    async with controlled(tmp_path, Held(), *PEOPLE) as controller:
+        for index in (BY_WIND, BY_TEMPERATURE):
+            controller.transitions.adopted("ben", "one", {"weather": 1, "unheard": 7})
+            await controller.transitions.change(change(index))
+        controller.transitions.adopted("ben", "one", {"weather": 2})
+        with pytest.raises(PlanTooOld, match="2 behind"):
+            controller.transitions.adopted("ben", "one", {"weather": 1})
+
+
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+@pytest.mark.parametrize("phase", ["prepared", "swapped"])
+@ran
+async def test_a_restarted_controller_finishes_the_change(tmp_path, method, phase):
+    network = Held()
+    async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
+        controller.transitions.under_way = 3600.0
+        if phase == "prepared":
+            network.open.clear()
+        waiting = asyncio.create_task(controller.transitions.change(change(method=method)))
+        await until(lambda: getattr(controller.state.plans.changing, "phase", None) == phase)
+        network.open.set()
+        await controller.close()
+        with pytest.raises((ControllerClosed, ControlError)):
+            await waiting
+    again = Held()
+    async with await Controller.open(tmp_path, LINE, again, SMALL) as controller:
+        controller.transitions.under_way = controller.transitions.unleased = 0.0
+        await asyncio.wait_for(controller.transitions.finished(), 20)
+        mirror = Mirror(LINE)
+        for batch in again.batches:
+            mirror.take(batch)
+        assert mirror.rules() == controller.state.router.tables == fresh_tables(controller.state)
+        assert not any(mirror.detours().values())
+        assert controller.state.schemas["weather"].epoch == 2
+
+
+@ran
+async def test_the_feed_tells_the_phases(tmp_path):
+    async with controlled(tmp_path, Held(), *PEOPLE, *LIVELY) as controller:
+        with controller.feed.subscribe() as listener:
+            await controller.transitions.change(change())
+            items = []
+            async for item in listener:
+                if item["type"] == "plan":
+                    items.append((item["epoch"], item["phase"]))
+                if items[-1:] == [(2, "done")]:
+                    break
+        assert items == [(1, "prepared"), (2, "swapped"), (2, "done")]
+
+
+def test_a_state_without_changes_has_no_detours():
+    assert not any(map(len, ControlState(LINE, SMALL).rules.detours.tables.values()))

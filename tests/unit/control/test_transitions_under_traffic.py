@@ -1,0 +1,106 @@
+"""Plans change again and again while everybody publishes: no event is lost, none comes twice."""
+
+import asyncio
+import os
+import random
+from contextlib import suppress
+
+import pytest
+
+from pleroma.control import AdoptPlan
+from pleroma.errors import PleromaError
+from pleroma.routing import build
+from transition_traffic import PLANS, World, churn
+
+LONG = os.environ.get("PLEROMA_LONG") == "1"
+CHANGES = 200 if LONG else 20
+TESTBED = build("testbed")
+
+
+def ran(main):
+    asyncio.run(asyncio.wait_for(main, 3600 if LONG else 300))
+
+
+async def running(folder, seed, work):
+    world = World(TESTBED, random.Random(seed))
+    clock = asyncio.create_task(world.pass_time())
+    try:
+        await world.settle(folder)
+        await world.sleep(0.01)
+        await work(world)
+        await world.sleep(0.05)
+    finally:
+        clock.cancel()
+        with suppress(asyncio.CancelledError):
+            await clock
+        if world.controller is not None:
+            await world.controller.close()
+    return world
+
+
+def others(world):
+    now = world.controller.state.schemas["space"].index.to_json()
+    return [plan for plan in PLANS if plan.to_json() != now]
+
+
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+def test_many_changes_lose_and_double_nothing(tmp_path, method):
+    async def work(world):
+        going = True
+        people = asyncio.create_task(churn(world, lambda: going))
+        for _ in range(CHANGES // 2):
+            await world.change(world.random.choice(others(world)), method)
+            await world.sleep(world.random.uniform(0, 0.01))
+        going = False
+        await people
+
+    async def main():
+        world = await running(tmp_path, f"many {method}", work)
+        assert world.account() == ([], [])
+        assert world.refused == 0
+        assert world.changes == CHANGES // 2
+        assert len(world.network.deliveries) > 50 * CHANGES
+        assert max(world.fullest.values()) == (1 if method == "lightweight" else 0)
+
+    ran(main())
+
+
+def test_a_controller_that_dies_at_any_moment_loses_and_doubles_nothing(tmp_path):
+    async def work(world):
+        for number in range(CHANGES):
+            method = world.random.choice(("lightweight", "versioning"))
+            task = asyncio.create_task(world.change(world.random.choice(others(world)), method))
+            await world.sleep(world.random.choice((0.0, 0.001, world.random.uniform(0, 0.05))))
+            if number % 3 == 0:
+                with suppress(PleromaError):
+                    await world.controller.save_snapshot()
+            await world.kill()
+            with suppress(PleromaError):
+                await task
+            await world.sleep(world.random.uniform(0, 0.01))
+            await world.start()
+            if number % 2 or number == CHANGES - 1:  # sometimes it dies again before it is done
+                await world.controller.transitions.finished()
+
+    async def main():
+        world = await running(tmp_path, "deaths", work)
+        assert world.account() == ([], [])
+        assert world.refused == 0
+        assert world.deaths == CHANGES
+        assert world.controller.state.schemas["space"].epoch > CHANGES / 2
+
+    ran(main())
+
+
+def test_a_change_at_once_does_lose_events(tmp_path):
+    async def work(world):
+        for index in PLANS[:3]:
+            await world.controller.submit(AdoptPlan("space", index))
+            await world.sleep(0.03)
+
+    async def main():
+        world = await running(tmp_path, "at once", work)
+        lost, _ = world.account()
+        assert lost or world.refused
+
+    ran(main())

@@ -1,0 +1,121 @@
+"""Moving to another plan over HTTP: what is answered, how far it is, and what clients say about it."""
+
+import asyncio
+
+import pytest
+
+from client_service import until
+from pleroma.service.examples import INDEX
+from service_world import run, world
+
+PLAN = "/v1/schemas/stock/plan"
+OTHER = INDEX | {"order": [0, 0, 0]}
+
+
+def transitions_of(api):
+    return api.app.state.service.controller.transitions
+
+
+@pytest.mark.parametrize("method", ["lightweight", "versioning", "at_once"])
+def test_a_change_is_answered_when_it_is_over(tmp_path, method):
+    async def main():
+        async with world(tmp_path) as api:
+            transitions_of(api).unleased = 0.0
+            made = await api.subscribe("price between 100 and 200")
+            await api.advertise()
+            answer = await api("PUT", PLAN, 200, json={"index": INDEX, "method": method})
+            assert answer.json() == {"schema": "stock", "epoch": 2, "phase": "settled"}
+            assert (await api.get(PLAN))["phase"] == "settled"
+            assert (await api.get(f"/v1/subscriptions/{made['id']}"))["epoch"] == 2
+            before = await api.get("/v1/schemas/stock")
+            again = await api("PUT", PLAN, 200, json={"index": INDEX, "method": method})
+            assert again.json()["epoch"] == 2
+            assert await api.get("/v1/schemas/stock") == before
+
+    run(main)
+
+
+def test_a_change_that_is_under_way_says_how_far_it_is(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            transitions_of(api).unleased = 0.0
+            await api.advertise(lease="mine")
+            first = await api("GET", PLAN)
+            answer = await api("PUT", PLAN, 202, json={"index": INDEX, "wait": False})
+            assert answer.json() == {"schema": "stock", "epoch": 1, "phase": "prepared"}
+            await until(lambda: api.app.state.service.state.schemas["stock"].epoch == 2)
+            during = await api("GET", PLAN, 200, headers={"If-None-Match": first.headers["etag"]})
+            assert (during.json()["epoch"], during.json()["phase"]) == (2, "swapped")
+            metrics = (await api("GET", "/metrics")).text
+            assert 'pleroma_plan_changing{schema="stock"} 2.0' in metrics
+            error = await api.error("PUT", PLAN, 409, "plan_changing", json={"index": OTHER})
+            assert error["value"] == "stock"
+            await api("PUT", "/v1/leases/mine", 200, json={"plans": {"stock": 2}})
+            await until(lambda: api.app.state.service.state.plans.changing is None)
+            after = await api("GET", PLAN, 200, headers={"If-None-Match": during.headers["etag"]})
+            assert after.json() == during.json() | {"phase": "settled"}
+            assert 'pleroma_plan_changing{schema="stock"} 0.0' in (await api("GET", "/metrics")).text
+
+    run(main)
+
+
+def test_the_stream_tells_the_phases(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            with api.app.state.service.controller.feed.subscribe() as listener:
+                await api("PUT", PLAN, 200, json={"index": INDEX})
+                told = []
+                async with asyncio.timeout(20):
+                    async for item in listener:
+                        if item["type"] == "plan":
+                            told.append((item["epoch"], item["phase"]))
+                        if len(told) == 3:
+                            break
+            assert told == [(1, "prepared"), (2, "swapped"), (2, "done")]
+
+    run(main)
+
+
+def test_an_earlier_plan_can_be_had_back(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            first = (await api.get(PLAN))["plan"]["index"]
+            await api("PUT", PLAN, 200, json={"index": INDEX})
+            await api("PUT", PLAN, 200, json={"index": OTHER})
+            back = await api("POST", f"{PLAN}/rollback", 200, json={})
+            assert back.json() == {"schema": "stock", "epoch": 4, "phase": "settled"}
+            assert (await api.get(PLAN))["plan"]["index"]["order"] == INDEX["order"]
+            await api("POST", f"{PLAN}/rollback", 200, json={"epoch": 1, "method": "at_once"})
+            assert (await api.get(PLAN))["plan"]["index"] == first
+            error = await api.error("POST", f"{PLAN}/rollback", 404, "not_found", json={"epoch": 17})
+            assert (error["field"], error["value"]) == ("epoch", 17)
+            await api.error("POST", f"{PLAN}/rollback", 400, "bad_request", json={"method": "hope"})
+
+    run(main)
+
+
+def test_there_is_nothing_before_the_first_plan(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            await api.error("POST", f"{PLAN}/rollback", 404, "not_found", json={})
+
+    run(main)
+
+
+def test_a_client_two_plans_behind_is_told_and_keeps_its_lease(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            transitions = transitions_of(api)
+            transitions.unleased = transitions.longest = 0.0
+            made = await api.advertise(lease="mine")
+            for index in (INDEX, OTHER):
+                await api("PUT", PLAN, 200, json={"index": index})
+            error = await api.error("PUT", "/v1/leases/mine", 409, "plan_too_old", json={"plans": {"stock": 1}})
+            assert "2 behind" in error["reason"]
+            for plans in ({"stock": 2}, {"stock": 3}, {"unheard": 7}):
+                kept = await api("PUT", "/v1/leases/mine", 200, json={"plans": plans})
+                assert kept.json()["registrations"] == [made["id"]]
+            assert (await api("PUT", "/v1/leases/mine", 200)).json()["registrations"] == [made["id"]]
+            await api.error("PUT", "/v1/leases/mine", 400, "bad_request", json={"plans": {"stock": "x"}})
+
+    run(main)
