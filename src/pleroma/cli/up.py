@@ -1,17 +1,31 @@
-"""`pleroma up`: the controller, its API and a live network of simulated switches, until stopped."""
+"""`pleroma up`: the controller and its API, on simulated switches or on OpenFlow switches, until stopped."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.output import JsonFlag, out, show_json
+from pleroma.cli.output import JsonFlag, err, out, show_json
 from pleroma.cli.remote import FOLDER
+from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
     from pleroma.service import Running
+
+
+class Network(StrEnum):
+    EMBEDDED = "embedded"
+    OPENFLOW = "openflow"
+
+
+class Addresses(StrEnum):
+    V6 = "ipv6"
+    V4 = "ipv4"
 
 
 def up(
@@ -26,6 +40,19 @@ def up(
     members: Annotated[
         int, typer.Option(min=1, max=4096, help="At most so many dz for a registration; stays with the folder.")
     ] = 8,
+    network: Annotated[
+        Network, typer.Option(help="embedded: simulated switches here; openflow: switches that connect to us.")
+    ] = Network.EMBEDDED,
+    listen: Annotated[str, typer.Option(help="Where OpenFlow switches connect.")] = "127.0.0.1:6653",
+    discover: Annotated[
+        bool, typer.Option("--discover", help="Take any switch that connects, and find their links by LLDP.")
+    ] = False,
+    addresses: Annotated[Addresses, typer.Option(help="What events travel under on OpenFlow switches.")] = Addresses.V6,
+    tls: Annotated[
+        tuple[Path, Path, Path] | None,
+        typer.Option(metavar="CERT KEY CA", help="Speak TLS with switches that have a certificate of this CA."),
+    ] = None,
+    domain: Annotated[str, typer.Option(help="What a neighbouring controller calls this network.")] = "pleroma",
     json: JsonFlag = False,
 ) -> None:
     """Start everything and serve until Ctrl-C.
@@ -34,20 +61,46 @@ def up(
     documentation of the API is at /docs.
     """
     from pleroma.control import ControlSettings
+    from pleroma.index import IPV4, IPV6
     from pleroma.routing import build
-    from pleroma.service import serve
+    from pleroma.service import OpenFlowSettings, serve
+    from pleroma.switches.openflow.listener import tls_context
 
-    network = build(topology)
+    net = build(topology)
+    space = IPV4 if addresses is Addresses.V4 else IPV6
+    control = replace(ControlSettings.within(space.bits), max_members=members)
+    openflow = None
+    if network is Network.OPENFLOW:
+        context = None if tls is None else tls_context(*tls)
+        openflow = OpenFlowSettings(address(listen), context, discover, space, domain)
+    elif discover or tls or addresses is Addresses.V4:
+        raise SetupError("--discover, --tls and --addresses are for --network openflow", field="network")
 
     def announce(running: Running) -> None:
         if json:
             show_json({"url": running.url, "token_file": str(running.token_file)})
             return
-        out.print(f"{len(network.switches)} switches, {len(network.hosts)} hosts; listening on {running.url}")
+        what = "any switches" if discover else f"{len(net.switches)} switches, {len(net.hosts)} hosts"
+        out.print(f"{what}; listening on {running.url}")
+        if openflow is not None:
+            out.print(f"OpenFlow switches connect to {listen}{' by TLS' if tls else ''}")
+            if tls is None and not ip_address(openflow.listen[0]).is_loopback:
+                err.print("without --tls, whoever reaches that port can pretend to be a switch")
         out.print(f"API documentation: {running.url}/docs")
         if running.token is not None:
             out.print(f"administrator's token, shown this once and kept in {running.token_file}:\n{running.token}")
         out.print("ready; stop with Ctrl-C")
         out.file.flush()
 
-    serve(folder, network, host, port, control=ControlSettings(max_members=members), announce=announce)
+    serve(folder, net, host, port, control=control, openflow=openflow, announce=announce)
+
+
+def address(text: str) -> tuple[str, int]:
+    """HOST:PORT, with brackets around an IPv6 address."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise SetupError(f"{text!r} is not HOST:PORT", field="listen", value=text)
+    try:
+        return str(ip_address(host.strip("[]"))), int(port)
+    except ValueError:
+        raise SetupError(f"{host!r} is not an address", field="listen", value=text) from None

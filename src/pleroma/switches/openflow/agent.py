@@ -25,6 +25,8 @@ BUNDLE = 1000
 """Changes in one bundle at most: a switch that takes longer over more is not silent."""
 FULL = ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
 
+_GROWTH = {"add": 1, "modify": 0, "delete": -1}
+
 State = Literal["away", "reading", "ready"]
 
 
@@ -65,6 +67,8 @@ class Agent:
         self.refused: dict[Key, SwitchRefused] = {}
         self.counts: Counter[str] = Counter()
         """Of what it did: `changed` rules, `read` tables, `repaired` rules that were not as they had been confirmed."""
+        self.room: int | None = None
+        """How many rules its forwarding table turned out to have room for."""
         self._known: dict[Key, Rule] | None = None
         """What the switch has; None while that is undefined."""
         self._standing: dict[Key, Rule] = {}
@@ -91,6 +95,7 @@ class Agent:
                 self.wanted[key] = rule
             self._dirty.add(key)
             self.refused.pop(key, None)
+        self.refused = {key: error for key, error in self.refused.items() if not _is_full(error)}  # perhaps it fits now
         self._version += 1
         self._work.set()
 
@@ -113,13 +118,8 @@ class Agent:
 
     @property
     def is_full(self) -> bool:
-        """It has refused a rule of the forwarding table for want of room: then it has room for as many as it holds."""
+        """It has refused a rule of the forwarding table for want of room."""
         return any(key[0] == FORWARDING and _is_full(error) for key, error in self.refused.items())
-
-    @property
-    def forwarding(self) -> int:
-        """How many rules its forwarding table holds, as far as that is known."""
-        return sum(key[0] == FORWARDING for key in self._known or ())
 
     # -- coming and going ----------------------------------------------------------------------------------------
 
@@ -224,12 +224,20 @@ class Agent:
     def _refuse(self, part: Sequence[tuple[str, Rule]], refusal: SwitchRefused) -> None:
         """Leave out what it does not take, so that the rest can go on."""
         self.counts["refused"] += 1
+        sent = making_room_first(part)
+        if _is_full(refusal):
+            self.room = max(self._held_after(sent[: refusal.index or 0]), 1)
         if refusal.index is not None and not _is_full(refusal):
-            guilty = [making_room_first(part)[refusal.index][1]]
+            guilty = [sent[refusal.index][1]]
         else:
             guilty = [rule for change, rule in part if change == "add"] or [rule for _, rule in part]
         self.refused.update({rule.key: refusal for rule in guilty})
         self._told(self)
+
+    def _held_after(self, changes: Sequence[tuple[str, Rule]]) -> int:
+        """How many rules its forwarding table would hold after these."""
+        held = sum(key[0] == FORWARDING for key in self._known or ())
+        return held + sum(_GROWTH[change] for change, rule in changes if rule.table == FORWARDING)
 
     async def _more_before(self, audit: float) -> bool:
         """Wait for work; False when the next audit is due."""

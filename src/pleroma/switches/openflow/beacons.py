@@ -1,6 +1,6 @@
 """Finding links: every second a beacon leaves every port, and wherever it comes in, there is a link.
 
-A link from which nothing was heard for a while carries nothing, whatever its ports say.
+A link over which nothing came for a while, in one direction or the other, carries nothing, whatever its ports say.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from pleroma.routing import Port
+from pleroma.routing import Link, Port
 from pleroma.routing.presence import Place
 from pleroma.switches.openflow.frames import Beacon
 from pleroma.switches.openflow.wiring import Wiring
@@ -32,13 +32,14 @@ class Beacons:
         self._tell = tell
         self._key = key
         self._domain = domain
-        self._heard: dict[frozenset[Place], float] = {}
+        self._heard: dict[tuple[Place, Place], float] = {}
+        """When a beacon last came from the first to the second."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         if self._wiring.discovers:
             now = asyncio.get_running_loop().time()
-            self._heard = {frozenset(link.ends): now for link in self._wiring.topology.links}
+            self._heard = {way: now for link in self._wiring.topology.links for way in _ways(link)}
             self._task = asyncio.create_task(self._run(), name="beacons")
 
     def stop(self) -> None:
@@ -69,10 +70,14 @@ class Beacons:
                 self._tell()
             return True
         sender = self._wiring.switch(beacon.datapath)
-        if sender is not None:
+        if sender is not None and sender != place[0]:  # or else a host sends its switch's beacons back
             other = sender, Port(beacon.port)
-            self._heard[frozenset((place, other))] = asyncio.get_running_loop().time()
-            if self._wiring.joined(place, other) or place in self.unheard:
+            now = asyncio.get_running_loop().time()
+            self._heard[other, place] = now
+            is_new = self._wiring.joined(place, other)
+            if is_new:
+                self._heard[place, other] = now  # it has a moment to be heard of
+            if is_new or place in self.unheard:
                 self._review()
                 self._tell()
         return True
@@ -80,8 +85,15 @@ class Beacons:
     def _review(self) -> None:
         """Which links are heard of at present."""
         since = asyncio.get_running_loop().time() - UNHEARD
-        links = (frozenset(link.ends) for link in self._wiring.topology.links)
-        unheard = frozenset(place for link in links if self._heard.get(link, since) <= since for place in link)
+        silent = (
+            link for link in self._wiring.topology.links if any(self._heard.get(w, since) <= since for w in _ways(link))
+        )
+        unheard = frozenset(place for link in silent for place in link.ends)
         if unheard != self.unheard:
             self.unheard = unheard
             self._tell()
+
+
+def _ways(link: Link) -> tuple[tuple[Place, Place], tuple[Place, Place]]:
+    one, other = link.ends
+    return (one, other), (other, one)

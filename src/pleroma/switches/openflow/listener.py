@@ -20,6 +20,10 @@ PORT = 6653
 """The port that is OpenFlow's."""
 
 
+MOST = 4096
+"""Connections at once: whoever can reach the port can open them."""
+
+
 def tls_context(certificate: Path | str, key: Path | str, authority: Path | str) -> ssl.SSLContext:
     """Shows this certificate, and takes only clients with one of this authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -48,6 +52,7 @@ class Listener:
         idle: float = 2.0,
         dead: float = 6.0,
         handshake: float = TIMEOUT,
+        most: int = MOST,
     ) -> None:
         self.address = (host, port)
         self.connections: set[Connection] = set()
@@ -59,6 +64,7 @@ class Listener:
         self._idle = idle
         self._dead = dead
         self._handshake = handshake
+        self._most = most
         self._server: asyncio.Server | None = None
         self._welcomes: dict[Connection, asyncio.Task[None]] = {}
 
@@ -98,6 +104,10 @@ class Listener:
         return Connection(opened=self._opened, idle=self._idle, dead=self._dead).channel
 
     def _opened(self, connection: Connection) -> None:
+        if len(self.connections) >= self._most:
+            self.turned_away = f"there are {self._most} connections, and no room for more"
+            connection.close(self.turned_away)
+            return
         self.connections.add(connection)
         task = asyncio.get_running_loop().create_task(self._welcome(connection))
         self._welcomes[connection] = task

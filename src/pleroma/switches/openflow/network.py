@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import structlog
 
+from pleroma.errors import SwitchRefused
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.routing import Host, Port, SwitchId, SwitchOp, Topology
 from pleroma.routing.presence import Place, Presence
@@ -107,7 +108,11 @@ class OpenFlowNetwork:
     # -- rules ---------------------------------------------------------------------------------------------------
 
     async def install(self, ops: Sequence[SwitchOp]) -> None:
-        """On return all are in force on every switch that is there. After an error the same may be asked again."""
+        """On return all are in force on every switch that is there. After an error the same may be asked again.
+
+        The first time there is no error: a switch that refuses something is no reason not to start. Whoever watches
+        hears of it, and `status` says it.
+        """
         self.pipeline.know(self.wiring.topology.hosts)
         by_switch: dict[SwitchId, list[SwitchOp]] = {}
         for op in ops:
@@ -119,7 +124,7 @@ class OpenFlowNetwork:
         self._installed.set()
         waited = self.agents.values() if first else concerned
         for outcome in await asyncio.gather(*(agent.settled() for agent in waited), return_exceptions=True):
-            if isinstance(outcome, BaseException):
+            if isinstance(outcome, BaseException) and not (first and isinstance(outcome, SwitchRefused)):
                 raise outcome
 
     def _agent(self, name: SwitchId) -> Agent:
@@ -197,9 +202,9 @@ class OpenFlowNetwork:
     def _told(self, agent: Agent) -> None:
         """An agent is in another state, or its switch has no room."""
         name = agent.name
-        if agent.is_full and self.limits.get(name) != agent.forwarding:
-            self.limits[name] = max(agent.forwarding, 1)
-            log.warning("the switch has no room for more rules", switch=name, rules=agent.forwarding)
+        if agent.is_full and agent.room is not None and self.limits.get(name) != agent.room:
+            self.limits[name] = agent.room
+            log.warning("the switch has no room for more rules", switch=name, rules=agent.room)
             self._tell()
         if agent.state == "ready":
             if name in self._expiries:

@@ -86,6 +86,26 @@ def test_the_latest_version_that_both_speak_is_agreed_on(greeting, version):
     asyncio.run(work())
 
 
+def test_there_is_an_end_to_how_many_may_connect():
+    async def scenario():
+        async def greet(_):
+            await asyncio.Event().wait()
+
+        async with Listener("127.0.0.1", 0, None, greet, most=2) as listener:
+            opened = [await asyncio.open_connection(*listener.address) for _ in range(2)]
+            late = await asyncio.open_connection(*listener.address)
+            async with asyncio.timeout(10):
+                while await late[0].read(1000):  # a hello may come before the end
+                    pass
+            assert len(listener.connections) == 2
+            assert "no room" in listener.turned_away
+            for _, writer in (*opened, late):
+                writer.close()
+                await writer.wait_closed()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("greeting", "reason"),
     [
