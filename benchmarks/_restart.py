@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pleroma.control import Controller
-from pleroma.routing import FlowOp, build
+from pleroma.routing import SwitchOp, build
 
 
 class Network:
@@ -19,7 +19,7 @@ class Network:
 
     rules = 0
 
-    async def install(self, ops: Sequence[FlowOp]) -> None:
+    async def install(self, ops: Sequence[SwitchOp]) -> None:
         self.rules += len(ops)
 
 

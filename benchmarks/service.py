@@ -29,8 +29,8 @@ from pleroma.control.controller import FILE, _body
 from pleroma.control.entry import Entry, Position
 from pleroma.control.settings import ControlSettings
 from pleroma.control.snapshot import snapshot
-from pleroma.experiments.demonstration import service
 from pleroma.experiments.replay import difference, expected, send, subscribers
+from pleroma.experiments.stage import embedded
 from pleroma.routing import build
 from pleroma.workloads import EXPRESSIVE, StockModel, Workload, generate, generate_stock
 
@@ -65,7 +65,8 @@ async def _requests(data: Workload, advance: Callable[[float], None]) -> dict[st
         asked = {"schema": data.schema.name, "boxes": filter_json.to_json(wanted), "host": hosts[number % len(hosts)]}
         bodies.append(json.dumps(asked).encode())
     load = _module("_http_load")
-    async with service("testbed") as (url, token):
+    async with embedded("testbed") as stage:
+        url, token = stage.url, stage.token
         port = urlsplit(url).port or 0
         async with connect(url, token) as client:
             await client.create_schema(data.schema)
@@ -89,7 +90,8 @@ async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
     best = 0.0
     late: tuple[float | None, float | None] = (None, None)
     lost: dict[str, int] = {}
-    async with service("line:3") as (url, token), connect(url, token, first) as client:
+    async with embedded("line:3") as stage, stage.connect(first) as client:
+        url, token = stage.url, stage.token
         await client.create_schema(data.schema)
         crowd = subscribers(url, token, data.schema.name, data.subscriptions, [last])
         async with crowd as members, await client.advertise(data.schema.name) as publisher:

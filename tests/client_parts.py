@@ -1,8 +1,11 @@
 """What the tests of the client share."""
 
+from ipaddress import IPv6Address
+
 from pleroma.client.channel import Channel
 from pleroma.content import Filter
 from pleroma.index import Dz, GridIndex, IndexPlan, Rectangle, Region, SelectiveIndex
+from pleroma.wire.tunnel import wrap
 from strategies import STOCK
 
 PREFIX = Dz.parse("000101")
@@ -43,9 +46,11 @@ class Wire:
 
     def __init__(self):
         self.frames = []
+        self.packets = []
         self.closed = False
 
-    def send(self, frame):
+    def send(self, address, packet):
         if not self.closed:
-            self.frames.append(frame)
+            self.packets.append(packet)
+            self.frames.append(wrap(IPv6Address(address), packet))
         return not self.closed

@@ -20,12 +20,14 @@ import httpx
 class ServiceProcess:
     """Started on entering; `kill` it as often as you like, `start` brings it back to the same folder and port."""
 
+    script = __file__
+
     def __init__(self, folder, topology="testbed", **settings):
         self.folder, self.topology, self.settings = Path(folder), topology, settings
         self.port, self.url, self.process = 0, "", None
 
     def start(self):
-        command = [sys.executable, __file__, str(self.folder), self.topology, str(self.port), json.dumps(self.settings)]
+        command = [sys.executable, self.script, str(self.folder), self.topology, str(self.port), json.dumps(self.settings)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
             if found := re.match(r"listening on (http://\S+:(\d+))", line):

@@ -6,8 +6,8 @@ from pleroma.content import Category, Filter, Integer, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control import ControlSettings, ControlState, CreatePrincipal, CreateSchema, Done, Register
 from pleroma.control.command import Begin
-from pleroma.control.state import request_of
-from pleroma.routing import build
+from pleroma.control.rules import request_of
+from pleroma.routing import AdmitOp, FlowOp, build
 from pleroma.routing.router import Router
 
 LINE = build("line:3")  # h1 - h2 - h3
@@ -27,21 +27,23 @@ class Network:
 
     def __init__(self):
         self.ops = []
+        self.admitted = []
 
     async def install(self, ops):
-        self.ops += ops
+        self.ops += [op for op in ops if isinstance(op, FlowOp)]
+        self.admitted += [op for op in ops if isinstance(op, AdmitOp)]
 
 
 def boxes(schema, text):
     return to_json(Filter.parse(schema, text))
 
 
-def advertise(who, text, host="h1", schema=WEATHER):
-    return Register("advertisement", who, host, schema.name, boxes(schema, text))
+def advertise(who, text, host="h1", schema=WEATHER, lease=None):
+    return Register("advertisement", who, host, schema.name, boxes(schema, text), lease)
 
 
-def subscribe(who, text, host="h3", schema=WEATHER):
-    return Register("subscription", who, host, schema.name, boxes(schema, text))
+def subscribe(who, text, host="h3", schema=WEATHER, lease=None):
+    return Register("subscription", who, host, schema.name, boxes(schema, text), lease)
 
 
 def settled(*commands, topology=LINE, settings=SMALL):

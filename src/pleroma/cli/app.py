@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 import pleroma
-from pleroma.cli import workload
+from pleroma.cli import lab, plan, workload
 from pleroma.cli.bench import bench
+from pleroma.cli.broker import broker
 from pleroma.cli.demo import demo
 from pleroma.cli.experiment import experiment
 from pleroma.cli.explain import explain
@@ -47,7 +48,7 @@ def _options(
     """Options of the command itself; `version` has acted before this runs."""
 
 
-for command in (demo, up, status, schema, publish, subscribe, advertise, withdraw, flows, trace, replay):
+for command in (demo, up, broker, status, schema, publish, subscribe, advertise, withdraw, flows, trace, replay):
     app.command()(command)
 app.command()(explain)
 app.command()(tune)
@@ -55,3 +56,5 @@ app.command()(simulate)
 app.command()(experiment)
 app.command()(bench)
 app.add_typer(workload.app, name="workload")
+app.add_typer(lab.app, name="lab")
+app.add_typer(plan.app, name="plan")

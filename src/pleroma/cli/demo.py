@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,10 +17,18 @@ if TYPE_CHECKING:
     from pleroma.experiments.demonstration import Half, Look
 
 
+class Network(StrEnum):
+    EMBEDDED = "embedded"
+    OVS = "ovs"
+
+
 def demo(
     seconds: Annotated[float, typer.Option(min=2, help="How long to publish; tuning comes on top.")] = 60.0,
     subscriptions: Annotated[int, typer.Option(min=1, help="How many to make up.")] = 300,
     rate: Annotated[float, typer.Option(min=1, help="Quotes a second.")] = 200.0,
+    network: Annotated[
+        Network, typer.Option(help="embedded: simulated switches; ovs: Open vSwitch and network namespaces, as root.")
+    ] = Network.EMBEDDED,
     json: JsonFlag = False,
 ) -> None:
     """Watch the whole system: real stock quotes on a fat tree of ten switches, and a better plan halfway.
@@ -30,6 +39,9 @@ def demo(
     from rich.live import Live
 
     from pleroma.experiments.demonstration import Demonstration
+    from pleroma.experiments.stage import embedded, open_vswitch
+
+    stage = open_vswitch if network is Network.OVS else embedded
 
     with Live(console=err, refresh_per_second=5, transient=True) as live:
         said: set[str] = set()
@@ -44,7 +56,7 @@ def demo(
                 said.add("url")
                 err.print(f"API documentation while it runs: {look.url}/docs")
 
-        halves = asyncio.run(Demonstration(subscriptions, rate, seconds, show).run())
+        halves = asyncio.run(Demonstration(subscriptions, rate, seconds, show, stage).run())
     missed, too_many = sum(half.missed for half in halves), sum(half.too_many for half in halves)
     if json:
         show_json({"halves": [half.to_json() for half in halves], "missed": missed, "too_many": too_many})

@@ -33,6 +33,9 @@ def draw_lines(lines: Lines, title: str, x: str, y: str, path: Path, ticks: Sequ
     canvas.set(xlabel=x, ylabel=y)
     if y.startswith("seconds"):
         canvas.set_yscale("log")
+        low, high = canvas.get_ylim()
+        if high < 10 * low:  # or else a little noise would look like a slope
+            canvas.set_ylim(low / 3, high * 3)
     else:
         canvas.set_ylim(0, 1)
         canvas.yaxis.set_major_formatter(PercentFormatter(1.0))

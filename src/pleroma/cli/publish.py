@@ -11,7 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from pleroma.cli.output import JsonFlag, out, show_json
-from pleroma.cli.remote import DEFAULT_URL, HostOption, Remote, TokenOption, UrlOption, find_token, segment
+from pleroma.cli.remote import (
+    DEFAULT_URL,
+    HostOption,
+    PrincipalOption,
+    Remote,
+    TokenOption,
+    UrlOption,
+    find_token,
+    segment,
+)
 from pleroma.errors import ContentError
 
 SchemaArgument = Annotated[str, typer.Argument(metavar="SCHEMA", help="The name of a schema that the controller has.")]
@@ -30,11 +39,12 @@ def publish(
     host: HostOption = "any",
     url: UrlOption = DEFAULT_URL,
     token: TokenOption = None,
+    principal: PrincipalOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Advertise, publish events, and withdraw the advertisement."""
     lines = iter(events) if events else (line for line in sys.stdin if line.strip())
-    sent, place = asyncio.run(_publish(url, find_token(token), schema, within, _parsed(lines), rate, host))
+    sent, place = asyncio.run(_publish(url, find_token(token), principal, schema, within, _parsed(lines), rate, host))
     if json:
         show_json({"schema": schema, "host": place, "published": sent})
     else:
@@ -42,11 +52,21 @@ def publish(
 
 
 async def _publish(
-    url: str, token: str, schema: str, within: str, events: Iterator[Any], rate: float | None, host: str
+    url: str,
+    token: str,
+    principal: str | None,
+    schema: str,
+    within: str,
+    events: Iterator[Any],
+    rate: float | None,
+    host: str,
 ) -> tuple[int, str]:
     from pleroma.client import connect
 
-    async with connect(url, token, host) as client, await client.advertise(schema, within) as publisher:
+    async with (
+        connect(url, token, host, principal=principal) as client,
+        await client.advertise(schema, within) as publisher,
+    ):
         sent = 0
         for event in events:
             publisher.publish(event)

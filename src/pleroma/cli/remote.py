@@ -21,6 +21,10 @@ TokenOption = Annotated[
     str | None,
     typer.Option(envvar="PLEROMA_TOKEN", help="Your token; without one, that of .pleroma/admin.token is used."),
 ]
+PrincipalOption = Annotated[
+    str | None,
+    typer.Option(envvar="PLEROMA_PRINCIPAL", help="Whose token it is; inband:// and udp:// ask for that."),
+]
 HostOption = Annotated[str, typer.Option(help="The host of the network to be at; any lets the controller choose.")]
 
 

@@ -11,7 +11,7 @@ import typer
 
 from pleroma.cli.output import JsonFlag, err, show_json
 from pleroma.cli.publish import SchemaArgument
-from pleroma.cli.remote import DEFAULT_URL, HostOption, TokenOption, UrlOption, find_token
+from pleroma.cli.remote import DEFAULT_URL, HostOption, PrincipalOption, TokenOption, UrlOption, find_token
 
 
 def subscribe(
@@ -22,23 +22,34 @@ def subscribe(
     host: HostOption = "any",
     url: UrlOption = DEFAULT_URL,
     token: TokenOption = None,
+    principal: PrincipalOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the events that match, exactly those, until Ctrl-C.
 
     With --json the last line has counters: events delivered, wasted by the network, repeated and dropped.
     """
-    counters = asyncio.run(_subscribe(url, find_token(token), schema, wanted, count, seconds, host))
+    counters = asyncio.run(_subscribe(url, find_token(token), principal, schema, wanted, count, seconds, host))
     if json:
         show_json(counters)
 
 
 async def _subscribe(
-    url: str, token: str, schema: str, wanted: str, count: int | None, seconds: float | None, host: str
+    url: str,
+    token: str,
+    principal: str | None,
+    schema: str,
+    wanted: str,
+    count: int | None,
+    seconds: float | None,
+    host: str,
 ) -> dict[str, int]:
     from pleroma.client import connect
 
-    async with connect(url, token, host) as client, await client.subscribe(schema, wanted) as subscription:
+    async with (
+        connect(url, token, host, principal=principal) as client,
+        await client.subscribe(schema, wanted) as subscription,
+    ):
         err.print(f"subscribed at {client.host} as {subscription.id}", markup=False)
         try:
             async with asyncio.timeout(seconds):

@@ -1,6 +1,7 @@
 """Many subscribers in a process of their own: real clients on real sockets, counted together.
 
-The parent writes one JSON object with the controller's address, the schema and the filters by host; the crowd answers
+The parent writes one JSON object with the controller's address, the schema and the filters by host; where hosts have
+namespaces of their own, each client is made in that of its host. The crowd answers
 with one JSON line when all have subscribed and then two a second with what was counted so far. When its standard input
 ends it stops.
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 from pleroma.client import Client, Subscription, connect
 from pleroma.content import Filter, filter_json
+from pleroma.experiments.stage import at_host
 
 PERIOD = 0.5
 AT_ONCE = 8
@@ -28,7 +30,9 @@ async def main() -> None:
     asked = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
     async with AsyncExitStack() as stack:
         crowd = _Crowd()
-        await asyncio.gather(*(crowd.join(stack, asked, host, each) for host, each in asked["hosts"].items()))
+        for host in asked["hosts"]:
+            await crowd.connect(stack, asked, host)
+        await asyncio.gather(*(crowd.join(asked, host, each) for host, each in asked["hosts"].items()))
         _say({"ready": len(crowd.members)})
         ended = loop.run_in_executor(None, sys.stdin.read)
         while not ended.done():
@@ -40,13 +44,18 @@ async def main() -> None:
 class _Crowd:
     def __init__(self) -> None:
         self.members: dict[int, Subscription] = {}
-        self.clients: list[Client] = []
+        self.clients: dict[str, Client] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._late: list[float] = []
 
-    async def join(self, stack: AsyncExitStack, asked: Mapping[str, Any], host: str, filters: Sequence[Any]) -> None:
-        client = await stack.enter_async_context(connect(asked["url"], asked["token"], host, patience=30.0))
-        self.clients.append(client)
+    async def connect(self, stack: AsyncExitStack, asked: Mapping[str, Any], host: str) -> None:
+        """One at a time: a thread is in one namespace, and what it makes there stays there."""
+        with at_host(asked["namespaces"].get(host)):
+            client = connect(asked["url"], asked["token"], host, principal=asked["principal"], patience=30.0)
+            self.clients[host] = await stack.enter_async_context(client)
+
+    async def join(self, asked: Mapping[str, Any], host: str, filters: Sequence[Any]) -> None:
+        client = self.clients[host]
         schema = await client.schema(asked["schema"])
         slots = asyncio.Semaphore(AT_ONCE)
 
@@ -68,8 +77,8 @@ class _Crowd:
         for each in self.members.values():
             for name in totals:
                 totals[name] += getattr(each.info, name)
-        packets = sum(client.info["packets"] for client in self.clients)
-        lost = sum(client.info["overrun"] for client in self.clients)
+        packets = sum(client.info["packets"] for client in self.clients.values())
+        lost = sum(client.info["overrun"] for client in self.clients.values())
         late, self._late = sorted(self._late), []
         quantiles = {f"p{q}_us": late[len(late) * q // 100] if late else None for q in (50, 99)}
         by_subscription = [self.members[number].info.delivered for number in sorted(self.members)]

@@ -8,24 +8,20 @@ is compared with what was wanted.
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
-from pleroma.client import Client, Publisher, connect
+from pleroma.client import Client, Publisher
 from pleroma.content.batch import EventBatch
-from pleroma.errors import SetupError
 from pleroma.experiments.replay import Counts, Subscribers, difference, expected, send, subscribers
 from pleroma.experiments.simulation import MEMBERS, simulate
+from pleroma.experiments.stage import Stage, at_host, embedded
 from pleroma.index import Index
 from pleroma.routing import Topology, build
 from pleroma.tuning.advice import advise
@@ -39,7 +35,6 @@ SELECTIONS = ("sms", "cs", "ges")
 TRIED = 4
 """Plans that are tried on the network before one is chosen."""
 SAMPLE = 3_000
-START = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +74,20 @@ class Half:
 class Demonstration:
     """`show` is called with what there is to see, several times a second."""
 
-    def __init__(self, subscriptions: int, rate: float, seconds: float, show: Callable[[Look], None]) -> None:
+    def __init__(
+        self,
+        subscriptions: int,
+        rate: float,
+        seconds: float,
+        show: Callable[[Look], None],
+        stage: Callable[[str, int], AbstractAsyncContextManager[Stage]] = embedded,
+    ) -> None:
         self.data = generate_stock(replace(ALIKE, subscriptions=subscriptions))
         self.rate = rate
         self.seconds = seconds
         self.topology = build(TOPOLOGY)
         self._show = show
+        self._stage = stage
         self._began = time.monotonic()
         self._phase = "starting"
         self._published = 0
@@ -98,15 +101,30 @@ class Demonstration:
         name = self.data.schema.name
         looking = asyncio.create_task(self._look())
         try:
-            async with service(TOPOLOGY, MEMBERS) as (url, token):
-                self._url = url
-                api = httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30.0)
-                async with api, connect(url, token, hosts[0]) as client:
-                    await client.create_schema(self.data.schema)
-                    self._phase = f"{len(self.data.subscriptions)} subscriptions"
-                    crowd = subscribers(url, token, name, self.data.subscriptions, hosts, self._counted)
-                    async with crowd as members, await client.advertise(name) as publisher:
-                        return await self._halves(api, client, publisher, members)
+            async with self._stage(TOPOLOGY, MEMBERS) as stage, AsyncExitStack() as stack:
+                self._url = stage.url
+                headers = {"Authorization": f"Bearer {stage.token}"}
+                api = await stack.enter_async_context(
+                    httpx.AsyncClient(base_url=stage.url, headers=headers, timeout=120.0)
+                )
+                with at_host(stage.namespaces.get(hosts[0])):
+                    client = await stack.enter_async_context(stage.connect(hosts[0]))
+                await client.create_schema(self.data.schema)
+                self._phase = f"{len(self.data.subscriptions)} subscriptions"
+                # where a host is a real one, it has one client: the publisher has the first to itself
+                crowd = subscribers(
+                    stage.client_url,
+                    stage.token,
+                    name,
+                    self.data.subscriptions,
+                    hosts[1:] if stage.namespaces else hosts,
+                    self._counted,
+                    principal=stage.principal,
+                    namespaces=stage.namespaces,
+                )
+                members = await stack.enter_async_context(crowd)
+                async with await client.advertise(name) as publisher:
+                    return await self._halves(api, client, publisher, members)
         finally:
             looking.cancel()
 
@@ -174,36 +192,3 @@ def best_plan(data: Workload, seen: EventBatch, topology: Topology) -> tuple[Ind
     results = [(simulate(topology, tried, each.index).waste.rate, each) for each in found[:TRIED]]
     _, best = min(results, key=lambda each: each[0])
     return best.index, best.technique
-
-
-@asynccontextmanager
-async def service(topology: str, members: int | None = None) -> AsyncIterator[tuple[str, str]]:
-    """A controller with a live network in a process and a folder of its own; its address and a token."""
-    with tempfile.TemporaryDirectory(prefix="pleroma-") as folder:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "pleroma.cli",
-            "up",
-            "--folder",
-            folder,
-            "--port",
-            "0",
-            "--topology",
-            topology,
-            "--json",
-            *(() if members is None else ("--members", str(members))),
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdout is not None  # noqa: S101
-        try:
-            async with asyncio.timeout(START):
-                line = await process.stdout.readline()
-            if not line:
-                raise SetupError("the controller did not start; see above")
-            told = json.loads(line)
-            yield told["url"], Path(told["token_file"]).read_text(encoding="ascii").strip()
-        finally:
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()

@@ -9,7 +9,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,6 +93,9 @@ async def subscribers(
     filters: Sequence[Filter],
     hosts: Sequence[str],
     on_change: Callable[[Counts], None] = lambda _: None,
+    *,
+    principal: str | None = None,
+    namespaces: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Subscribers]:
     """Subscriptions dealt out to clients, one at each of the hosts, in a process of their own."""
     dealt: dict[str, list[Any]] = {host: [] for host in hosts}
@@ -108,7 +111,8 @@ async def subscribers(
     )
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018
     try:
-        asked = {"url": url, "token": token, "schema": schema, "hosts": dealt}
+        asked: dict[str, Any] = {"url": url, "token": token, "schema": schema, "hosts": dealt}
+        asked |= {"principal": principal, "namespaces": dict(namespaces or {})}
         process.stdin.write(json.dumps(asked).encode() + b"\n")
         await process.stdin.drain()
         async with asyncio.timeout(PATIENCE):

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from prometheus_client.core import Metric
 
 from pleroma.control import Controller, ControlSettings
-from pleroma.errors import BadRequest, TopologyError
+from pleroma.errors import SetupError, TopologyError
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Change, FlowOp, Host, HostId, Presence, SwitchId, Topology
@@ -120,7 +120,7 @@ class OpenFlowPlane:
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
         """For as long as its lease says."""
         if host.name not in self._controller.state.router.topology.host:
-            raise BadRequest(f"{host.name} is not connected at the moment", field="host", value=host.name)
+            raise SetupError(f"{host.name} is not connected at the moment", field="host", value=host.name)
         return {"network": "native", "port": EVENTS}
 
     def attached(self) -> Mapping[HostId, int]:

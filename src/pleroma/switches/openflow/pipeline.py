@@ -22,12 +22,11 @@ from pleroma.index.address import AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Host, Output, Port, SwitchId, SwitchOp, Topology
 from pleroma.switches.openflow.rule import CONTROLLER, LLDP, UDP, Key, Match, Rule, Send
+from pleroma.wire.ports import CONTROL_ADDRESSES
 
 ADMISSION, FORWARDING = 0, 1
 COOKIE = 0x504C524D_00000000
 COOKIE_MASK = 0xFFFFFFFF_00000000
-CONTROL_ADDRESSES = {4: ip_address("239.255.112.108"), 6: ip_address("ff05::706c")}
-"""Where a host without any other network reaches the controller (IP_fix of papers/004, II)."""
 _DISCOVERY, _CONTROL, _LINK, _STRANGER = 65000, 60000, 50000, 10
 _CELL, _DETOUR = 100, 1000
 

@@ -1,0 +1,74 @@
+"""`pleroma broker`: the same service where no switch can be programmed, with events carried in software."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pleroma.cli.output import JsonFlag, out, show_json
+from pleroma.cli.remote import FOLDER
+from pleroma.cli.up import address
+from pleroma.errors import SetupError
+
+if TYPE_CHECKING:
+    from pleroma.service import Running
+
+
+def broker(
+    listen: Annotated[
+        str, typer.Option(help="HOST:PORT, for events and requests by UDP and for the API by HTTP; port 0: a free one.")
+    ] = "127.0.0.1:8470",
+    folder: Annotated[
+        Path, typer.Option(help="Where the log is kept; what was accepted is there after a restart.")
+    ] = FOLDER,
+    upstream: Annotated[
+        str | None, typer.Option(metavar="URL", help="Join the broker at udp://HOST:PORT, or any controller's URL.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="PLEROMA_UPSTREAM_TOKEN", help="The token with which to join it.")
+    ] = None,
+    principal: Annotated[str | None, typer.Option(help="Whose token that is.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Carry events in software, until Ctrl-C: a broker for networks without programmable switches.
+
+    Programs connect to udp://HOST:PORT or to http://HOST:PORT with the same calls as everywhere. With --upstream,
+    brokers form a tree that is as one.
+    """
+    from pleroma.broker.upstream import Above
+    from pleroma.client.udp import Place
+    from pleroma.service import BrokerSettings, serve
+    from pleroma.service.broker import TOPOLOGY
+
+    host, port = address(listen)
+    above = None
+    if upstream is None and (token or principal):
+        raise SetupError("--token and --principal are for --upstream", field="--upstream")
+    if upstream is not None:
+        if upstream.startswith("udp:"):
+            Place.parse(upstream)
+            if not principal:
+                raise SetupError("udp:// takes the name of a principal", field="--principal")
+        if not token:
+            raise SetupError("no token: give --token, or set PLEROMA_UPSTREAM_TOKEN", field="--token")
+        above = Above(upstream, token, principal)
+
+    def announce(running: Running) -> None:
+        udp = running.url.replace("http://", "udp://", 1)
+        if json:
+            show_json({"url": running.url, "udp": udp, "token_file": str(running.token_file)})
+            return
+        out.print(f"broker; listening on {udp} and {running.url}")
+        if above is not None:
+            joined = running.service.network.condition()["above"]
+            state = "joined" if joined["connected"] else "not reached yet, trying"
+            out.print(f"broker above: {above.url} ({state})")
+        out.print(f"API documentation: {running.url}/docs")
+        if running.token is not None:
+            out.print(f"administrator's token, shown this once and kept in {running.token_file}:\n{running.token}")
+        out.print("ready; stop with Ctrl-C")
+        out.file.flush()
+
+    serve(folder, TOPOLOGY, host, port, broker=BrokerSettings(above), announce=announce)

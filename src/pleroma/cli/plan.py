@@ -1,0 +1,143 @@
+"""`pleroma plan`: the index of a schema, those before it, and moving to another one while events flow."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pleroma.cli.output import JsonFlag, err, out, show_json, show_table
+from pleroma.cli.remote import DEFAULT_URL, Remote, TokenOption, UrlOption, segment
+from pleroma.errors import PlanError, UnknownName
+
+app = typer.Typer(help="The plan by which events become addresses, and changes of it.", no_args_is_help=True)
+
+METHODS = ("lightweight", "versioning", "at_once")
+STEPS = {
+    "prepared": "switches are prepared",
+    "swapped": "the new plan is in force; publishers adopt it",
+    "settled": "the change is over",
+}
+PAUSE = 0.1
+
+SchemaName = Annotated[str, typer.Argument(metavar="SCHEMA", help="As `pleroma status` names it.")]
+Method = Annotated[
+    str,
+    typer.Option(
+        help="lightweight (detours: hardly any rules more), versioning (both versions for a while: no waste) or "
+        "at_once (events may be lost: for networks on which nobody publishes)."
+    ),
+]
+
+
+@app.command()
+def show(schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False) -> None:
+    """The plan in force, and whether it is changing."""
+    with Remote(url, token) as remote:
+        plan = remote.get(_path(schema))
+    if json:
+        show_json(plan)
+        return
+    out.print(f"plan {plan['epoch']} of {schema} under the prefix {plan['prefix']}: {_described(plan)}")
+    out.print(f"at most {plan['members']} cells a registration; {plan['phase']}: {STEPS[plan['phase']]}")
+
+
+@app.command()
+def history(
+    schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False
+) -> None:
+    """All plans of a schema, from the first on."""
+    with Remote(url, token) as remote:
+        plans = list(remote.pages(f"/v1/schemas/{segment(schema)}/plans"))
+    if json:
+        show_json({"schema": schema, "plans": plans})
+        return
+    rows = [(each["epoch"], each["plan"]["checksum"][:12], _described(each)) for each in plans]
+    show_table(f"plans of {schema}", ("epoch", "checksum", "index"), rows)
+
+
+@app.command()
+def apply(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan, such as `pleroma tune --plan` writes.")],
+    method: Method = "lightweight",
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Move the schema that the plan is for to its index. No event is lost on the way."""
+    from pleroma.index import IndexPlan
+
+    try:
+        plan = IndexPlan.loads(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise PlanError("is no plan", field=str(file)) from None
+    _check(method)
+    with Remote(url, token) as remote:
+        name = plan.schema.name
+        if remote.get(f"/v1/schemas/{segment(name)}")["schema"] != plan.schema.to_json():
+            raise PlanError(f"the controller's schema {name!r} has other attributes", field=str(file), value=name)
+        _move(remote, name, "PUT", "", {"index": plan.index.to_json(), "method": method}, json)
+
+
+@app.command()
+def rollback(
+    schema: SchemaName,
+    epoch: Annotated[int | None, typer.Option(min=1, help="Which plan; without it the one before.")] = None,
+    method: Method = "lightweight",
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Move back to an earlier plan, under a new epoch."""
+    _check(method)
+    with Remote(url, token) as remote:
+        _move(remote, schema, "POST", "/rollback", {"epoch": epoch, "method": method}, json)
+
+
+def _check(method: str) -> None:
+    if method not in METHODS:
+        raise UnknownName("method", method, METHODS, field="--method")
+
+
+def _move(remote: Remote, schema: str, verb: str, path: str, body: dict[str, Any], json: bool) -> None:
+    before = remote.get(_path(schema))["epoch"]
+    began = time.monotonic()
+    now = remote.ask(verb, _path(schema) + path, body | {"wait": False})
+    told = None
+    while now["phase"] != "settled":
+        if now["phase"] != told:
+            told = now["phase"]
+            err.print(STEPS[told], markup=False)
+        time.sleep(PAUSE)
+        now = remote.get(_path(schema))
+    seconds = time.monotonic() - began
+    changed = now["epoch"] != before
+    if json:
+        show_json({"schema": schema, "epoch": now["epoch"], "changed": changed, "seconds": round(seconds, 3)})
+    elif changed:
+        out.print(f"plan {now['epoch']} of {schema} is in force, after {seconds:.1f} s")
+    else:
+        out.print(f"plan {now['epoch']} of {schema} has this index already")
+
+
+def _path(schema: str) -> str:
+    return f"/v1/schemas/{segment(schema)}/plan"
+
+
+def _described(answer: dict[str, Any]) -> str:
+    """An index in a few words."""
+    plan = answer["plan"]
+    names = [each["name"] for each in plan["schema"]["attribute"]]
+    index = plan["index"]
+    match index["kind"]:
+        case "grid":
+            counts = {names[at]: index["order"].count(at) for at in dict.fromkeys(index["order"])}
+            listed = ", ".join(f"{name} {bits}" for name, bits in counts.items()) or "nothing"
+            return f"a grid of {len(index['order'])} bits ({listed})"
+        case "selective":
+            quiet = ", quiet outside of them" if index["quiet"] else ""
+            return f"{len(index['regions']) - 1} rectangles with a grid in each{quiet}"
+        case other:
+            return str(other)

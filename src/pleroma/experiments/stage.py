@@ -1,0 +1,94 @@
+"""Where a demonstration takes place: a controller in a process of its own, on simulated switches or on Open vSwitch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pleroma.client import Client, connect
+from pleroma.errors import SetupError
+from pleroma.lab import Lab, namespaces
+from pleroma.routing import build
+
+START = 30.0
+ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`url` is for this machine, `client_url` for programs at the hosts, which may have namespaces of their own."""
+
+    url: str
+    token: str
+    client_url: str
+    principal: str | None = None
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+
+    def connect(self, host: str) -> Client:
+        """To be opened `at_host`."""
+        return connect(self.client_url, self.token, host, principal=self.principal)
+
+
+def at_host(namespace: str | None) -> AbstractContextManager[None]:
+    return nullcontext() if namespace is None else namespaces.inside(namespace)
+
+
+@asynccontextmanager
+async def embedded(topology: str, members: int | None = None) -> AsyncIterator[Stage]:
+    async with _controller(topology, members) as (url, token):
+        yield Stage(url, token, url)
+
+
+@asynccontextmanager
+async def open_vswitch(topology: str, members: int | None = None) -> AsyncIterator[Stage]:
+    """Real switches and real hosts. Programs at the hosts reach the controller through the switches, as they have no
+    other network.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listen = "{}:{}".format(*free.getsockname())
+    network = build(topology)
+    with await asyncio.to_thread(Lab.up, network, controller=f"tcp:{listen}") as lab:
+        async with _controller(topology, members, "--network", "openflow", "--listen", listen) as (url, token):
+            names = {str(host.name): lab.namespace(host.name) for host in network.hosts}
+            yield Stage(url, token, "inband://", ADMIN, names)
+
+
+@asynccontextmanager
+async def _controller(topology: str, members: int | None, *more: str) -> AsyncIterator[tuple[str, str]]:
+    """Its address and a token; everything is in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="pleroma-") as folder:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "pleroma.cli",
+            "up",
+            "--folder",
+            folder,
+            "--port",
+            "0",
+            "--topology",
+            topology,
+            "--json",
+            *(() if members is None else ("--members", str(members))),
+            *more,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None  # noqa: S101
+        try:
+            async with asyncio.timeout(START):
+                line = await process.stdout.readline()
+            if not line:
+                raise SetupError("the controller did not start; see above")
+            told = json.loads(line)
+            yield told["url"], Path(told["token_file"]).read_text(encoding="ascii").strip()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()

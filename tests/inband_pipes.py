@@ -1,0 +1,103 @@
+"""A network between a client and the controller that loses, repeats and delays, without any socket."""
+
+import asyncio
+import random
+from ipaddress import ip_address
+from types import SimpleNamespace
+
+from pleroma.client.conversation import Conversation
+from pleroma.client.inband import InbandTransport, Way
+from pleroma.control import Done
+from pleroma.routing import Port, SwitchId
+from pleroma.switches.openflow.frames import Datagram
+from pleroma.switches.openflow.network import Arrival
+from pleroma.wire.inband import token_key
+from pleroma.wire.ports import CONTROL, CONTROL_ADDRESSES
+
+CLIENT_PORT = 50_000
+TOKEN = "a token"  # noqa: S105
+
+
+class LossyNetwork:
+    """Pipes to a server that may be set, and exchanged, at any time."""
+
+    def __init__(self, seed=0, loss=0.0, twice=0.0, delay=0.0):
+        self.random = random.Random(seed)
+        self.loss, self.twice, self.delay = loss, twice, delay
+        self.server = None
+        self.up, self.down = [], []
+        self.pipes = {}
+
+    def pass_on(self, deliver, *what):
+        """Once, twice or never, now or later."""
+        for _ in range(1 + (self.random.random() < self.twice)):
+            if self.random.random() >= self.loss:
+                asyncio.get_running_loop().call_later(self.random.uniform(0, self.delay), deliver, *what)
+
+    def send(self, switch, port, frame):
+        """What the server sends to a place."""
+        datagram = Datagram.unpack(frame)
+        assert datagram.destination[1] == CLIENT_PORT
+        assert not datagram.source[0].is_multicast
+        pipe = self.pipes.get((switch, port))
+        self.down.append(datagram.payload)
+        if pipe is not None:
+            self.pass_on(pipe.deliver, datagram.payload)
+        return pipe is not None
+
+    def opener(self, switch="R1", port=1, address="fd00::1", mac="02:00:00:00:00:01"):
+        """For a conversation that takes place at this port."""
+
+        def open_pipes(received):
+            pipe = _Pipe(self, SwitchId(switch), Port(port), address, mac, received)
+            self.pipes[switch, port] = pipe
+            return [pipe]
+
+        return open_pipes
+
+    def conversation(self, principal="ann", token=TOKEN, host="", **place):
+        return Conversation(principal, token_key(token), host, self.opener(**place))
+
+    def transport(self, principal="ann", token=TOKEN, host="", **place):
+        return InbandTransport(Way((), None, host), principal, token, self.opener(**place))
+
+
+class _Pipe:
+    def __init__(self, network, switch, port, address, mac, received):
+        self.network, self.switch, self.port = network, switch, port
+        self.address, self.mac = ip_address(address), mac
+        self.received = received
+
+    def frame(self, data):
+        to = CONTROL_ADDRESSES[self.address.version], CONTROL
+        return Datagram(self.mac, "33:33:00:00:70:6c", (self.address, CLIENT_PORT), to, data).pack()
+
+    def send(self, data):
+        frame = self.frame(data)
+        self.network.up.append((self.switch, self.port, frame))
+        if self.network.server is not None:
+            self.network.pass_on(self.arrive, Arrival(self.switch, self.port, frame))
+
+    def arrive(self, arrival):
+        if self.network.server is not None:
+            self.network.server.arrived(arrival)
+
+    def deliver(self, payload):
+        self.received(self, payload)
+
+    def close(self):
+        pass
+
+
+def controller_of(state):
+    """As much of a controller as the server needs, without a log."""
+    position = [100]
+
+    async def submit(command):
+        position[0] += 1
+        result = state.apply(position[0], command)
+        if not isinstance(result, Done):
+            raise result.error
+        return result
+
+    return SimpleNamespace(state=state, submit=submit)
