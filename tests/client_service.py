@@ -27,7 +27,8 @@ class ServiceProcess:
         self.port, self.url, self.process = 0, "", None
 
     def start(self):
-        command = [sys.executable, self.script, str(self.folder), self.topology, str(self.port), json.dumps(self.settings)]
+        arguments = [str(self.folder), self.topology, str(self.port), json.dumps(self.settings)]
+        command = [sys.executable, self.script, *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
             if found := re.match(r"listening on (http://\S+:(\d+))", line):
@@ -48,7 +49,7 @@ class ServiceProcess:
 
     def ask(self, method, path, body=None, token=None):
         headers = {"Authorization": f"Bearer {token or self.token}"}
-        with httpx.Client(verify=False, timeout=10) as client:  # noqa: S501  (it is plain http)
+        with httpx.Client(verify=False, timeout=90) as client:  # noqa: S501  (it is plain http)
             answer = client.request(method, self.url + path, json=body, headers=headers)
         assert answer.status_code < 300, answer.text
         return answer.json() if answer.content else None

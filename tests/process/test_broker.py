@@ -3,17 +3,24 @@
 import asyncio
 import os
 import random
+import socket
 from collections import Counter
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 
 import pleroma
 from broker_parts import BrokerProcess, here, some_event, some_filter
-from client_service import until, until_registered
+from client_service import until
 from pleroma.broker import upstream
-from pleroma.client import blocking
+from pleroma.broker.upstream import Above
+from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.errors import ClientError, OutsideAdvertisement, RequestRefused
+from pleroma.routing import build
+from pleroma.service import running
+from pleroma.service.serve import _bound_twice
+from pleroma.service.tokens import digest
 from strategies import STOCK
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
@@ -31,17 +38,6 @@ def run(work, seconds=60.0):
 
 def quote(price):
     return STOCK.event(price=price, volume=0, ticker="AAPL")
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), attachment_seconds=6.0) as started:
-        started.ask("POST", "/v1/schemas", {"schema": STOCK.to_json()})
-        yield started
-
-
-def connect(service, scheme="udp"):
-    return pleroma.connect(getattr(service, "url" if scheme == "http" else "udp"), service.token, principal="admin")
 
 
 def taken(subscription):
@@ -76,20 +72,25 @@ async def exchange(clients, chance, subscriptions, publications):
 
 
 @pytest.mark.parametrize("scheme", ["http", "udp"])
-def test_every_subscription_gets_exactly_what_it_wants(service, scheme):
+def test_every_subscription_gets_exactly_what_it_wants(tmp_path, scheme):
     async def work():
-        async with AsyncExitStack() as stack:
-            clients = [await stack.enter_async_context(connect(service, scheme)) for _ in range(4)]
+        async with here(tmp_path, schemas=[STOCK]) as broker, AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(broker.connect(scheme)) for _ in range(4)]
             await exchange(clients, random.Random(scheme), 16, 300)
             assert all(client.info["stray"] == client.info["unknown"] == 0 for client in clients)
-        await until_registered(service, list)
+            assert not broker.controller.state.registrations
 
     run(work())
 
 
-def test_a_program_gets_no_packet_that_it_does_not_want(service):
+def test_a_program_gets_no_packet_that_it_does_not_want(tmp_path):
     async def work():
-        async with connect(service) as sender, connect(service) as one, connect(service) as other:
+        async with (
+            here(tmp_path, schemas=[STOCK]) as broker,
+            broker.connect() as sender,
+            broker.connect() as one,
+            broker.connect() as other,
+        ):
             narrow = await one.subscribe("stock", "price < 10")
             await one.subscribe("stock", "price < 5")
             await other.subscribe("stock", "price >= 999")
@@ -103,9 +104,9 @@ def test_a_program_gets_no_packet_that_it_does_not_want(service):
     run(work())
 
 
-def test_a_program_gets_its_own_events_too(service):
+def test_a_program_gets_its_own_events_too(tmp_path):
     async def work():
-        async with connect(service) as client:
+        async with here(tmp_path, schemas=[STOCK]) as broker, broker.connect() as client:
             subscription, publisher = await client.subscribe("stock", "price < 10"), await client.advertise("stock")
             for price in (5.0, 50.0, 9.0):
                 publisher.publish(quote(price))
@@ -114,26 +115,45 @@ def test_a_program_gets_its_own_events_too(service):
     run(work())
 
 
-def test_the_blocking_client_speaks_to_a_broker(service):
-    with (
-        blocking.connect(service.udp, service.token, principal="admin") as client,
-        blocking.connect(service.udp, service.token, principal="admin") as other,
-    ):
-        subscription = client.subscribe("stock", "price < 10")
-        other.advertise("stock").publish(quote(5.0))
-        assert subscription.receive(timeout=20).event == quote(5.0)
-
-
-def test_rights_are_the_same_over_udp(service):
-    token = service.principal("reader", role="subscriber", read={"stock": "price < 100"})
+@pytest.mark.parametrize(("listens", "reached"), [("::1", "[::1]"), ("0.0.0.0", "localhost"), ("::", "127.0.0.1")])  # noqa: S104
+def test_a_broker_is_reached_under_any_address_that_it_has(tmp_path, listens, reached):
+    if ":" in listens and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
 
     async def work():
-        async with pleroma.connect(service.udp, token, principal="reader") as client:
-            for attempt in (client.subscribe("stock"), client.advertise("stock", "price < 10")):
-                with pytest.raises(RequestRefused) as refused:
-                    await attempt
-                assert refused.value.status == 403
-            await client.subscribe("stock", "price < 50")
+        async with here(tmp_path, host=listens, schemas=[STOCK]) as broker:
+            url = f"udp://{reached}:{broker.plane.broker.address[1]}"
+            async with (
+                pleroma.connect(url, broker.token, principal="admin") as one,
+                pleroma.connect(url.replace("udp", "http"), broker.token) as other,
+            ):
+                subscription = await one.subscribe("stock", "price < 10")
+                (await other.advertise("stock")).publish(quote(5.0))
+                assert (await subscription.receive()).event == quote(5.0)
+
+    run(work())
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as tried:
+            tried.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def test_rights_are_the_same_over_udp(tmp_path):
+    async def work():
+        async with here(tmp_path, schemas=[STOCK]) as broker:
+            rights = {"read": {"stock": "price < 100"}}
+            await broker.controller.submit(CreatePrincipal("reader", "subscriber", digest("plr_r"), **rights))
+            async with pleroma.connect(broker.udp, "plr_r", principal="reader") as client:
+                for attempt in (client.subscribe("stock"), client.advertise("stock", "price < 10")):
+                    with pytest.raises(RequestRefused) as refused:
+                        await attempt
+                    assert refused.value.status == 403
+                await client.subscribe("stock", "price < 50")
 
     run(work())
 
@@ -210,17 +230,42 @@ def test_a_broker_starts_without_the_one_above_and_joins_it_later(tmp_path, monk
     async def work():
         async with here(tmp_path / "root", schemas=[STOCK]) as root:
             above = await root.principal("leaf")
+        kept = _bound_twice("127.0.0.1", 0)  # where nobody answers, until it is needed
+        port = kept[0].getsockname()[1]
+        above = replace(above, url=f"udp://127.0.0.1:{port}")
         async with here(tmp_path / "leaf", above, schemas=[STOCK]) as leaf, leaf.connect() as client:
             subscription = await client.subscribe("stock", "price < 10")
             other = await client.advertise("stock")
             other.publish(quote(3.0))
             assert (await subscription.receive()).event == quote(3.0)
             assert leaf.plane.condition()["above"]["connected"] is False
-            port = int(above.url.rpartition(":")[2])
+            for each in kept:
+                each.close()
             async with here(tmp_path / "root", port=port) as root, root.connect() as far:
-                await until(lambda: leaf.plane.condition()["above"]["subscriptions"] == 1, 30)
+                await until(lambda: leaf.plane.condition()["above"]["subscriptions"] == 1, 40)
                 (await far.advertise("stock")).publish(quote(4.0))
                 assert (await subscription.receive()).event == quote(4.0)
+
+    run(work(), 90)
+
+
+def test_a_broker_can_be_joined_to_a_network_of_switches(tmp_path):
+    async def work():
+        async with running(tmp_path / "network", build("line:2"), port=0) as network:
+            await network.service.controller.submit(CreateSchema(STOCK))
+            above = Above(network.url, network.token)
+            async with (
+                here(tmp_path / "leaf", above) as leaf,
+                leaf.connect() as below,
+                pleroma.connect(network.url, network.token, "h2") as far,
+            ):
+                narrow, wide = await below.subscribe("stock", "price < 10"), await far.subscribe("stock", "price < 20")
+                publishers = await far.advertise("stock"), await below.advertise("stock")
+                for number, publisher in enumerate(publishers):
+                    for price in (5.0, 15.0, 25.0):
+                        publisher.publish(quote(price + number))
+                assert {(await narrow.receive()).event["price"] for _ in range(2)} == {5.0, 6.0}
+                assert sorted([(await wide.receive()).event["price"] for _ in range(4)]) == [5.0, 6.0, 15.0, 16.0]
 
     run(work())
 
@@ -253,7 +298,11 @@ def test_a_broker_in_the_middle_may_be_killed(tmp_path):
                 lacking = [each for each in lacking if quote(900.0 + number) not in taken(each)]
 
     async def work(broker, root, leaf):
-        async with root.connect() as top, connect(broker) as centre, leaf.connect() as bottom:
+        async with (
+            root.connect() as top,
+            pleroma.connect(broker.udp, broker.token, principal="admin") as centre,
+            leaf.connect() as bottom,
+        ):
             clients = [top, centre, bottom]
             subscriptions = [await client.subscribe("stock", "price >= 900") for client in clients]
             publishers = [await client.advertise("stock") for client in clients]

@@ -18,19 +18,23 @@ HandOver = Callable[[EventPacket], None]
 
 
 class Relay(Client):
-    """`hand_over` gets every event that comes, whichever of the subscriptions it is for."""
+    """`hand_over` gets every event that comes, whichever of the subscriptions it is for.
+
+    `forgotten` is called when the numbers of publishers begin to mean others.
+    """
 
     def __init__(
         self,
         url: str,
         token: str | None,
         hand_over: HandOver,
+        forgotten: Callable[[], None] = lambda: None,
         *,
         principal: str | None = None,
         patience: float = PATIENCE,
     ) -> None:
         super().__init__(url, token, ANY, principal=principal, patience=patience)
-        self._receiver = _HandsOver(hand_over)
+        self._receiver = _HandsOver(hand_over, forgotten)
 
     async def schemas(self) -> list[Schema]:
         """All that the controller has."""
@@ -44,9 +48,14 @@ class Relay(Client):
 
 
 class _HandsOver(Receiver):
-    def __init__(self, hand_over: HandOver) -> None:
+    def __init__(self, hand_over: HandOver, forgotten: Callable[[], None]) -> None:
         super().__init__()
         self._hand_over = hand_over
+        self._forgotten = forgotten
+
+    def forget(self) -> None:
+        super().forget()
+        self._forgotten()
 
     def settle(self) -> bool:
         """Nobody asks whose fault anything is."""

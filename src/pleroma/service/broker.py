@@ -150,6 +150,9 @@ class BrokerPlane:
         )
         fates = [(name, float(count)) for name, count in asdict(self.broker.counters).items()]
         yield counter("pleroma_packets", "Packets at the broker's port, by what became of them", fates, "fate")
+        if self.upstream is not None:
+            joined = [("", float(self.upstream.is_connected))]
+            yield gauge("pleroma_upstream_connected", "1 while the broker above is there", joined)
         vain = self.requests.counts.items() if self.requests else ()
         yield counter("pleroma_in_band_packets", "In-band packets that were not answered, by reason", vain, "reason")
 

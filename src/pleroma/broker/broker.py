@@ -1,0 +1,187 @@
+"""The broker's data plane: one UDP socket that takes events from programs and passes each on to those that want it.
+
+There is no dz here, and nothing comes in vain: an event is matched exactly with every subscription in force, and sent
+once to each program that has one that matches, but never back to where it came from. What its sender has not
+advertised goes nowhere. Whatever arrives, nothing raises; what is thrown away is counted (papers/002, IV).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from pleroma.broker.counters import BrokerCounters
+from pleroma.broker.programs import Owner, Program, Programs, SocketAddress
+from pleroma.broker.standing import Promise, Space, Standing
+from pleroma.content import Event
+from pleroma.errors import WireError
+from pleroma.wire import EventPacket, attach, inband, tunnel
+from pleroma.wire.header import MAX_SIZE
+
+BUFFER = 8 << 20
+"""Bytes asked for, sending and receiving; the system may give less."""
+BATCH = 64
+"""Frames taken before others have their turn on the event loop."""
+
+_LARGEST = tunnel.OVERHEAD + MAX_SIZE
+_NUMBER = slice(tunnel.OVERHEAD + 2, tunnel.OVERHEAD + 4)
+"""Where the number of the schema is in a frame."""
+_NOWHERE = tunnel.START + bytes(tunnel.OVERHEAD - len(tunnel.START))
+"""In front of packets that came without an address: nobody looks at it."""
+
+
+class Broker:
+    """Give it a bound socket; it is its own from then on, until `close`.
+
+    `asked` gets the datagrams that are requests to the controller, and `onward` every event that was published here.
+    """
+
+    def __init__(
+        self, taken: socket.socket, standing: Standing, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.counters = BrokerCounters()
+        self.programs = Programs()
+        self.standing = standing
+        self.asked: Callable[[bytes, SocketAddress], None] | None = None
+        self.onward: Callable[[Promise, EventPacket], None] | None = None
+        self._clock = clock
+        self._socket = taken
+        taken.setblocking(False)
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            with suppress(OSError):
+                taken.setsockopt(socket.SOL_SOCKET, option, BUFFER)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(taken, self._drain)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self._socket.getsockname()[:2]
+        return host, port
+
+    def close(self) -> None:
+        """Give up the socket. The counters stay."""
+        if self._socket.fileno() >= 0:
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._socket)
+            self._socket.close()
+
+    def admit(self, secret: bytes, owner: Owner, seconds: float) -> None:
+        """Let a program with this secret attach a socket, for as long as it says so every `seconds`."""
+        now = self._clock()
+        self.programs.expire(now)
+        self.programs.admit(secret, owner, seconds, now)
+
+    def attached(self) -> int:
+        """How many are admitted, attached or about to."""
+        self.programs.expire(self._clock())
+        return len(self.programs)
+
+    def send(self, data: bytes, target: SocketAddress) -> bool:
+        """A datagram from the broker's socket; False if the kernel did not take it."""
+        try:
+            self._socket.sendto(data, target)
+        except OSError:  # it would have to wait, or cannot be sent: whoever reads slowly does not slow others
+            return False
+        return True
+
+    def relay(self, space: Space, packet: EventPacket) -> None:
+        """An event from the broker above, with a publisher's number of this one's own."""
+        self.counters.relayed += 1
+        frame = _NOWHERE + space.codec.encode(packet)
+        self._deliver(space, packet.event, frame, None)
+
+    # -- what comes ----------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        self.programs.expire(self._clock())
+        receive = self._socket.recvfrom
+        for _ in range(BATCH):
+            try:
+                frame, sender = receive(_LARGEST + 1)  # one byte more shows that it is too large
+            except OSError:  # nothing waits any more
+                return
+            self.take(frame, sender)
+
+    def take(self, frame: bytes, sender: SocketAddress) -> None:
+        """A datagram from anybody."""
+        start = frame[:4]
+        if start == tunnel.START:
+            program = self.programs.sockets.get(sender)
+            if program is None:
+                self.counters.unattached += 1
+            else:
+                self._publish(frame, program)
+        elif start == inband.START and self.asked is not None:
+            self.asked(frame, sender)
+        elif start == attach.START:
+            self._attach(frame, sender)
+        else:
+            self.counters.malformed += 1
+
+    def _publish(self, frame: bytes, program: Program) -> None:
+        counters = self.counters
+        space = self.standing.spaces.get(int.from_bytes(frame[_NUMBER]))
+        if space is None:
+            counters.malformed += len(frame) < _NUMBER.stop or len(frame) > _LARGEST
+            counters.unadvertised += _NUMBER.stop <= len(frame) <= _LARGEST
+            return
+        try:
+            packet = space.codec.decode(frame[tunnel.OVERHEAD :])
+        except WireError:
+            counters.malformed += 1
+            return
+        promise = self.standing.promises.get(packet.publisher)
+        event = packet.event
+        if (
+            promise is None
+            or not promise.owner.has(program.owner)
+            or promise.space is not space
+            or not promise.has(event)
+        ):
+            counters.unadvertised += 1
+            return
+        counters.published += 1
+        counters.published_bytes += len(frame) - tunnel.OVERHEAD
+        self._deliver(space, event, frame, program)
+        if self.onward is not None:
+            self.onward(promise, packet)
+
+    def _deliver(self, space: Space, event: Event, frame: bytes, sender: Program | None) -> None:
+        counters, programs = self.counters, self.programs
+        owners = space.owners(event)
+        if not owners:
+            counters.unwanted += 1
+            return
+        # programs of different owners can be the same, where one of them has no lease
+        targets = (
+            programs.of(*owners) if len(owners) == 1 else {each for owner in owners for each in programs.of(owner)}
+        )
+        if not targets:
+            counters.unclaimed += 1
+            return
+        for target in targets:
+            if target is sender or target.socket is None:
+                continue
+            if self.send(frame, target.socket):
+                counters.delivered += 1
+                counters.delivered_bytes += len(frame) - tunnel.OVERHEAD
+            else:
+                counters.dropped += 1
+
+    def _attach(self, frame: bytes, sender: SocketAddress) -> None:
+        try:
+            kind, secret = attach.unpack(frame)
+        except WireError:
+            self.counters.malformed += 1
+            return
+        if kind is attach.Kind.ATTACH:
+            known = self.programs.attach(secret, sender, self._clock())
+            self.send(attach.pack(attach.Kind.ATTACHED if known else attach.Kind.REFUSED, secret), sender)
+        elif kind is attach.Kind.DETACH:
+            known = self.programs.end(secret)
+        else:  # an answer, which nobody asked for
+            known = False
+        self.counters.refused += not known

@@ -1,0 +1,101 @@
+"""Which of many filters are enough to ask for: those that lie inside no other (covering, as between brokers).
+
+Whoever asks for the outermost gets all that the others want too. When one of them goes, what it covered comes to light
+again. Of equal filters, one stands for all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping
+
+from pleroma.content import Event, Filter, Key
+from pleroma.matching.edge import EdgeFilter
+
+
+class Covering:
+    """Filters by name, all of one schema."""
+
+    def __init__(self) -> None:
+        self._outermost: dict[str, Filter] = {}
+        self._edge = EdgeFilter[str]()
+        """Of the outermost: whoever covers a filter wants an event in its corner, so few are to be looked at."""
+        self._corners = _Corners()
+        self._inside: dict[str, tuple[str, Filter]] = {}
+        """What lies inside another, and inside which."""
+        self._held: dict[str, dict[str, None]] = {}
+        """By the outermost: what is said to lie inside it."""
+
+    def __len__(self) -> int:
+        return len(self._outermost) + len(self._inside)
+
+    @property
+    def outermost(self) -> Mapping[str, Filter]:
+        return self._outermost
+
+    def add(self, name: str, wanted: Filter) -> None:
+        for other in self._edge.wanting(_corner(wanted)):
+            if self._outermost[other].covers(wanted):
+                self._inside[name] = other, wanted
+                self._held[other][name] = None
+                return
+        held: dict[str, None] = {}
+        for other in [each for each in self._corners.within(wanted) if wanted.covers(self._outermost[each])]:
+            held.update(self._held[other], **{other: None})
+            inner = self._take_out(other)
+            self._inside[other] = name, inner
+        for other in held:
+            self._inside[other] = name, self._inside[other][1]
+        self._held[name] = held
+        self._outermost[name] = wanted
+        self._edge.add(name, wanted)
+        self._corners.add(name, wanted)
+
+    def remove(self, name: str) -> None:
+        inside = self._inside.pop(name, None)
+        if inside is not None:
+            del self._held[inside[0]][name]
+        elif name in self._outermost:
+            orphans = {each: self._inside.pop(each)[1] for each in self._held[name]}
+            self._take_out(name)
+            for each, wanted in orphans.items():
+                self.add(each, wanted)
+
+    def _take_out(self, name: str) -> Filter:
+        wanted = self._outermost.pop(name)
+        self._edge.remove(name)
+        self._corners.remove(name, wanted)
+        del self._held[name]
+        return wanted
+
+
+class _Corners:
+    """One corner of each filter, sorted along every dimension: what lies inside a box has its corner there."""
+
+    def __init__(self) -> None:
+        self._along: list[list[tuple[Key, str]]] = []
+
+    def add(self, name: str, wanted: Filter) -> None:
+        corner = _corner(wanted).keys
+        self._along = self._along or [[] for _ in corner]
+        for line, key in zip(self._along, corner, strict=True):
+            insort(line, (key, name))
+
+    def remove(self, name: str, wanted: Filter) -> None:
+        for line, key in zip(self._along, _corner(wanted).keys, strict=True):
+            del line[bisect_left(line, (key, name))]
+
+    def within(self, wanted: Filter) -> set[str]:
+        """Those that may lie inside, by the dimension that leaves the fewest."""
+        found: set[str] = set()
+        for box in wanted.boxes:
+            lines = zip(self._along, box.ranges, strict=False)
+            spans = [(line, bisect_left(line, (lo,)), bisect_left(line, (hi,))) for line, (lo, hi) in lines]
+            if spans:
+                line, first, end = min(spans, key=lambda span: span[2] - span[1])
+                found.update(name for _, name in line[first:end])
+        return found
+
+
+def _corner(wanted: Filter) -> Event:
+    return Event(wanted.schema, tuple(part.lo for part in wanted.boxes[0].ranges))

@@ -1,0 +1,154 @@
+"""What stands at a broker, in the form in which events ask for it: filters to match, and promises to keep.
+
+It watches the roll of registrations, so it is in force before a request is answered, and after a restart it is read
+from the same roll: there is no second truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pleroma.broker.programs import Owner
+from pleroma.content import Event, Filter
+from pleroma.control.roll import Roll
+from pleroma.control.standing import Registered, SchemaEntry
+from pleroma.matching.edge import MANY, EdgeFilter
+from pleroma.matching.filters import FilterMatcher
+from pleroma.wire import Codec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wish:
+    """A subscription."""
+
+    id: str
+    owner: Owner
+    filter: Filter
+
+
+@dataclass(slots=True, eq=False)
+class Space:
+    """All about one schema. It stays when nothing stands in it any more: schemas are few."""
+
+    entry: SchemaEntry
+    codec: Codec
+    edge: EdgeFilter[Wish] | FilterMatcher[Wish] = field(default_factory=EdgeFilter)
+
+    def owners(self, event: Event) -> set[Owner]:
+        """Whose subscriptions match."""
+        return {wish.owner for wish in self.edge.wanting(event)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """An advertisement; events of it carry its number."""
+
+    id: str
+    owner: Owner
+    filter: Filter
+    space: Space
+    is_open: bool
+    """Whether any event of the schema is in it: then none need be asked about."""
+
+    def has(self, event: Event) -> bool:
+        return self.is_open or self.filter.matches(event)
+
+
+class Follower(Protocol):
+    """Is told of every change, as it happens."""
+
+    def wished(self, wish: Wish) -> None: ...
+
+    def unwished(self, wish: Wish) -> None: ...
+
+    def promised(self, promise: Promise) -> None: ...
+
+    def unpromised(self, promise: Promise) -> None: ...
+
+
+class Standing:
+    """Read it; it changes by what the roll tells it, and tells its follower, if it has one."""
+
+    def __init__(self, follower: Follower | None = None) -> None:
+        self.follower = follower
+        self.spaces: dict[int, Space] = {}
+        """By the number of the schema."""
+        self.promises: dict[int, Promise] = {}
+        """By the number that packets carry."""
+        self._names: dict[str, Space] = {}
+        self._wishes: dict[str, Wish] = {}
+
+    def __len__(self) -> int:
+        return len(self._wishes) + len(self.promises)
+
+    def named(self, schema: str) -> Space | None:
+        """All about a schema, if anything ever stood in it."""
+        return self._names.get(schema)
+
+    def follow(self, roll: Roll) -> None:
+        """Take what stands, and be told of all that changes."""
+        self.load(roll.by_id.values())
+        roll.watcher = self
+
+    def load(self, registered: Iterable[Registered]) -> None:
+        """Many at once, as after a restart; before anything else."""
+        found: dict[int, list[Wish]] = {}
+        for each in registered:
+            if each.kind == "advertisement":
+                self._promise(each)
+            else:
+                found.setdefault(each.entry.number, []).append(self._wish(each))
+        for number, wishes in found.items():
+            space = self.spaces[number]
+            if len(wishes) >= MANY:  # one by one they would be put in order again and again
+                space.edge = FilterMatcher(space.entry.schema, ((wish, wish.filter) for wish in wishes))
+            else:
+                for wish in wishes:
+                    space.edge.add(wish, wish.filter)
+
+    def kept(self, registered: Registered) -> None:
+        if registered.kind == "advertisement":
+            self._promise(registered)
+        else:
+            wish = self._wish(registered)
+            self.spaces[registered.entry.number].edge.add(wish, wish.filter)
+
+    def _promise(self, registered: Registered) -> None:
+        space, promised = self._space(registered.entry), registered.filter
+        is_open = promised == Filter.everything(promised.schema)
+        promise = Promise(registered.id, _owner(registered), promised, space, is_open)
+        self.promises[registered.publisher] = promise
+        if self.follower is not None:
+            self.follower.promised(promise)
+
+    def _wish(self, registered: Registered) -> Wish:
+        self._space(registered.entry)
+        wish = self._wishes[registered.id] = Wish(registered.id, _owner(registered), registered.filter)
+        if self.follower is not None:
+            self.follower.wished(wish)
+        return wish
+
+    def _space(self, entry: SchemaEntry) -> Space:
+        space = self.spaces.get(entry.number)
+        if space is None:
+            space = self.spaces[entry.number] = Space(entry, Codec(entry.schema, entry.number))
+            self._names[entry.name] = space
+        return space
+
+    def dropped(self, registered: Registered) -> None:
+        follower = self.follower
+        if registered.kind == "advertisement":
+            promise = self.promises.pop(registered.publisher)
+            if follower is not None:
+                follower.unpromised(promise)
+            return
+        wish = self._wishes.pop(registered.id)
+        self.spaces[registered.entry.number].edge.remove(wish)
+        if follower is not None:
+            follower.unwished(wish)
+
+
+def _owner(registered: Registered) -> Owner:
+    return Owner(registered.principal, registered.lease)

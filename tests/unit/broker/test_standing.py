@@ -1,0 +1,93 @@
+"""What stands, as events ask for it: the same whether it came one by one or all at once."""
+
+import random
+
+import pytest
+
+from broker_parts import some_event, some_filter
+from pleroma.broker import Owner, Standing, standing
+from pleroma.content.filter_json import to_json
+from pleroma.control.command import canonical
+from pleroma.control.roll import Roll
+from pleroma.control.standing import Registered, SchemaEntry
+from pleroma.index import Dz, DzSet
+from strategies import STOCK
+
+ENTRY = SchemaEntry(STOCK, 3, Dz(1), [])
+
+
+def registered(number, kind, wanted, lease="x"):
+    name = f"{kind[0]}{number}"
+    boxes = canonical(to_json(wanted))
+    return Registered(name, kind, "ann", "broker", ENTRY, boxes, DzSet(), number * (kind[0] == "a"), lease)
+
+
+def rolled(chance, many):
+    """A roll with so many subscriptions, each under a lease of its own."""
+    roll = Roll()
+    for number in range(1, many + 1):
+        roll.keep(registered(number, "subscription", some_filter(chance), f"lease {number}"))
+    return roll
+
+
+def check(standing, roll, chance):
+    for _ in range(50):
+        event = some_event(chance)
+        wanted = {Owner("ann", each.lease) for each in roll.by_id.values() if each.filter.matches(event)}
+        assert standing.spaces[3].owners(event) == wanted
+
+
+@pytest.mark.parametrize("many", [5, 1000])
+def test_it_follows_the_roll_from_where_it_stands(monkeypatch, many):
+    """Few or, as for the engine, many at the start."""
+    monkeypatch.setattr(standing, "MANY", many)
+    chance, made = random.Random(many), Standing()
+    roll = rolled(chance, 60)
+    made.follow(roll)
+    check(made, roll, chance)
+    for number in range(100, 140):
+        roll.keep(registered(number, "subscription", some_filter(chance), f"lease {number}"))
+        roll.drop(chance.choice(list(roll.by_id.values())))
+    check(made, roll, chance)
+    assert len(made) == len(roll.by_id)
+
+
+def test_advertisements_are_found_by_their_number_until_they_are_withdrawn():
+    roll, made = Roll(), Standing()
+    made.follow(roll)
+    chance = random.Random(4)
+    advertised = registered(7, "advertisement", some_filter(chance))
+    roll.keep(advertised)
+    promise = made.promises[7]
+    assert (promise.id, promise.owner, promise.filter) == ("a7", Owner("ann", "x"), advertised.filter)
+    for event in [some_event(chance) for _ in range(30)]:
+        assert promise.has(event) == advertised.filter.matches(event)
+    roll.drop(advertised)
+    assert not made.promises
+
+
+class Heard:
+    def __init__(self):
+        self.said = []
+
+    def __getattr__(self, name):
+        return lambda each: self.said.append((name, each.id))
+
+
+def test_a_follower_is_told_of_what_stands_and_of_every_change():
+    roll, heard = rolled(random.Random(5), 2), Heard()
+    made = Standing(heard)
+    made.follow(roll)
+    assert heard.said == [("wished", "s1"), ("wished", "s2")]
+    advertised = registered(9, "advertisement", some_filter(random.Random(6)))
+    roll.keep(advertised)
+    roll.drop(roll.by_id["s1"])
+    roll.drop(advertised)
+    assert heard.said[2:] == [("promised", "a9"), ("unwished", "s1"), ("unpromised", "a9")]
+
+
+def test_a_schema_is_found_by_name_once_something_stood_in_it():
+    roll, made = rolled(random.Random(7), 1), Standing()
+    assert made.named("stock") is None
+    made.follow(roll)
+    assert made.named("stock") is made.spaces[3]
