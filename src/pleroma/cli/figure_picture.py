@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 MARKS = "os^vDPX*<>"
+MANY = 100
+"""A line of so many points needs no marks."""
 Lines = Mapping[str, Mapping[int, float]]
 
 
@@ -22,16 +24,17 @@ def draw_lines(lines: Lines, title: str, x: str, y: str, path: Path, ticks: Sequ
     canvas = figure.add_subplot()
     for number, (label, line) in enumerate(lines.items()):
         style = ("-", "--", ":")[number // 10 % 3]
-        canvas.plot(list(line), list(line.values()), style, marker=MARKS[number % len(MARKS)], ms=4, label=label)
+        mark = "" if len(line) > MANY else MARKS[number % len(MARKS)]
+        canvas.plot(list(line), list(line.values()), style, marker=mark, ms=4, label=label)
     if x == "dimensions":
         canvas.invert_xaxis()  # the papers go from all dimensions down to one
         canvas.xaxis.set_major_locator(MaxNLocator(integer=True))
     elif ticks:
         canvas.set_xticks(range(len(ticks)), labels=ticks)
-    elif x != "bits":
+    elif x not in ("bits", "seconds"):
         canvas.set_xscale("log")
     canvas.set(xlabel=x, ylabel=y)
-    if y.startswith("seconds"):
+    if y.startswith(("seconds", "rules")):
         canvas.set_yscale("log")
         low, high = canvas.get_ylim()
         if high < 10 * low:  # or else a little noise would look like a slope

@@ -8,8 +8,10 @@ from typing import Protocol
 
 from pleroma.experiments.count_choice import CountChoice, finds_the_best, within_one
 from pleroma.experiments.dimension_sweep import Sweep, alike, beats, every, helps, not_worse, reduces
+from pleroma.experiments.frontier import Frontier
 from pleroma.experiments.latency import LatencyFigure, hardly_grow
 from pleroma.experiments.length_sweep import LengthSweep, falls_with_length, falls_with_subscriptions
+from pleroma.experiments.plan_changes import AdditionalRules, WasteOverTime
 from pleroma.experiments.report import Report
 from pleroma.experiments.run_times import RunTimes, ThesisRunTimes, faster_than_the_thesis, fastest, slowest
 from pleroma.experiments.source import Source
@@ -23,6 +25,7 @@ from pleroma.experiments.tama_figures import TAMA_FIGURES
 from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, Model, StockModel
 
 IPV4_BITS = 23
+IPV6_BITS = 40
 THESIS_BITS = 24
 
 # papers/000..., VI: independent events would hardly meet narrow boxes in eight dimensions, so they lie inside
@@ -245,6 +248,22 @@ _ALL: tuple[Figure, ...] = (
             ),
         },
     ),
+    AdditionalRules(
+        "fig10",
+        "Expressive Routing, figure 10: rules that a change of plans adds for a while",
+        replace(_EXPRESSIVE, width=0.02),
+        IPV6_BITS,
+        (25, 50, 100, 200, 400, 1_000),
+    ),
+    WasteOverTime(
+        "fig14c",
+        "Expressive Routing, figure 14(c): waste over time, while traffic shifts",
+        replace(_EXPRESSIVE, variance="random", selective=3, subscriptions=100, width=0.1),
+        IPV4_BITS,
+        "cs",
+        3,
+        400,
+    ),
     RunTimes(
         "fig13a",
         "Expressive Routing, figure 13(a): run time by number of events, 1,000 subscriptions",
@@ -271,7 +290,7 @@ _ALL: tuple[Figure, ...] = (
         "testbed",
         {name: replace(PLEROMA, width=0.1, distribution=name) for name in ("uniform", "zipfian")},
         (1_000, 4_000, 16_000),
-        2_000,
+        800,
         {"the number of subscriptions hardly matters (less than 1.2 times the delay)": hardly_grow(1.2)},
     ),
     LengthSweep(
@@ -479,3 +498,7 @@ _ALL: tuple[Figure, ...] = (
 )
 
 FIGURES: Mapping[str, Figure] = {each.figure: each for each in (*_ALL, *TAMA_FIGURES)}
+"""What the papers show."""
+
+EXPERIMENTS: Mapping[str, Figure] = {**FIGURES, **{each.figure: each for each in (Frontier(),)}}
+"""And what they do not."""

@@ -91,9 +91,7 @@ def count(network: EmbeddedNetwork, way: Way, packets: int, size: int) -> None:
         if hop.flow is None:
             counters.misses += packets
             continue
-        hits = network.tables[switch].hits(hop.flow.dz)
-        hits.packets += packets
-        hits.bytes += size
+        network.tables[switch].count(hop.flow, packets, size)
         for leaving in hop.departures:
             if leaving.line is None:
                 counters.unconnected += packets

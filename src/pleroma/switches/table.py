@@ -100,6 +100,15 @@ class SimulatedTable:
             raise RoutingError(f"there is no rule {dz}", field=self.switch, value=str(dz))
         return self._rules.entries[dz].hits
 
+    def count(self, flow: Flow, packets: int, size: int) -> None:
+        """So many packets, of so many bytes in all, have followed this rule or detour."""
+        for rules in (self._detours, self._rules):
+            entry = rules.entries.get(flow.dz)
+            if entry is not None and entry.flow == flow:
+                entry.hits.packets += packets
+                entry.hits.bytes += size
+                return
+
     def flows(self) -> FlowTable:
         """The rules as they are now, as the routing knows them."""
         return FlowTable(self)

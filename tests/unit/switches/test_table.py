@@ -2,6 +2,7 @@ import pytest
 
 from pleroma.errors import RoutingError, TableFull
 from pleroma.index.dz import Dz
+from pleroma.routing import DetourOp
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, Output
 from pleroma.routing.topology import Port, SwitchId
 from pleroma.switches import SimulatedTable
@@ -100,3 +101,14 @@ def test_modifying_a_rule_goes_on_counting_and_adding_it_anew_does_not():
 def test_a_table_cannot_begin_over_its_limit():
     with pytest.raises(TableFull):
         SimulatedTable(S, 1, [flow("0", 1), flow("1", 1)])
+
+
+def test_a_detour_counts_what_follows_it_and_leaves_the_rule_alone():
+    rule, detour = flow("0", 1), flow("0", 2)
+    table = SimulatedTable(S, flows=[rule])
+    table.bundle([DetourOp(S, Change.ADD, detour)])
+    table.count(detour, 3, 300)
+    assert table.hits(Dz.parse("0")).packets == 0
+    table.count(rule, 1, 50)
+    assert (table.hits(Dz.parse("0")).packets, table.hits(Dz.parse("0")).bytes) == (1, 50)
+    assert table.forward(Dz.parse("01"), 100) == detour

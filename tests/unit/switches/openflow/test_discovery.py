@@ -134,7 +134,31 @@ class TestBeacons:
             assert wiring.topology.links  # the port is still no host's
             count = len(told)
             beacons.hear(("s2", 4), frame)
+            assert beacons.unheard  # what goes one way may not go the other
+            beacons.hear(("s1", 3), Beacon(2, 4, "here").pack(KEY))
             assert beacons.unheard == frozenset()
             assert len(told) > count
+
+        self.scenario(work)
+
+    def test_a_host_that_sends_beacons_back_makes_no_link(self):
+        async def work(beacons, wiring, told):
+            for port in (3, 4):
+                assert beacons.hear(("s1", port), Beacon(1, 3, "here").pack(KEY))
+            assert wiring.topology.links == ()
+            assert not told
+
+        self.scenario(work)
+
+    def test_a_link_that_carries_only_one_way_carries_nothing(self, monkeypatch):
+        async def work(beacons, wiring, _told):
+            now = 1000.0
+            monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+            for _ in range(3):
+                beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(KEY))
+                beacons._review()
+                now += UNHEARD / 2
+            assert wiring.topology.links
+            assert beacons.unheard == {("s1", 3), ("s2", 4)}
 
         self.scenario(work)

@@ -1,0 +1,234 @@
+"""Links are cut, switches die, connections stall, and rules are changed by hand: afterwards nothing is missing or left.
+
+While something is broken, events go round it where there is a way, and who cannot be reached is named.
+"""
+
+import os
+import signal
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from network_world import HASTY, advertise, random_event, random_filter, subscribe, until, world
+from pleroma.lab import registry
+from pleroma.routing import build
+from pleroma.switches.openflow.agent import Patience
+
+LINE = build("line:3")
+RING = build("ring:4")
+
+
+def populate(made, seed=1, subscriptions=12):
+    """Everybody says everything and wants a few things."""
+    draw = Random(seed)
+    hosts = [host.name for host in made.topology.hosts]
+    made.submit(*(advertise(host, "true") for host in hosts))
+    made.submit(*(subscribe(host, random_filter(draw)) for host in hosts * (subscriptions // len(hosts))))
+
+
+def some_events(made, count=60, seed=2):
+    draw = Random(seed)
+    hosts = [host.name for host in made.topology.hosts]
+    return [(draw.choice(hosts), random_event(draw)) for _ in range(count)]
+
+
+def unreachable(made):
+    return made.plane.presence().unreachable(made.topology)
+
+
+@pytest.fixture
+def ring(tmp_path):
+    with world(RING, tmp_path, patience=HASTY) as made:
+        populate(made)
+        made.until_right()
+        yield made
+
+
+@pytest.fixture
+def line(tmp_path):
+    with world(LINE, tmp_path, patience=HASTY) as made:
+        populate(made)
+        made.until_right()
+        yield made
+
+
+# -- links -----------------------------------------------------------------------------------------------------------
+
+
+def test_events_go_round_a_cut_link_and_back_when_it_is_mended(ring):
+    assert ring.check(*some_events(ring))
+    for link in RING.links:
+        ring.lab.cut(link)
+        ring.until_right(RING.without(links=[link]))
+        assert unreachable(ring) == []
+        assert ring.check(*some_events(ring, 30))
+        ring.lab.mend(link)
+        ring.until_right()
+    assert ring.check(*some_events(ring))
+
+
+def test_who_is_behind_a_cut_without_a_way_round_is_named_and_gets_events_again_afterwards(line):
+    link = LINE.links[1]  # R2 - R3
+    line.lab.cut(link)
+    line.until_right(LINE.without(links=[link]))
+    until(lambda: unreachable(line) == ["h3"], "the one that is alone is named")
+    found, expected, _ = line.publish(*some_events(line))
+    assert found == expected
+    assert {host for host, _ in found} == {"h1", "h2"}
+    line.submit(subscribe("h3", "wind < 40"))  # it waits
+    line.lab.mend(link)
+    line.until_right()
+    assert unreachable(line) == []
+    assert "h3" in {host for host, _ in line.check(*some_events(line))}
+
+
+def test_a_host_whose_cable_is_pulled_is_named(line):
+    line.lab.cut(LINE.find_host("h3"))
+    until(lambda: unreachable(line) == ["h3"], "it is named")
+    line.lab.mend(LINE.find_host("h3"))
+    until(lambda: unreachable(line) == [], "it is back")
+    line.until_right()
+    assert line.check(*some_events(line))
+
+
+# -- switches --------------------------------------------------------------------------------------------------------
+
+
+def test_events_go_round_a_deleted_switch_and_through_it_when_it_is_back(ring):
+    ring.lab.drop_bridge("R2")
+    until(lambda: ring.status["R2"]["state"] == "gone", "it is noticed")
+    assert unreachable(ring) == ["h2"]
+    ring.until_right(RING.without(switches=["R2"]))
+    there = [(host, event) for host, event in some_events(ring) if host != "h2"]
+    found, expected, must = ring.publish(*there)
+    assert found == expected
+    assert {place for place in must if place[0] != "h2"} <= set(found)
+    ring.submit(subscribe("h2", "wind < 40"))  # accepted all the same
+    ring.lab.restore_bridge("R2")
+    ring.until_right()
+    assert unreachable(ring) == []
+    assert ring.check(*some_events(ring))
+
+
+def test_all_switches_lose_their_power_and_have_all_rules_again_soon_after(ring):
+    ring.lab.kill_switches()
+    until(lambda: all(each["state"] in ("away", "gone") for each in ring.status.values()), "it is noticed")
+    ring.lab.start_switches()
+    ring.until_right()
+    assert ring.check(*some_events(ring))
+
+
+# -- connections -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def stalled(processes):
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
+
+
+def relay(made):
+    return registry.marked(made.lab.name, "relay.py")
+
+
+def test_switches_that_cannot_be_reached_go_on_forwarding_and_are_brought_up_to_date_later(line):
+    with stalled(relay(line)):  # the connections stay open, and nothing comes
+        assert line.check(*some_events(line))
+        until(lambda: all(each["state"] == "gone" for each in line.status.values()), lambda: line.status)
+        assert unreachable(line) == ["h1", "h2", "h3"]
+        (answer,) = line.submit(subscribe("h3", "wind < 40"))  # nobody is there to wait for
+        assert answer["id"] in line.controller.state.registrations
+    line.until_right()
+    assert unreachable(line) == []
+    assert line.check(*some_events(line))
+
+
+def test_a_request_whose_outcome_is_unknown_is_settled_from_what_the_switch_has(tmp_path):
+    with world(LINE, tmp_path, patience=Patience(answer=0.5, audit=60, grace=60, dead=60)) as made:
+        populate(made)
+        with stalled([int((made.lab.folder / "switches.pid").read_text())]):
+            waiting = made.begin(subscribe("h3", "wind < 40"))
+            until(lambda: any("reading" in each["state"] for each in made.status.values()), lambda: made.status)
+            assert not waiting[0].done()
+        made.finish(waiting)
+        made.until_right()
+        assert sum(each.get("silent", 0) for each in made.status.values()) > 0
+        assert made.check(*some_events(made))
+
+
+# -- rules -----------------------------------------------------------------------------------------------------------
+
+
+def first_rule(made, switch):
+    line = made.switches.lines(switch, 1)[0]
+    return f"table=1,priority={line.priority},udp6,ipv6_dst={line.destination}"
+
+
+def test_a_rule_deleted_by_hand_comes_back(line):
+    before = line.status["R2"].get("repaired", 0)
+    line.lab.ofctl("R2", "del-flows", "--strict", first_rule(line, "R2"))
+    until(lambda: line.status["R2"].get("repaired", 0) > before, "the audit finds it")
+    line.until_right()
+    assert line.check(*some_events(line))
+
+
+def test_a_rule_changed_by_hand_is_put_right(line):
+    before = line.status["R2"].get("repaired", 0)
+    line.lab.ofctl("R2", "mod-flows", "--strict", f"{first_rule(line, 'R2')},actions=drop")
+    until(lambda: line.status["R2"].get("repaired", 0) > before, "the audit finds it")
+    line.until_right()
+    assert line.check(*some_events(line))
+
+
+def test_a_rule_under_our_cookie_that_we_never_made_is_removed(line):
+    ours = line.switches.lines("R2", 1)[0].cookie
+    line.lab.ofctl("R2", "add-flow", f"table=1,priority=5000,cookie={ours},udp6,udp_dst=17470,actions=drop")
+    until(lambda: all(each.priority < 5000 for each in line.switches.lines("R2", 1)), "it is gone")
+    line.until_right()
+    assert line.check(*some_events(line))
+
+
+def test_rules_of_somebody_else_are_left_alone_whatever_happens_to_ours(line):
+    def foreign():
+        return [text for text in line.lab.flows("R2") if "cookie=0x77," in text]
+
+    line.lab.ofctl("R2", "add-flow", "table=0,priority=7,cookie=0x77,arp,actions=NORMAL")
+    line.lab.ofctl("R2", "add-flow", "table=1,priority=1,cookie=0x77,udp6,ipv6_dst=ff0e:4242::/32,actions=drop")
+    line.withdraw(*line.controller.state.registrations)
+    line.until_right()
+    assert not any(line.switches.tables.values())
+    line.stop()
+    line.start()
+    line.until_right()
+    assert len(foreign()) == 2
+
+
+# -- room ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_switch_without_room_has_coarser_rules_and_nothing_is_missing(tmp_path):
+    small = replace(LINE, limits={"R2": 12})
+    with world(LINE, tmp_path, real=small, patience=HASTY) as made:
+        made.submit(*(advertise(host, "true") for host in ("h1", "h2", "h3")))
+        draw = Random(5)
+        commands = [subscribe(f"h{1 + n % 3}", random_filter(draw)) for n in range(30)]
+        made.submit(*commands, patient=True)
+        until(
+            lambda: made.controller.network_failure is None and made.controller.installed == made.controller.position,
+            lambda: made.status,
+        )
+        assert made.network.limits == {"R2": 12}
+        made.until_right()
+        assert len(made.switches.table("R2")) <= 12 < len(made.switches.table("R1"))
+        assert made.check(*some_events(made, 150))
+        made.stop()
+        made.start()  # and comes to the same again
+        made.until_right()
+        assert made.network.limits == {"R2": 12}

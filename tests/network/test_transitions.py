@@ -1,0 +1,163 @@
+"""Plans change on real switches while hosts publish all the time: every event comes, and comes once."""
+
+import asyncio
+import os
+import threading
+from collections import Counter
+from random import Random
+
+from control_cases import boxes
+from network_world import LIMIT, WEATHER, random_event, random_filter, subscribe, world
+from pleroma.control import ChangePlan, Register
+from pleroma.index import Dz, GridIndex, SelectiveIndex
+from pleroma.index.selective import Rectangle, Region
+from pleroma.routing import build
+
+LONG = os.environ.get("PLEROMA_LONG") == "1"
+CHANGES = 200 if LONG else 6
+TESTBED = build("testbed")
+HOSTS = [host.name for host in TESTBED.hosts]
+
+
+def grid(bits, *dimensions):
+    return GridIndex.regular(WEATHER, bits, dimensions)
+
+
+WARM = Rectangle(((10.0, 40.0), (0.0, 64.0), (0.0, 4.0)))
+PLANS = [
+    grid(8, "temperature"),
+    grid(9, "wind", "sky"),
+    GridIndex(WEATHER, (0, 0, 1), {0: (-5.0, 3.0, 30.0)}),
+    SelectiveIndex(
+        WEATHER,
+        (Region(Dz.parse("0"), WARM, grid(6, "temperature", "wind")), Region(Dz.parse("1"), None, grid(4, "wind"))),
+    ),
+    grid(12, "sky", "wind", "temperature"),
+]
+
+
+class Publisher(threading.Thread):
+    """Sends numbered events by the plan it has. It adopts a new one between two events, and says so afterwards."""
+
+    def __init__(self, made, host, interests, seed):
+        super().__init__(name=f"publisher at {host}")
+        self.made, self.host, self.interests = made, host, interests
+        self.lease = f"{host}-lease"
+        self.expected = Counter()
+        self.sent = 0
+        self._draw = Random(seed)
+        self._over = threading.Event()
+        self._patience = 0
+        self.plan = made.run(self._look())
+        self._say()
+
+    def _say(self):
+        epoch, controller = self.plan[0], self.made.controller
+        self.made._loop.call_soon_threadsafe(controller.transitions.adopted, "root", self.lease, {"weather": epoch})
+
+    async def _look(self):
+        entry = self.made.controller.state.schemas["weather"]
+        return entry.epoch, entry.prefix, entry.index
+
+    def run(self):
+        while not self._over.wait(0.005):
+            event = random_event(self._draw)
+            payload = f"{self.host} {self.sent}".encode()
+            _, prefix, index = self.plan
+            (dz,) = index.dzs(event)
+            wanting = {host for host, wanted in self.interests if host != self.host and wanted.matches(event)}
+            self.expected.update((host, payload) for host in wanting)
+            self.made.hosts.send(self.host, prefix.then(dz), payload)
+            self.sent += 1
+            if self._patience:
+                self._patience -= 1
+            elif self.sent % 3 == 0:
+                now = self.made.run(self._look())
+                if now[0] != self.plan[0]:
+                    self.plan = now
+                    self._patience = self._draw.randrange(20)
+                self._say()
+
+    def end(self):
+        self._over.set()
+        self.join()
+
+
+def peopled(made, draw):
+    answers = made.submit(*(subscribe(draw.choice(HOSTS), random_filter(draw, 0.3)) for _ in range(14)))
+    standing = [made.controller.state.registrations[each["id"]] for each in answers]
+    heard = [(each.host, each.filter) for each in standing]
+    publishing = ("h1", "h4", "h7")
+    for host in publishing:
+        made.submit(Register("advertisement", "root", host, "weather", boxes(WEATHER, "true"), f"{host}-lease"))
+    return [Publisher(made, host, heard, number) for number, host in enumerate(publishing)]
+
+
+def others(made):
+    now = made.controller.state.schemas["weather"].index.to_json()
+    return [each for each in PLANS if each.to_json() != now]
+
+
+def changed(made, found, index, method):
+    """Meanwhile everything that arrives is taken."""
+    work = made.controller.transitions.change(ChangePlan("weather", index, method))
+    done = asyncio.run_coroutine_threadsafe(work, made._loop)
+    while not done.done():
+        found.update(made.hosts.received(0.02))
+    return done
+
+
+def accounted(made, publishers, found):
+    for each in publishers:
+        each.end()
+    expected = sum((each.expected for each in publishers), Counter())
+    found.update(made.hosts.gather(expected - found))
+    lost = expected - found
+    twice = [each for each, count in found.items() if count > 1]
+    return lost, twice
+
+
+def test_changes_on_real_switches_lose_and_double_nothing(tmp_path):
+    draw = Random(5)
+    with world(TESTBED, tmp_path) as made:
+        publishers, found = peopled(made, draw), Counter()
+        for each in publishers:
+            each.start()
+        try:
+            for number in range(CHANGES):
+                method = ("lightweight", "versioning")[number % 2]
+                before = made.controller.state.schemas["weather"].epoch
+                result = changed(made, found, draw.choice(others(made)), method).result(LIMIT)
+                assert result["epoch"] == before + 1
+        finally:
+            lost, twice = accounted(made, publishers, found)
+        assert (lost, twice) == (Counter(), [])
+        assert sum(each.sent for each in publishers) > 20 * CHANGES
+        _, tables = made.run(made._wanted())
+        assert made.switches.tables == tables  # and no detour is left
+
+
+def test_a_controller_that_stops_in_the_middle_loses_nothing(tmp_path):
+    draw = Random(6)
+    with world(TESTBED, tmp_path) as made:
+        publishers, found = peopled(made, draw), Counter()
+        begun = []
+        for each in publishers:
+            each.start()
+        for _ in range(CHANGES // 3):
+            work = made.controller.transitions.change(ChangePlan("weather", draw.choice(others(made)), "lightweight"))
+            begun.append(asyncio.run_coroutine_threadsafe(work, made._loop))
+            for _ in range(draw.randrange(12)):
+                found.update(made.hosts.received(0.01))
+            made.stop()
+            found.update(made.hosts.received(0.05))
+            made.start()
+            waiting = asyncio.run_coroutine_threadsafe(made.controller.transitions.finished(), made._loop)
+            while not waiting.done():
+                found.update(made.hosts.received(0.02))
+            waiting.result()
+            made.run(made.controller._all_installed())
+        lost, twice = accounted(made, publishers, found)
+        assert [each for each in begun if not each.done()] == []
+        assert (lost, twice) == (Counter(), [])
+        assert made.controller.state.plans.changing is None

@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+import pytest
+
+from pleroma.experiments.figures import EXPERIMENTS
+from pleroma.experiments.frontier import WORKLOADS, Frontier, Scenario, spread_of
+from pleroma.routing import build
+
+SMALL = replace(
+    Frontier().smaller(),
+    workloads={name: WORKLOADS[name] for name in ("uniform", "stock")},
+    splits=("adaptive",),
+    lengths=(5, 9),
+    events=1_000,
+)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return replace(SMALL, subscriptions=(100,), budgets=(100, 400)).run_all(lambda _: None)
+
+
+def test_every_workload_has_a_ratio_at_every_budget(report):
+    ratios = report.figures["waste_ratio"]
+    assert {name: set(by_rules) for name, by_rules in ratios.items()} == {
+        "uniform": {"100", "400"},
+        "stock": {"100", "400"},
+    }
+    assert ratios["stock"]["400"] > 1.5
+
+
+def test_nobody_takes_more_rules_than_there_are(report):
+    for point in report.figures["points"]:
+        assert point["technique_rules"] <= point["rules"]
+        assert point["learned_rules"] <= point["rules"]
+
+
+def test_every_technique_has_a_line_and_more_rules_do_not_waste_more(report):
+    labels = {label.split(",")[0] for label in report.lines}
+    assert labels == {"ges + adaptive", "no bits", "learned"}
+    for label, line in report.lines.items():
+        if label.startswith("learned"):
+            assert line[400] <= line[100] + 0.02
+
+
+def test_a_network_counts_the_rules_of_its_fullest_switch():
+    setting = replace(SMALL, lengths=(8,), budgets=(150,))
+    points, _ = setting.measured(Scenario("uniform", 60, "fat-tree:4", 23))
+    assert [point.rules for point in points] == [150]
+    assert points[0].learned.rules <= 150
+    assert points[0].ratio >= 1.0
+
+
+def test_every_switch_has_a_port_towards_every_host():
+    network = build("fat-tree:4")
+    spread = spread_of(network)
+    assert 0 < len(spread) <= len(network.switches)
+    assert {len(ports) for ports in spread} == {len(network.hosts)}
+
+
+def test_the_frontier_can_be_asked_for_by_name():
+    assert isinstance(EXPERIMENTS["frontier"], Frontier)
