@@ -409,9 +409,10 @@ def test_schemas_can_be_created_by_an_administrator_and_once(service):
 # -- plans -----------------------------------------------------------------------------------------------------------
 
 
-def new_plan(service, bits, dimensions):
-    index = GridIndex.regular(STOCK, bits, dimensions)
-    return service.ask("PUT", "/v1/schemas/stock/plan", {"index": index.to_json()})["epoch"]
+async def new_plan(service, bits, dimensions):
+    """Its epoch, once every publisher has adopted it."""
+    index = GridIndex.regular(STOCK, bits, dimensions).to_json()
+    return (await asyncio.to_thread(service.ask, "PUT", "/v1/schemas/stock/plan", {"index": index}))["epoch"]
 
 
 def test_a_new_plan_is_adopted_without_a_restart(service):
@@ -421,7 +422,7 @@ def test_a_new_plan_is_adopted_without_a_restart(service):
             subscription = await far.subscribe("stock", "volume < 10 and price < 300")
             total = 0
             for dimensions in (["volume"], ["price", "volume"], ["ticker"]):
-                epoch = new_plan(service, 20, dimensions)
+                epoch = await new_plan(service, 20, dimensions)
                 for each in (near, far):
                     await until(lambda each=each, epoch=epoch: each._members.plans._channels["stock"].epoch == epoch)
                 assert publisher.channel.epoch == epoch
@@ -447,7 +448,7 @@ def test_without_a_stream_plans_are_asked_for(service, monkeypatch):
     async def work():
         async with connected(service, ["any"]) as (client,):
             publisher = await client.advertise("stock")
-            epoch = new_plan(service, 10, ["price"])
+            epoch = await new_plan(service, 10, ["price"])
             await until(lambda: publisher.channel.epoch == epoch)
 
     run(work())

@@ -163,7 +163,8 @@ def test_a_plan_adopted_while_the_client_was_cut_off_is_found_on_return(service)
             service.kill()
             service.start()
             index = GridIndex.regular(STOCK, 12, ["price"]).to_json()
-            epoch = service.ask("PUT", "/v1/schemas/stock/plan", {"index": index})["epoch"]
+            answer = await asyncio.to_thread(service.ask, "PUT", "/v1/schemas/stock/plan", {"index": index})
+            epoch = answer["epoch"]
             await flows(publisher, subscription, 3.0)
             assert publisher.channel.epoch == epoch
 

@@ -2,7 +2,7 @@
 
 The steps are commands in the log, so a controller that is started again goes on with the step it finds. Before the last
 one it waits for the publishers to say that they use the new plan. One that cannot be reached loses its lease meanwhile;
-one without a lease has `UNLEASED` seconds. Then it waits as long as a packet may be under way.
+one without a lease has `UNLEASED` seconds. Before each step it waits as long as a packet may be under way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNLEASED = 2.0
 LONGEST = 60.0
 """Seconds that publishers have to adopt a plan: more than any lease lasts without being renewed."""
 UNDER_WAY = 0.25
-"""Seconds after which a packet is through the network, or lost."""
+"""Seconds after which a packet is through the network, or lost, and no switch forwards by rules that it had before."""
 PAUSE = 0.2
 _CLOSING = "the controller is closing; the change goes on when it is back"
 
@@ -113,12 +113,16 @@ class Transitions:
 
     async def _step(self, changing: Changing) -> None:
         await self._confirmed()
-        if changing.phase == "prepared":
-            await self._submit(Advance(changing.schema, "swap"))
-            return
-        await self._publishers(changing)
-        await self.sleep(self.under_way)
-        await self._submit(Advance(changing.schema, "clear"))
+        if changing.phase == "swapped":
+            await self._publishers(changing)
+        if self._is_published(changing):
+            await self.sleep(self.under_way)
+        await self._submit(Advance(changing.schema, "swap" if changing.phase == "prepared" else "clear"))
+
+    def _is_published(self, changing: Changing) -> bool:
+        """Where nobody may send, nothing is under way."""
+        standing = self._state.registrations.values()
+        return any(each.kind == "advertisement" and each.schema == changing.schema for each in standing)
 
     async def _publishers(self, changing: Changing) -> None:
         """Until all have adopted the plan, or had their time."""

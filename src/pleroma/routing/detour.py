@@ -10,7 +10,7 @@ from pleroma.routing.topology import SwitchId
 
 
 class DetourOp(NamedTuple):
-    """One change to the detours of one switch: events in the flow's dz leave through its outputs, whatever else says."""
+    """One change to the detours of one switch: events in the flow's dz leave by its outputs, whatever else says."""
 
     switch: SwitchId
     change: Change

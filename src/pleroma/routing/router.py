@@ -137,8 +137,7 @@ class Router:
             arriving.add(request.id)
         withdrawn = [self.registrations.pop(each) for each in leaving]
         if len(leaving) + len(coming) > len(self.registrations):
-            self.registrations.update((request.id, request) for request in coming)
-            return self._rebuild()
+            return self._rebuild(coming)
         for registration in withdrawn:
             self._remove(registration)
         moved = False
@@ -150,16 +149,19 @@ class Router:
         self._take(self._policy.unadvertised(self.families, self._advertised))
         return ops
 
-    def _rebuild(self) -> list[FlowOp]:
-        """All demands and tables from the registrations."""
-        families = self._policy.start(self.topology)
-        for request in self.registrations.values():
+    def _rebuild(self, coming: Iterable[Registration]) -> list[FlowOp]:
+        """All demands and tables from the registrations; trees stay what they are, as if one came after the other."""
+        families: Sequence[Family] = self.families
+        for request in coming:
             if self._joins(request):
                 families = self._policy.advertised(families, self.topology, request)
+            self.registrations[request.id] = request
         with collecting_later():
             self._families = {}
             self._take(families)
-            return self._replace_tables()
+            ops = self._replace_tables()
+        self._take(self._policy.unadvertised(self.families, self._advertised))
+        return ops
 
     def _check(self, request: Registration) -> None:
         if request.id in self.registrations:

@@ -31,6 +31,12 @@ from pleroma.switches.openflow.wiring import NOTHING, Wiring
 from pleroma.wire.ports import EVENTS
 
 WIRING_FILE = "wiring.json"
+CACHED = 1.0
+"""Seconds in which a switch may forward by rules that it had before.
+
+Open vSwitch confirms a change before its cache follows. By its own settings it looks after the cache every half second
+at the latest, and that takes a while.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ async def over_openflow(
         network,
         await Controller.open(folder, base, network, control, routing_on=network.available) as controller,
     ):
+        controller.transitions.under_way = CACHED
         plane = OpenFlowPlane(network, controller, folder)
         network.watch = plane.rewire
         plane.rewire()

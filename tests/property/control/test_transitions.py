@@ -87,9 +87,11 @@ class ChangesAgainstModel(RuleBasedStateMachine):
     def register(self, command):
         made = self.do(command).value
         self.registered[made["id"]] = command
-        if self.change and self.change["schema"] == command.schema:
-            if self.change["method"] == "versioning" or self.change["phase"] == "prepared":
-                self.change["double"].add(made["id"])
+        change = self.change
+        if change is None or change["schema"] != command.schema:
+            return
+        if change["method"] == "versioning" or change["phase"] == "prepared":
+            change["double"].add(made["id"])
 
     @precondition(lambda self: self.registered)
     @rule(data=st.data())
@@ -156,7 +158,8 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             epoch = self.state.schemas[command.schema].epoch
             made = self.do(ChangePlan(command.schema, index, "lightweight"))
             assert made.value == {"schema": command.schema, "epoch": epoch, "unchanged": True}
-            assert made.all == [] and self.state.plans.changing is None
+            assert made.all == []
+            assert self.state.plans.changing is None
 
     @rule(step=st.sampled_from(["swap", "clear", "hop"]), schema=schemas)
     def advance(self, step, schema):

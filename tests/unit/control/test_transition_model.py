@@ -87,7 +87,8 @@ class Model:
             further = list(self.next(now, old, new))
             todo += further
             if not further:
-                assert now.step == len(self.ways) - 1 and now.sent is not None
+                assert now.step == len(self.ways) - 1
+                assert now.sent is not None
                 lost = now.promised - set(now.got)
                 twice = {each for each in now.got if now.got.count(each) > 1}
                 wrong |= {("lost", each) for each in lost} | {("twice", each) for each in twice}

@@ -396,7 +396,7 @@ async def test_a_client_that_is_two_plans_behind_is_told_so(tmp_path):
 async def test_a_restarted_controller_finishes_the_change(tmp_path, method, phase):
     network = Held()
     async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
-        controller.transitions.under_way = 3600.0
+        controller.transitions.unleased = 3600.0
         if phase == "prepared":
             network.open.clear()
         waiting = asyncio.create_task(controller.transitions.change(change(method=method)))

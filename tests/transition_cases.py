@@ -1,0 +1,117 @@
+"""Plans of many kinds, and what a network holds that was told everything, for the tests of changes between plans."""
+
+from hypothesis import strategies as st
+
+from control_cases import SMALL
+from pleroma.content.filter_json import from_json
+from pleroma.control.rules import request_of
+from pleroma.index import Dz, DzSet, GridIndex, SelectiveIndex
+from pleroma.index.selective import Rectangle, Region
+from pleroma.routing import AdmitOp, Advertise, Change, Subscribe
+from pleroma.routing.router import Family, Router
+from pleroma.switches.table import SimulatedTable
+
+
+@st.composite
+def grids(draw, schema, most=7):
+    """Regular grids in any dimensions, and adaptive ones whose boundaries lie anywhere."""
+    if draw(st.booleans()):
+        dimensions = draw(st.lists(st.sampled_from(schema.names), unique=True))
+        return GridIndex.regular(schema, draw(st.integers(0, most)), dimensions)
+    number = draw(st.integers(0, len(schema.attributes) - 1))
+    low, high = schema.attributes[number].extent
+    bits = draw(st.integers(1, min(3, schema.attributes[number].bits)))
+    inner = st.floats(low, high, exclude_min=True, exclude_max=True)
+    boundaries = draw(st.lists(inner, min_size=2**bits - 1, max_size=2**bits - 1, unique=True))
+    return GridIndex(schema, (number,) * bits, {number: tuple(sorted(boundaries))})
+
+
+@st.composite
+def selectives(draw, schema):
+    """A rectangle with a grid in it and the rest, quiet or not."""
+    spans = {}
+    for number, attribute in enumerate(schema.attributes):
+        low, high = attribute.extent
+        ends = sorted(draw(st.lists(st.integers(int(low), int(high)), min_size=2, max_size=2, unique=True)))
+        spans[number] = (float(ends[0]), float(ends[1]))
+    return selective(schema, spans, draw(st.booleans()), draw(st.integers(0, 3)))
+
+
+def selective(schema, spans, quiet=False, bits=2):
+    grid = GridIndex.regular(schema, bits)
+    inner = Region(Dz.parse("0"), Rectangle(tuple(spans[n] for n in sorted(spans))), grid)
+    return SelectiveIndex(schema, (inner, Region(Dz.parse("1"), None, grid)), quiet=quiet)
+
+
+def indices(schema):
+    return grids(schema) | selectives(schema)
+
+
+def region(index, prefix, command, schema, most=SMALL.max_members):
+    """What a registration has under a plan, from first principles."""
+    opened = index.opened() if isinstance(index, SelectiveIndex) else index
+    covering = opened.cover(from_json(schema, command.filter), max_members=most)
+    return DzSet(prefix.then(dz) for dz in covering)
+
+
+class Fixed:
+    """Routes on given trees."""
+
+    def __init__(self, families):
+        self._families = [Family(each.region, each.tree) for each in families]
+
+    def start(self, _topology):
+        return self._families
+
+    def advertised(self, families, _topology, _request):
+        return families
+
+    def unadvertised(self, families, _advertised):
+        return families
+
+    def changed(self, families, _topology):
+        return families
+
+
+def tables_of(topology, families, registrations, max_length):
+    """By a router that knows nothing else."""
+    router = Router(topology, policy=Fixed(families), max_length=max_length)
+    for each in registrations:
+        router.apply(each)
+    return router.tables
+
+
+class Mirror:
+    """Switches that do as they are told, each step as a bundle, and have room for so many rules."""
+
+    def __init__(self, topology):
+        self.tables = {s: SimulatedTable(s, topology.limits.get(s)) for s in topology.switches}
+        self.admitted = set()
+        self.fullest = 0
+
+    def take(self, ops):
+        bundles = {}
+        for op in ops:
+            if isinstance(op, AdmitOp):
+                place = (op.switch, op.port, op.dz)
+                assert (place in self.admitted) == (op.change is Change.DELETE), op
+                self.admitted ^= {place}
+            else:
+                bundles.setdefault(op.switch, []).append(op)
+        for switch, bundle in bundles.items():
+            self.tables[switch].bundle(bundle)
+
+    def rules(self):
+        return {switch: table.flows() for switch, table in self.tables.items()}
+
+    def detours(self):
+        return {switch: table.detours for switch, table in self.tables.items()}
+
+
+def as_request(command, id_, region_):
+    kind = Advertise if command.kind == "advertisement" else Subscribe
+    return kind(id_, command.host, region_)
+
+
+def requests_of(state):
+    return [request_of(each) for each in state.registrations.values()]

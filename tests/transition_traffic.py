@@ -1,0 +1,282 @@
+"""A network in simulated time with publishers that never stop, on which plans change; every event is accounted for.
+
+Switches carry out what they are told after delays of their own, publishers hear of a new plan at different times, and
+the controller may die at any moment: the switches keep what they have, and what it had sent is still carried out.
+"""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+
+from control_cases import ANN
+from pleroma.content import Filter, Integer, Schema
+from pleroma.content.filter_json import to_json
+from pleroma.control import AdoptPlan, ChangePlan, Controller, ControlSettings, CreateSchema, Register, Withdraw
+from pleroma.errors import PlanChanging
+from pleroma.index import Dz, GridIndex, SelectiveIndex
+from pleroma.index.selective import Rectangle, Region
+from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, FlowTable
+from pleroma.routing.flow import difference
+from pleroma.switches import EmbeddedNetwork, Packet
+
+SPACE = Schema("space", tuple(Integer(name, False, 0, 255) for name in "xyz"))
+SETTINGS = ControlSettings(schema_bits=2, max_members=16, default_bits=12, max_length=32)
+STEP = 0.001
+"""Simulated seconds between two looks of the loop at the network."""
+PERIOD = 0.0008
+"""Between two events of a publisher."""
+SLOWEST = 0.02
+"""A switch takes up to so long over a step, while a packet crosses the network in about 0.0006."""
+
+
+def grid(bits, *dimensions):
+    return GridIndex.regular(SPACE, bits, dimensions)
+
+
+def rectangles(low, high):
+    inner = Region(Dz.parse("0"), Rectangle(((low, high),) * 3), grid(6, "x", "y", "z"))
+    return SelectiveIndex(SPACE, (inner, Region(Dz.parse("1"), None, grid(4, "z"))))
+
+
+PLANS = [
+    grid(8, "x", "y"),
+    grid(6, "z"),
+    GridIndex(SPACE, (0, 1, 0, 1), {0: (10.0, 30.0, 200.0), 1: (5.0, 100.0, 101.0)}),
+    rectangles(0.0, 100.0),
+    grid(12, "z", "y", "x"),
+    rectangles(60.0, 255.0),
+    GridIndex(SPACE, (2, 2, 2), {2: (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)}),
+]
+
+
+class Publisher:
+    """Sends by the plan it has, and adopts a new one some time after it is told."""
+
+    def __init__(self, host, lease, filter):
+        self.host, self.lease, self.filter = host, lease, filter
+        self.plan = None  # epoch, prefix, index
+        self.due = None  # when it adopts the next
+        self.sequence = 0
+
+
+class World:
+    """`randomness` decides delays, events and times; the same one gives the same world."""
+
+    def __init__(self, topology, randomness):
+        self.random = randomness
+        self.topology = topology
+        self.network = EmbeddedNetwork(topology)
+        self.admitted = set()
+        self.busy = 0
+        self.silent = False
+        self.publishers = []
+        self.interests = []  # host and filter of those that stay
+        self.controller = None
+        self.sent = {}
+        self.refused = 0
+        self.changes = self.deaths = 0
+        self.fullest = Counter()
+
+    # -- the network, as a controller sees it ------------------------------------------------------------------
+
+    async def install(self, ops):
+        """Each switch takes its share after its own delay, all at once or one by one."""
+        done = asyncio.Event()
+        rules = [op for op in ops if not isinstance(op, AdmitOp)]
+        slowness = {switch: self.random.choice((0.0, 0.001, SLOWEST)) for switch in self.topology.switches}
+        delays = {switch: self.random.uniform(0, slowest) for switch, slowest in slowness.items()}
+        last = max(delays.values())
+        for op in ops:
+            if isinstance(op, AdmitOp):
+                self.network.clock.at(self.network.now + delays[op.switch], lambda op=op: self.admit(op))
+        shares = Counter(op.switch for op in rules)
+        self.busy += 1
+
+        def finish(installation):
+            assert not installation.refused, installation.refused
+            self.network.clock.at(self.network.now + last, over)
+
+        def over():
+            self.busy -= 1
+            done.set()
+
+        self.network.install(
+            rules,
+            atomic=self.random.random() < 0.5,
+            delay=lambda op: self.random.uniform(0, slowness[op.switch]) / shares[op.switch],
+            then=finish,
+        )
+        await done.wait()
+
+    def admit(self, op):
+        place = (op.switch, op.port, op.dz)
+        if op.change is Change.ADD:
+            self.admitted.add(place)
+        else:
+            self.admitted.discard(place)
+
+    async def reconcile(self, ops):
+        """As after a restart: only what the switches lack, once they have done what they were asked before."""
+        while self.busy:
+            await asyncio.sleep(0)
+        tables = {s: FlowTable() for s in self.topology.switches}
+        detours = {s: FlowTable() for s in self.topology.switches}
+        wanted = set()
+        for op in ops:
+            if isinstance(op, AdmitOp):
+                wanted.add((op.switch, op.port, op.dz))
+            else:
+                (tables if isinstance(op, FlowOp) else detours)[op.switch].put(op.flow)
+        lacking = []
+        for switch, table in self.network.tables.items():
+            now = FlowTable(table.detours)
+            lacking += [DetourOp(*op) for op in difference(switch, now, detours[switch])]
+            lacking += difference(switch, table.flows(), tables[switch])
+        lacking += [AdmitOp(s, Change.ADD, port, dz) for s, port, dz in wanted - self.admitted]
+        lacking += [AdmitOp(s, Change.DELETE, port, dz) for s, port, dz in self.admitted - wanted]
+        await self.install(lacking)
+
+    # -- people ------------------------------------------------------------------------------------------------
+
+    async def settle(self, folder, publishers=5, interests=14):
+        self.folder = folder
+        await self.start()
+        for command in (CreateSchema(SPACE), ANN, AdoptPlan("space", PLANS[-1])):
+            await self.controller.submit(command)
+        hosts = [host.name for host in self.topology.hosts]
+        for number in range(publishers):
+            wide = Filter.parse(SPACE, self.random.choice(("true", "x < 200", "y > 30 or z < 100")))
+            publisher = Publisher(self.random.choice(hosts), f"lease{number}", wide)
+            await self.register("advertisement", publisher.host, wide, publisher.lease)
+            self.publishers.append(publisher)
+        for _ in range(interests):
+            await self.register("subscription", *self.interest(hosts))
+        entry = self.controller.state.schemas["space"]
+        for publisher in self.publishers:
+            publisher.plan = (entry.epoch, entry.prefix, entry.index)
+            self.network.clock.at(self.network.now + self.random.uniform(0, PERIOD), lambda p=publisher: self.send(p))
+
+    def interest(self, hosts):
+        name = self.random.choice("xyz")
+        low = self.random.randrange(200)
+        wanted = Filter.parse(SPACE, f"{name} between {low} and {low + self.random.randrange(60)}")
+        host = self.random.choice(hosts)
+        self.interests.append((host, wanted))
+        return host, wanted
+
+    async def register(self, kind, host, wanted, lease=None):
+        done = await self.controller.submit(Register(kind, "ann", host, "space", to_json(wanted), lease))
+        return done.value["id"]
+
+    def send(self, publisher):
+        """One event, and the next one soon."""
+        if self.silent:
+            return
+        event = SPACE.event({name: self.random.randrange(256) for name in "xyz"})
+        if publisher.filter.matches(event):
+            publisher.sequence += 1
+            _, prefix, index = publisher.plan
+            key = (publisher.lease, publisher.sequence)
+            self.sent[key] = {h for h, f in self.interests if h != publisher.host and f.matches(event)}
+            (dz,) = index.dzs(event)
+            dz = prefix.then(dz)
+            place = self.topology.host[publisher.host]
+            if any((place.switch, place.port, cell) in self.admitted for cell in _upward(dz)):
+                self.network.publish(publisher.host, Packet(dz, payload=key))
+            else:
+                self.refused += 1
+        self.network.clock.at(self.network.now + PERIOD, lambda: self.send(publisher))
+
+    def listen(self, publisher):
+        """It may have heard of a plan, and says now and then which one it uses."""
+        if publisher.plan is None:
+            return
+        entry = self.controller.state.schemas["space"]
+        if publisher.plan[0] != entry.epoch:
+            if publisher.due is None:
+                publisher.due = self.network.now + self.random.choice((0.0, 0.002, self.random.uniform(0, 0.03)))
+            elif self.network.now >= publisher.due:
+                publisher.plan, publisher.due = (entry.epoch, entry.prefix, entry.index), None
+        transitions = self.controller.transitions
+        transitions.adopted("ann", publisher.lease, {"space": publisher.plan[0]})
+
+    # -- time --------------------------------------------------------------------------------------------------
+
+    async def pass_time(self):
+        """For ever: what is due in the network, then what waits in the loop."""
+        while True:
+            self.network.run(self.network.now + STEP)
+            for switch, table in self.network.tables.items():
+                self.fullest[switch] = max(self.fullest[switch], len(table.detours))
+            if self.controller is not None:
+                for publisher in self.publishers:
+                    self.listen(publisher)
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+    async def sleep(self, seconds):
+        until = self.network.now + seconds
+        while self.network.now < until:
+            await asyncio.sleep(0)
+
+    # -- the controller ----------------------------------------------------------------------------------------
+
+    async def start(self):
+        world, first = self, [True]
+
+        class Southbound:
+            async def install(self, ops):
+                await (world.reconcile if first else world.install)(ops)
+                first.clear()
+
+        controller = await Controller.open(self.folder, self.topology, Southbound(), SETTINGS)
+        controller.transitions.under_way = 0.005
+        controller.transitions.unleased = 0.0
+        controller.transitions.sleep = self.sleep
+        self.controller = controller
+
+    async def kill(self):
+        """Nothing more is written or told; what was sent to the switches is on its way."""
+        controller, self.controller = self.controller, None
+        controller._closing = True
+        await controller._transitions.close()
+        await controller._commit.close()
+        await controller._installer.close()
+        controller.feed.close()
+        self.deaths += 1
+
+    async def change(self, index, method):
+        """To the end."""
+        with suppress(PlanChanging):  # one that was begun before the last death
+            await self.controller.transitions.change(ChangePlan("space", index, method))
+            self.changes += 1
+
+    # -- the account -------------------------------------------------------------------------------------------
+
+    def account(self):
+        """Lost and doubled deliveries."""
+        got = Counter((each.packet.payload, each.host) for each in self.network.deliveries)
+        lost = [(key, host) for key, hosts in self.sent.items() for host in hosts if not got[key, host]]
+        twice = [each for each, count in got.items() if count > 1]
+        return lost, twice
+
+    @property
+    def wasted(self):
+        return sum(each.host not in self.sent[each.packet.payload] for each in self.network.deliveries)
+
+
+def _upward(dz):
+    while dz:
+        yield dz
+        dz = Dz(dz >> 1) if dz > 1 else 0
+
+
+async def churn(world, busy):
+    """Others come and go meanwhile."""
+    hosts = [host.name for host in world.topology.hosts]
+    while busy():
+        low = world.random.randrange(200)
+        wanted = Filter.parse(SPACE, f"y between {low} and {low + 40}")
+        made = await world.register("subscription", world.random.choice(hosts), wanted)
+        await world.sleep(world.random.uniform(0, 0.02))
+        await world.controller.submit(Withdraw(made, "ann"))
