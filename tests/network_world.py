@@ -374,6 +374,7 @@ class World:
         self._thread = threading.Thread(target=self._loop.run_forever, name="controller")
         self._thread.start()
         self._stop = self._serving = self.lab = None
+        self._changed = False
         self._ready = threading.Event()
 
     def move_in(self, lab):
@@ -435,6 +436,7 @@ class World:
 
     def finish(self, begun, patient=False):
         """What was answered; a network that is behind is an answer too, for the `patient`."""
+        self._changed = True
         waiting, commands = begun
         done = waiting.result(LIMIT)
         simulated = [self.mirror.apply(command) for command in commands]
@@ -460,7 +462,13 @@ class World:
     # events
 
     def publish(self, *events):
-        """(host, event) each. Returns what came, what comes by the rules, and what must come: (host, sequence) each."""
+        """(host, event) each. Returns what came, what comes by the rules, and what must come: (host, sequence) each.
+
+        Open vSwitch confirms rules before its fast path follows them: after a change that is waited for.
+        """
+        if self._changed:
+            self._changed = False
+            self.switches.count()
         expected, must = Counter(), set()
         for host, event in events:
             self._sequence += 1
@@ -511,6 +519,7 @@ class World:
             return self.network.presence, router.topology, self.status, different
 
         until(is_right, wrong)
+        self._changed = True
         router, tables = self.run(self._wanted())
         if not router.topology.limits:
             tree = router.families[0].tree

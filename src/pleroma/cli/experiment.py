@@ -22,20 +22,21 @@ def experiment(
 
     The table has our numbers; below it stands what the paper found, and whether that is so here.
     """
-    from pleroma.experiments.figures import FIGURES
+    from pleroma.experiments.figures import EXPERIMENTS
 
     if list_all or not name:
         if json:
-            show_json({figure: sweep.title for figure, sweep in FIGURES.items()})
+            show_json({figure: sweep.title for figure, sweep in EXPERIMENTS.items()})
         else:
-            show_table("figures", ("name", "what it is"), [(figure, sweep.title) for figure, sweep in FIGURES.items()])
+            listed = [(figure, sweep.title) for figure, sweep in EXPERIMENTS.items()]
+            show_table("figures", ("name", "what it is"), listed)
         return
-    if name not in FIGURES:
-        raise UnknownName("figure", name, FIGURES)
+    if name not in EXPERIMENTS:
+        raise UnknownName("figure", name, EXPERIMENTS)
     if plot is not None and not plot.is_dir():
         raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
     with progress(f"experiment {name}", 1) as advance:
-        report = FIGURES[name].run(quick, advance)
+        report = EXPERIMENTS[name].run(quick, advance)
     drawn = None
     if plot is not None:
         from pleroma.cli.figure_picture import draw_lines
@@ -50,7 +51,7 @@ def experiment(
             "lines": {label: {str(x): y for x, y in line.items()} for label, line in report.lines.items()},
             "claims": [{"claim": verdict.claim, "holds": verdict.holds} for verdict in report.verdicts],
         }
-        show_json(data | ({"plot": str(drawn)} if drawn else {}))
+        show_json(data | dict(report.figures) | ({"plot": str(drawn)} if drawn else {}))
         return
     show_table(report.title, report.columns, report.rows)
     for verdict in report.verdicts:

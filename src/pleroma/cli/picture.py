@@ -12,13 +12,14 @@ import numpy as np
 mpl.use("Agg")
 
 from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
 
 from pleroma.content import Attribute, Category, Filter, Text
 from pleroma.content.text import CODED_BYTES
-from pleroma.index import DzSet, GridIndex, Index, SelectiveIndex
+from pleroma.index import DzSet, GridIndex, Index, SelectiveIndex, TreeIndex
 
 if TYPE_CHECKING:
     from pleroma.workloads import Workload
@@ -76,6 +77,8 @@ def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: st
     _frame(canvas, shown, attributes)
     if isinstance(index, GridIndex):
         _cells(canvas, index, shown, _rectangle([a.extent for a in attributes]))
+    elif isinstance(index, TreeIndex):
+        _leaves(canvas, index, shown)
     elif isinstance(index, SelectiveIndex):
         for region in index.regions:
             if region.rectangle is not None:
@@ -107,6 +110,14 @@ def _cells(canvas: Axes, grid: GridIndex, shown: Sequence[int], around: tuple[fl
     canvas.vlines(_grid_lines(grid, shown[0]), y, y + height, color=LINE, lw=0.5, zorder=0)
     if len(shown) > 1:
         canvas.hlines(_grid_lines(grid, shown[1]), x, x + width, color=LINE, lw=0.5, zorder=0)
+
+
+def _leaves(canvas: Axes, tree: TreeIndex, shown: Sequence[int]) -> None:
+    """The outlines of leaves as far as these dimensions go; those that differ in others only lie on each other."""
+    extents = (tree.extent(dz) for dz in tree.cells())
+    outlines = {_rectangle([extent[d] for d in shown]) for extent in extents}
+    patches = [Rectangle((x, y), width, height) for x, y, width, height in sorted(outlines)]
+    canvas.add_collection(PatchCollection(patches, facecolor="none", edgecolor=REGION, lw=0.3, alpha=0.5, zorder=0))
 
 
 def _rectangle(sides: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:

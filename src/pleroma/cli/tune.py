@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 def tune(
     workload: Annotated[Path, typer.Argument(metavar="FOLDER", help="A workload made by `pleroma workload`.")],
     bits: Annotated[int, typer.Option(help="Bits to spend: 23 for IPv4, up to 112 for IPv6.")] = 23,
-    members: Annotated[int, typer.Option(help="At most this many dz per subscription.")] = 32,
+    rules: Annotated[
+        int | None, typer.Option(help="Rules that a switch has room for; techniques may take fewer bits to keep to it.")
+    ] = None,
+    members: Annotated[
+        int | None, typer.Option(help="At most this many dz per subscription; 32, or any number with --rules.")
+    ] = None,
     topology: Annotated[
         str | None, typer.Option(help="Also count rules and waste on this network: fat-tree:4, line:5, a file, ...")
     ] = None,
@@ -29,15 +34,20 @@ def tune(
     plot: Annotated[
         Path | None, typer.Option(help="A folder to draw the best plan's cells and waste by dimensions in.")
     ] = None,
+    across: Annotated[
+        str | None, typer.Option(help="The two dimensions to draw cells over: price,volume. The most used, otherwise.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Which half of the events trains and which judges.")] = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Try the selection and splitting techniques on a workload and mark the best.
+    """Try the selection and splitting techniques on a workload, learn a tree for it, and mark the best.
 
     Half of the events train; waste and flow entries are reported on the other half. Flow entries are those of one
     switch with every subscription on a port of its own. The column "without limit" is what the bits alone would waste
-    if every subscription could have as many dz as it takes. With a topology, subscriptions are placed on its hosts at
-    random, and the waste at the hosts, the rules of the fullest switch and the rules of all switches decide.
+    if every subscription could have as many dz as it takes. The learned tree cuts the event space wherever that saves
+    most; without a number of rules, it may take as many as the best of the others. With a topology, subscriptions are
+    placed on its hosts at random, and the waste at the hosts, the rules of the fullest switch and the rules of all
+    switches decide.
     """
     from pleroma.index import IndexPlan
     from pleroma.routing import build
@@ -48,17 +58,21 @@ def tune(
         raise SetupError(f"the folder {plan.resolve().parent} does not exist", field="--plan", value=str(plan))
     if plot is not None and not plot.is_dir():
         raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
+    if rules is not None and rules < 1:
+        raise SetupError(f"{rules} rules are no budget", field="--rules", value=rules)
+    most = 32 if members is None and rules is None else members
     network = None if topology is None else build(topology)
     data = Workload.load(workload)
-    with progress("trying techniques", (len(SELECTIONS) + 1) * len(CUTS)) as advance:
-        found = advise(data.events, data.subscriptions, bits, max_members=members, seed=seed, advance=advance)
-    placed = {} if network is None else _placed(network, data, halves(data.events, seed)[1], found, members, seed)
+    shown = None if across is None else _positions(data, across)
+    with progress("trying techniques", (len(SELECTIONS) + 1) * len(CUTS) + 1) as advance:
+        found = advise(data.events, data.subscriptions, bits, max_members=most, rules=rules, seed=seed, advance=advance)
+    placed = {} if network is None else _placed(network, data, halves(data.events, seed)[1], found, seed)
     if placed:
         found.sort(key=lambda each: (placed[each.technique].waste.rate, sum(placed[each.technique].rules)))
     best = found[0]
     if plan is not None:
         plan.write_text(IndexPlan(1, best.index).dumps() + "\n", encoding="utf-8")
-    drawn = [] if plot is None else _draw(plot, data, found)
+    drawn = [] if plot is None else _draw(plot, data, found, shown)
     if json:
         figures: dict[str, Any] = {"best": best.technique, "techniques": [_figures(each, placed) for each in found]}
         made = {"plan": str(plan)} if plan else {}
@@ -71,13 +85,15 @@ def tune(
         for number, each in enumerate(found):
             result = placed[each.technique]
             rows[number] += (f"{result.waste.rate:.1%}", max(result.rules), sum(result.rules))
-    show_table(f"techniques with at most {members} dz per subscription, best first", columns, rows)
+    limits = [] if most is None else [f"{most} dz per subscription"]
+    limits += [] if rules is None else [f"{rules:,} rules"]
+    show_table(f"techniques with at most {' and '.join(limits)}, best first", columns, rows)
     for path in (*([plan] if plan else []), *drawn):
         out.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 def _placed(
-    network: Topology, data: Workload, unseen: EventBatch, found: list[Advice], members: int, seed: int
+    network: Topology, data: Workload, unseen: EventBatch, found: list[Advice], seed: int
 ) -> dict[str, Simulation]:
     """By technique: what its plan does on a network with the events that judge."""
     from dataclasses import replace
@@ -88,18 +104,22 @@ def _placed(
     results = {}
     with progress("placing rules", len(found)) as advance:
         for each in found:
-            results[each.technique] = simulate(network, judged, each.index, max_members=members, seed=seed)
+            results[each.technique] = simulate(network, judged, each.index, max_members=each.members, seed=seed)
             advance(1)
     return results
 
 
-def _draw(folder: Path, data: Workload, found: list[Advice]) -> list[Path]:
+def _positions(data: Workload, across: str) -> tuple[int, ...]:
+    return tuple(data.schema.position(name.strip()) for name in across.split(","))
+
+
+def _draw(folder: Path, data: Workload, found: list[Advice], shown: tuple[int, ...] | None) -> list[Path]:
     from pleroma.cli.figure_picture import draw_panels
     from pleroma.cli.picture import draw_cells
 
     cells, curves = folder / "cells.png", folder / "waste.png"
     best = found[0]
-    draw_cells(best.index, best.dimensions, data, best.technique, cells)
+    draw_cells(best.index, shown or best.dimensions, data, best.technique, cells)
     panels: dict[str, dict[str, dict[int, float]]] = {}
     for each in sorted(found, key=lambda each: each.technique):
         selection, _, split = each.technique.rpartition(" + ")
@@ -111,7 +131,11 @@ def _draw(folder: Path, data: Workload, found: list[Advice]) -> list[Path]:
 
 
 def _row(advice: Advice, best: bool) -> tuple[Any, ...]:
+    from pleroma.index import TreeIndex
+
     given = ", ".join(f"{name} {n}" for name, n in advice.bits.items())
+    if isinstance(advice.index, TreeIndex):
+        given = f"{advice.index.leaves:,} leaves: {given}"
     if advice.rectangles:
         given += f" in {advice.rectangles} rectangles"
     waste, free = f"{advice.outcome.waste.rate:.1%}", f"{advice.unlimited.rate:.1%}"
@@ -129,6 +153,7 @@ def _figures(advice: Advice, placed: dict[str, Simulation]) -> dict[str, Any]:
         "deliveries": waste.deliveries,
         "wanted": waste.wanted,
         "rules": advice.outcome.rules,
+        "members": advice.members,
         "waste_without_limit": advice.unlimited.rate,
         "training_waste_by_dimensions": {str(n): w.rate for n, w in sorted(advice.by_count.items())},
         "seconds": advice.seconds,

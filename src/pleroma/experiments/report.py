@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -26,3 +26,5 @@ class Report:
     verdicts: Sequence[Verdict]
     y: str = "waste (false-positive rate)"
     ticks: tuple[str, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """What else `--json` says."""

@@ -53,7 +53,7 @@ def simulate(
     index: Index,
     *,
     publishers: int | None = None,
-    max_members: int = MEMBERS,
+    max_members: int | None = MEMBERS,
     policy: Policy | None = None,
     seed: int = 0,
     advance: Advance = lambda _: None,

@@ -6,6 +6,7 @@ from pleroma.index.dzset import EVERYTHING, NOTHING, DzSet
 from pleroma.index.grid import GridIndex
 from pleroma.index.plan import Index, IndexPlan, index_from_json
 from pleroma.index.selective import Rectangle, Region, SelectiveIndex
+from pleroma.index.tree import TreeIndex
 from pleroma.index.waste import Waste, evaluate
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Rectangle",
     "Region",
     "SelectiveIndex",
+    "TreeIndex",
     "Waste",
     "evaluate",
     "index_from_json",

@@ -76,7 +76,8 @@ class Cover:
             leaves += 1
         if max_members is None or leaves <= max_members:
             return [Dz(node.code) for node in nodes if not node.child]
-        return [Dz(nodes[number].code) for number in _fewest(nodes, max_members)]
+        volumes = [2.0**-node.depth for node in nodes]
+        return [Dz(nodes[number].code) for number in fewest(volumes, [node.child for node in nodes], max_members)]
 
     def _pull_down(self, nodes: list[_Node], number: int, fill: float, heap: list[tuple[float, int]]) -> None:
         """To the smallest cell that holds the same; queue it if cutting it can help."""
@@ -114,19 +115,18 @@ class Cover:
         return min(total, NEARLY)
 
 
-def _fewest(nodes: list[_Node], most: int) -> list[int]:
-    """The `most` nodes that together cover all leaves with the least volume.
+def fewest(volume: Sequence[float], child: Sequence[int], most: int) -> list[int]:
+    """Of a binary tree of cells, the `most` nodes that together cover all leaves with the least volume.
 
-    The best k cells of a subtree are its root (k = 1) or the best way to share k between its halves; children follow
-    their parents, so one pass from the back decides all.
+    A node has its two parts at `child` and behind it, or none (0). The best k cells of a subtree are its root (k = 1)
+    or the best way to share k between its halves; children follow their parents, so one pass from the back decides all.
     """
-    volumes: list[list[float]] = [[] for _ in nodes]  # [k - 1]: the least volume of k cells
-    shares: list[list[int]] = [[] for _ in nodes]
-    for number in range(len(nodes) - 1, -1, -1):
-        node = nodes[number]
-        best, share = [2.0**-node.depth], [0]
-        if node.child:
-            left, right = volumes[node.child], volumes[node.child + 1]
+    volumes: list[list[float]] = [[] for _ in volume]  # [k - 1]: the least volume of k cells
+    shares: list[list[int]] = [[] for _ in volume]
+    for number in range(len(volume) - 1, -1, -1):
+        best, share = [volume[number]], [0]
+        if child[number]:
+            left, right = volumes[child[number]], volumes[child[number] + 1]
             for k in range(2, min(len(left) + len(right), most) + 1):
                 splits = range(max(1, k - len(right)), min(len(left), k - 1) + 1)
                 i = min(splits, key=lambda i: left[i - 1] + right[k - i - 1])
@@ -140,6 +140,6 @@ def _fewest(nodes: list[_Node], most: int) -> list[int]:
         if k == 1:
             chosen.append(number)
         else:
-            child, i = nodes[number].child, shares[number][k - 1]
-            stack += [(child, i), (child + 1, k - i)]
+            i = shares[number][k - 1]
+            stack += [(child[number], i), (child[number] + 1, k - i)]
     return chosen

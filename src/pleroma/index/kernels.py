@@ -185,23 +185,19 @@ def cover(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_length
     if leaves <= max_members:
         chosen = np.flatnonzero(nodes[:, child_at] == 0)
     else:
-        chosen = _fewest(nodes[:, depth_at], nodes[:, child_at], max_members)
+        chosen = fewest(2.0 ** -nodes[:, depth_at].astype(np.float64), nodes[:, child_at], max_members)
     return nodes[chosen, high_at : low_at + 1]
 
 
 @compiled
-def _fewest(depth: Ints, child: Ints, most: int) -> Ints:
-    """Of a binary tree of cells, the `most` nodes that together cover all leaves with the least volume.
-
-    The best k cells of a subtree are its root (k = 1) or the best way to share k between its halves; children follow
-    their parents, so one pass from the back decides all.
-    """
-    count = depth.shape[0]
+def fewest(size: Floats, child: Ints, most: int) -> Ints:
+    """What `pleroma.index.cover.fewest` finds."""
+    count = size.shape[0]
     volume = np.full((count, most + 1), np.inf)
     share = np.zeros((count, most + 1), np.int64)
     room = np.ones(count, np.int64)
     for node in range(count - 1, -1, -1):
-        volume[node, 1] = 2.0 ** -depth[node]
+        volume[node, 1] = size[node]
         a = child[node]
         if a == 0:
             continue

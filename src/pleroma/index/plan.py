@@ -18,6 +18,7 @@ from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
 from pleroma.index.grid import GridIndex
 from pleroma.index.selective import SelectiveIndex
+from pleroma.index.tree import TreeIndex
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,6 +51,7 @@ class Index(Protocol):
 _KINDS: Mapping[str, Callable[[Schema, Mapping[str, Any]], Index]] = {
     "grid": GridIndex.from_json,
     "selective": SelectiveIndex.from_json,
+    "tree": TreeIndex.from_json,
 }
 
 

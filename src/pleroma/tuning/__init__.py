@@ -7,13 +7,16 @@ from pleroma.tuning.selection import TECHNIQUES, Evidence, count_by_eigenvalues,
 from pleroma.tuning.selective import Selective
 from pleroma.tuning.splits import SPLITS, Adaptive, Regular, Split
 from pleroma.tuning.statistics import Statistics
+from pleroma.tuning.tree_learner import Budget, Learned, learn, regrown
 
 __all__ = [
     "SPLITS",
     "TECHNIQUES",
     "Adaptive",
+    "Budget",
     "Evidence",
     "GridEvaluator",
+    "Learned",
     "Regular",
     "Sample",
     "Selective",
@@ -22,5 +25,7 @@ __all__ = [
     "adaptive_grid",
     "count_by_eigenvalues",
     "count_by_evaluation",
+    "learn",
+    "regrown",
     "select",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,16 +12,26 @@ import numpy as np
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError, UnknownName
-from pleroma.index import GridIndex, Index, SelectiveIndex, Waste
+from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
+from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.evaluation import GridEvaluator
 from pleroma.tuning.outcome import Outcome, judge
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.selection import EVALUATING, Dimensions, Evidence, select
-from pleroma.tuning.splits import SPLITS
+from pleroma.tuning.splits import SPLITS, Split
 from pleroma.tuning.statistics import Statistics
+from pleroma.tuning.tree_learner import Budget, learn
 
 CUTS = ("regular", "adaptive", "selective")
 """The splits that send an event once."""
+LEARNED = "learned"
+"""A tree grown for the workload: `tree_learner`."""
+LENGTHS = (8, 10, 12, 14, 16, 20)
+"""What techniques may shorten their dz to when rules are limited."""
+EXHAUSTIVE = 10
+"""Up to so many bits, covers need no limit on their members."""
+MEMBERS = 32
+FINALISTS = 2
 SELECTIONS = ("evs", "sms", "emcs", "sfs", "cs", "pfs-cmm", "ges")
 
 
@@ -32,6 +43,8 @@ class Advice:
     dimensions: Dimensions
     index: Index
     outcome: Outcome
+    members: int | None
+    """The limit on dz per subscription that goes with it."""
     unlimited: Waste
     """What the bits alone would waste, with as many dz per subscription as it takes: the papers' figure."""
     by_count: dict[int, Waste]
@@ -42,12 +55,14 @@ class Advice:
     @property
     def bits(self) -> dict[str, int]:
         """Bits by attribute, those without left out; where regions differ, the most that any gives."""
+        names = self.index.schema.names
+        if isinstance(self.index, TreeIndex):
+            return {names[d]: n for d, n in sorted(_deepest(self.index).items())}
         grids: list[GridIndex] = []
         if isinstance(self.index, SelectiveIndex):
             grids = [region.grid for region in self.index.regions]
         elif isinstance(self.index, GridIndex):
             grids = [self.index]
-        names = self.index.schema.names
         most = {names[d]: max(g.axes[d].bits if d in g.axes else 0 for g in grids) for d in self.dimensions}
         return {name: bits for name, bits in most.items() if bits}
 
@@ -62,15 +77,17 @@ def advise(
     bits: int,
     *,
     max_members: int | None = 32,
+    rules: int | None = None,
     selections: Iterable[str] = SELECTIONS,
     splits: Iterable[str] = CUTS,
     seed: int = 0,
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[Advice]:
-    """Every selection with every way to split, best first. Half of the events train, the other half judges.
+    """Every selection with every way to split, and a learned tree, best first. Half of the events train, half judges.
 
     Each technique chooses its number of dimensions by the training events, under the same limit on members. Those that
-    choose dimensions by evaluation do so with the split in the loop.
+    choose dimensions by evaluation do so with the split in the loop. With a limit on `rules`, each may also take fewer
+    bits to keep to it, and what does not comes last; without one, the tree may take as many as the best of the others.
     """
     if len(events) < 2:
         raise TuningError("two events are needed at least: one to learn from, one to judge by", field="events")
@@ -80,38 +97,97 @@ def advise(
     statistics = Statistics.of(sample)
     judges = GridEvaluator(Sample.of(unseen, subscriptions), bits)
     everything = tuple(range(len(sample.schema)))
+    lengths = [bits] if rules is None else [*(n for n in LENGTHS if n < bits), bits]
     found = []
     for name in splits:
         if name not in SPLITS:
             raise UnknownName("split", name, SPLITS)
-        split = SPLITS[name](sample, bits)
-        known: dict[Dimensions, Waste] = {}
+        ways = {n: way for n in lengths if (way := _split(name, sample, n, n == bits)) is not None}
+        known: dict[tuple[int, Dimensions], Outcome] = {}
         for selection in (None, *selections):
+            seconds = 0.0
+            sets: dict[tuple[int, Dimensions], None] = {}
+            for length, split in ways.items():
+                start = time.perf_counter()
+                evidence = Evidence(statistics, split if selection in EVALUATING else regular, seed)
+                counts = range(1, len(everything) + 1)
+                chosen = [everything] if selection is None else [select(selection, evidence, n) for n in counts]
+                seconds += time.perf_counter() - start
+                if rules is not None:  # with many lengths to try, only the best by the bits alone
+                    chosen = sorted(set(chosen), key=lambda dims: split.waste(dims).deliveries)[:FINALISTS]
+                sets |= dict.fromkeys((length, dims) for dims in chosen)
+            limits = {length: _members(length, max_members, rules) for length in ways}
+            for length, dims in sets:
+                if (length, dims) not in known:
+                    known[length, dims] = judge(ways[length].index(dims), subscriptions, training, limits[length])
+            best = min(sets, key=lambda each: _rank(known[each], rules))
             start = time.perf_counter()
-            evidence = Evidence(statistics, split if selection in EVALUATING else regular, seed)
-            counts = range(1, len(everything) + 1)
-            sets = [everything] if selection is None else [select(selection, evidence, n) for n in counts]
-            seconds = time.perf_counter() - start
-            for dims in sets:
-                if dims not in known:
-                    known[dims] = judge(split.index(dims), subscriptions, training, max_members).waste
-            best = min(sets, key=lambda dims: known[dims].deliveries)
-            start = time.perf_counter()
-            index = split.index(best)
+            index = ways[best[0]].index(best[1])
             seconds += time.perf_counter() - start
             found.append(
                 Advice(
                     name if selection is None else f"{selection} + {name}",
-                    best,
+                    best[1],
                     index,
-                    judge(index, subscriptions, unseen, max_members),
+                    judge(index, subscriptions, unseen, limits[best[0]]),
+                    limits[best[0]],
                     judges.waste_of(index),
-                    {len(dims): known[dims] for dims in sets},
+                    {len(dims): known[best[0], dims].waste for length, dims in sets if length == best[0]},
                     seconds,
                 )
             )
             advance(1)
-    return sorted(found, key=lambda each: (each.outcome.waste.rate, each.outcome.rules))
+    room = min(found, key=lambda each: _rank(each.outcome, rules)).outcome.rules if rules is None else rules
+    start = time.perf_counter()
+    tree = learn(sample, bits, Budget(rules=max(room, 1)), seed=seed).index
+    seconds = time.perf_counter() - start
+    outcome = judge(tree, subscriptions, unseen, max_members)
+    found.append(Advice(LEARNED, by_use(tree), tree, outcome, max_members, judges.waste_of(tree), {}, seconds))
+    advance(1)
+    return sorted(found, key=lambda each: (_over(each.outcome, rules), each.outcome.waste.rate, each.outcome.rules))
+
+
+def _members(length: int, most: int | None, rules: int | None) -> int | None:
+    """Where rules are limited and members are not, covers of long dz would have more of them than any table."""
+    return MEMBERS if most is None and rules is not None and length > EXHAUSTIVE else most
+
+
+def _split(name: str, sample: Sample, bits: int, needed: bool) -> Split | None:
+    """None where a technique has no use for so few bits."""
+    try:
+        return SPLITS[name](sample, bits)
+    except TuningError:
+        if needed:
+            raise
+        return None
+
+
+def _over(outcome: Outcome, rules: int | None) -> bool:
+    return rules is not None and outcome.rules > rules
+
+
+def _rank(outcome: Outcome, rules: int | None) -> tuple[int, int]:
+    """First what keeps to the limit, and of what does not, what comes nearest."""
+    over = outcome.rules if _over(outcome, rules) else 0
+    return over, outcome.waste.deliveries
+
+
+def by_use(tree: TreeIndex) -> Dimensions:
+    """The dimensions that a tree cuts, the most often cut first."""
+    return tuple(d for d, _ in Counter(d for d in tree.dimensions if d != LEAF).most_common())
+
+
+def _deepest(tree: TreeIndex) -> dict[int, int]:
+    """By dimension, the most cuts on any path."""
+    most: dict[int, int] = {}
+    path: dict[int, dict[int, int]] = {0: {}}
+    for node, d in enumerate(tree.dimensions):
+        cut = path.pop(node)
+        if d != LEAF:
+            below = cut | {d: cut.get(d, 0) + 1}
+            most[d] = max(most.get(d, 0), below[d])
+            path[node + 1] = path[tree.layout.right[node]] = below
+    return most
 
 
 def halves(events: EventBatch, seed: int) -> tuple[EventBatch, EventBatch]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.errors import TuningError
-from pleroma.index import GridIndex, Index, SelectiveIndex, Waste
+from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.axis import Axis
 from pleroma.index.dz import MAX_LENGTH
 from pleroma.index.grid import round_robin
@@ -22,6 +22,7 @@ from pleroma.index.selective_codes import homes_of, taken_by
 from pleroma.tuning.bit_rows import BitRows, common, stacked
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.statistics import exact_rows
+from pleroma.tuning.tree_counts import deliveries_of
 
 Axes = Callable[[int, int], Axis]
 """A dimension, cut with so many bits."""
@@ -82,6 +83,8 @@ def deliveries(sample: Sample, index: Index) -> int:
     if isinstance(index, SelectiveIndex):
         pairs = zip(index.regions, parts(sample, index), strict=True)
         return sum(deliveries(part, region.grid) for region, part in pairs)
+    if isinstance(index, TreeIndex):
+        return deliveries_of(index, sample)
     if isinstance(index, GridIndex):
         return _common(sample, [_rows(sample, d, axis) for d, axis in index.axes.items()])
     raise TuningError(f"{type(index).__name__} cannot be evaluated", field="index")

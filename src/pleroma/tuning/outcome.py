@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
-from pleroma.index import DzSet, Index, Waste
+from pleroma.index import DzSet, Index, TreeIndex, Waste
 from pleroma.index.codes import WORD, Codes
 from pleroma.tuning.evaluation import GridEvaluator
 from pleroma.tuning.sample import Sample
+from pleroma.tuning.tree_counts import deliveries_of, rules_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +30,23 @@ class Outcome:
 
 def judge(index: Index, subscriptions: Sequence[Filter], events: EventBatch, max_members: int | None = None) -> Outcome:
     """Each subscription its own subscriber on a star."""
+    if isinstance(index, TreeIndex) and max_members is None:
+        return judge_tree(index, Sample.of(events, subscriptions))
     covers = [index.cover(each, max_members=max_members) for each in subscriptions]
-    deliveries = _held(index.encode(events.points()), covers)
+    deliveries = held(index.encode(events.points()), covers)
     wanted = GridEvaluator(Sample.of(events, subscriptions), 1).wanted
     if deliveries < wanted:
         raise AssertionError(f"{wanted} deliveries are wanted and only {deliveries} made")
     return Outcome(Waste(deliveries, wanted), len({dz for cover in covers for dz in cover}))
 
 
-def _held(codes: Codes, covers: Sequence[DzSet]) -> int:
+def judge_tree(index: TreeIndex, sample: Sample, wanted: int | None = None) -> Outcome:
+    """Each owner its own subscriber on a star, with covers as fine as the tree."""
+    known = GridEvaluator(sample, 1).wanted if wanted is None else wanted
+    return Outcome(Waste(deliveries_of(index, sample), known), rules_of(index, sample))
+
+
+def held(codes: Codes, covers: Sequence[DzSet]) -> int:
     """How many (event, cover) pairs there are in which the cover holds the event."""
     bounds = [bound for cover in covers for dz in cover for bound in (dz.start, dz.end)]
     atoms = _atoms(codes)

@@ -112,7 +112,8 @@ def test_a_workload_can_be_made_and_simulated(tmp_path):
 
 
 def test_tune_writes_the_best_plan_and_draws_its_cells(tmp_path):
-    from pleroma.index import IndexPlan
+    from pleroma.index import IndexPlan, TreeIndex
+    from pleroma.index.tree_walk import LEAF
 
     folder = tmp_path / "data"
     made = ("--model", "thesis", "--dimensions", 3, "--subscriptions", 20, "--events", 200, "--variance", "random")
@@ -127,8 +128,11 @@ def test_tune_writes_the_best_plan_and_draws_its_cells(tmp_path):
     assert {each["network"]["missed"] for each in data["techniques"]} == {0}
     assert len(best["network"]["rules"]) == 4  # a switch in the middle and three around it
     index = IndexPlan.loads(plan.read_text()).index
-    grids = [region.grid for region in index.regions] if hasattr(index, "regions") else [index]
-    given = {index.schema.names[d] for grid in grids for d in grid.axes}
+    if isinstance(index, TreeIndex):
+        given = {index.schema.names[d] for d in index.dimensions if d != LEAF}
+    else:
+        grids = [region.grid for region in index.regions] if hasattr(index, "regions") else [index]
+        given = {index.schema.names[d] for grid in grids for d in grid.axes}
     assert given == set(best["bits"])
     for picture in ("cells.png", "waste.png"):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")

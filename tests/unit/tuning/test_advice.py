@@ -21,7 +21,7 @@ def advice(workload):
 
 def test_every_selection_is_tried_with_every_split_and_without(advice):
     expected = {s for split in CUTS for s in (split, *(f"{each} + {split}" for each in SELECTIONS))}
-    assert {each.technique for each in advice} == expected
+    assert {each.technique for each in advice} == expected | {"learned"}
 
 
 def test_the_best_comes_first_and_beats_spending_bits_evenly(advice):

@@ -103,7 +103,7 @@ def test_subscriptions_on_few_hosts_are_delivered_once_a_host():
 def test_advice_chooses_dimensions_with_the_split_in_the_loop():
     settings = {"dimensions": 4, "subscriptions": 30, "events": 400, "distribution": "zipfian", "variance": "random"}
     workload = generate(replace(EXPRESSIVE, placement="inside", width=0.1, seed=2, **settings))
-    (_, brute) = sorted(
+    (*_, brute) = sorted(
         advise(workload.events, workload.subscriptions, 8, max_members=None, selections=["bes"], splits=["adaptive"]),
         key=lambda each: len(each.by_count),
     )

@@ -1,0 +1,234 @@
+"""Growing a decision tree over the event space, the split that saves most deliveries first.
+
+Every coordinate is first a rank: the number of candidate cuts at or below it. What a node delivers is the weight of its
+events times the groups of subscriptions that meet it. Since at first every group meets every node, a share of the boxes
+counts as well: they say which cut will help later. One pass over the events and boxes of a node counts that for both
+sides of every cut. Where a node has more cuts than `BINS`, neighbouring ones are counted together.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.index.kernels import Floats, Int, Ints, compiled
+
+BINS = 256
+
+Ranks = NDArray[np.int32]
+
+
+@compiled
+def grow(
+    ranks: Ranks,
+    weight: Floats,
+    first: Ranks,
+    last: Ranks,
+    group: Ranks,
+    cuts: Ints,
+    bits: Int,
+    splits: Int,
+    share: float,
+) -> tuple[Ints, Ints, Ints, Floats]:
+    """At most so many splits, none below `bits`; by node: dimension (-1: leaf), rank, first child, and what it costs.
+
+    `ranks[d, event]`, `first[d, box]` and `last[d, box]` are ranks, `cuts[d]` is how many cuts dimension d has. Node 0
+    is the root, children are neighbours, and the children of the k-th split are nodes 2k + 1 and 2k + 2: the tree after
+    fewer splits is a beginning of the arrays.
+    """
+    dims, events = ranks.shape
+    room = 2 * splits + 1
+    dim = np.full(room, -1, np.int64)
+    at = np.zeros(room, np.int64)
+    child = np.zeros(room, np.int64)
+    cost = np.zeros(room)
+    depth = np.zeros(room, np.int64)
+    low = np.zeros((room, dims), np.int64)
+    high = np.zeros((room, dims), np.int64)
+    begin = np.zeros(room, np.int64)
+    end = np.zeros(room, np.int64)
+    order = np.arange(events).astype(np.int32)
+    spare = np.empty(events, np.int32)
+    boxes = [np.arange(first.shape[1]).astype(np.int32)]
+    none = np.empty(0, np.int32)
+    high[0] = cuts
+    end[0] = events
+    groups = np.int64(group.max()) + 1 if group.shape[0] else np.int64(0)
+    least = np.zeros(groups, np.int32)
+    most = np.zeros(groups, np.int32)
+    seen = np.full(groups, -1, np.int64)
+    tick = np.zeros(1, np.int64)
+    cost[0] = weight.sum() * _met(group, boxes[0], seen, tick, share)
+    heap: list[tuple[float, Int, Int, Int]] = [(0.0, np.int64(0), np.int64(0), np.int64(0))]
+    heap.pop()
+    if bits > 0 and splits > 0:
+        gain, d, k = _best(
+            ranks, weight, first, last, group, order, boxes[0], low[0], high[0], least, most, seen, tick, share
+        )
+        if gain > 0.0:
+            heapq.heappush(heap, (-gain, np.int64(0), d, k))
+    made = np.int64(0)
+    while made < splits and len(heap) > 0:
+        _, node, d, k = heapq.heappop(heap)
+        dim[node], at[node] = d, k
+        left = 2 * made + 1
+        child[node] = left
+        made += 1
+        middle = _part(ranks[d], k, order, spare, begin[node], end[node])
+        for side in range(2):
+            new = left + side
+            depth[new] = depth[node] + 1
+            low[new], high[new] = low[node], high[node]
+            if side == 0:
+                high[new, d] = k
+                begin[new], end[new] = begin[node], middle
+                boxes.append(boxes[node][first[d][boxes[node]] <= k])
+            else:
+                low[new, d] = k + 1
+                begin[new], end[new] = middle, end[node]
+                boxes.append(boxes[node][last[d][boxes[node]] > k])
+            mine = order[begin[new] : end[new]]
+            cost[new] = weight[mine].sum() * _met(group, boxes[new], seen, tick, share)
+            if depth[new] < bits and cost[new] > 0.0:
+                gain, best, cut = _best(
+                    ranks,
+                    weight,
+                    first,
+                    last,
+                    group,
+                    mine,
+                    boxes[new],
+                    low[new],
+                    high[new],
+                    least,
+                    most,
+                    seen,
+                    tick,
+                    share,
+                )
+                if gain > 0.0:
+                    heapq.heappush(heap, (-gain, np.int64(new), best, cut))
+        boxes[node] = none
+    count = 2 * made + 1
+    return dim[:count], at[:count], child[:count], cost[:count]
+
+
+@compiled
+def _part(rank: Ranks, k: Int, order: Ranks, spare: Ranks, begin: Int, end: Int) -> Int:
+    """Events of rank k and below first; where the others begin."""
+    middle, others = begin, 0
+    for i in range(begin, end):
+        event = order[i]
+        if rank[event] <= k:
+            order[middle] = event
+            middle += 1
+        else:
+            spare[others] = event
+            others += 1
+    order[middle:end] = spare[:others]
+    return middle
+
+
+@compiled
+def _met(group: Ranks, boxes: Ranks, seen: Ints, tick: Ints, share: float) -> float:
+    if seen.shape[0] == group.shape[0]:
+        return float(boxes.shape[0])
+    tick[0] += 1
+    found = 0
+    for box in boxes:
+        if seen[group[box]] != tick[0]:
+            seen[group[box]] = tick[0]
+            found += 1
+    return float(found + share * boxes.shape[0])
+
+
+@compiled
+def _spans(
+    first: Ranks,
+    last: Ranks,
+    group: Ranks,
+    boxes: Ranks,
+    least: Ranks,
+    most: Ranks,
+    seen: Ints,
+    tick: Ints,
+    touched: Ranks,
+) -> Int:
+    """From where to where each group reaches along one dimension; how many groups there are."""
+    tick[0] += 1
+    found = 0
+    for box in boxes:
+        mine = group[box]
+        if seen[mine] != tick[0]:
+            seen[mine] = tick[0]
+            touched[found] = mine
+            found += 1
+            least[mine], most[mine] = first[box], last[box]
+        else:
+            least[mine] = min(least[mine], first[box])
+            most[mine] = max(most[mine], last[box])
+    return found
+
+
+@compiled
+def _best(
+    ranks: Ranks,
+    weight: Floats,
+    first: Ranks,
+    last: Ranks,
+    group: Ranks,
+    events: Ranks,
+    boxes: Ranks,
+    low: Ints,
+    high: Ints,
+    least: Ranks,
+    most: Ranks,
+    seen: Ints,
+    tick: Ints,
+    share: float,
+) -> tuple[float, Int, Int]:
+    """The best gain of any cut of a node, with its dimension and the last rank on the lower side."""
+    weights = np.empty(BINS)
+    starts = np.empty(BINS)
+    ends = np.empty(BINS)
+    touched = np.empty(boxes.shape[0], np.int32)
+    single = seen.shape[0] == first.shape[1]  # every box is its own group, which is the common case
+    best, best_d, best_k = 0.0, np.int64(-1), np.int64(0)
+    for d in range(ranks.shape[0]):
+        a, span = low[d], high[d] - low[d]
+        if span == 0:
+            continue
+        shift = 0
+        while span >> shift >= BINS:
+            shift += 1
+        bins = (span >> shift) + 1
+        weights[:bins] = 0.0
+        starts[:bins] = 0
+        ends[:bins] = 0
+        for event in events:
+            weights[(ranks[d, event] - a) >> shift] += weight[event]
+        each = 1.0 if single else share
+        for box in boxes:
+            starts[max(first[d, box] - a, 0) >> shift] += each
+            ends[min(last[d, box] - a, span) >> shift] += each
+        met = each * boxes.shape[0]
+        if not single:
+            groups = _spans(first[d], last[d], group, boxes, least, most, seen, tick, touched)
+            met += groups
+            for mine in touched[:groups]:
+                starts[max(least[mine] - a, 0) >> shift] += 1.0
+                ends[min(most[mine] - a, span) >> shift] += 1.0
+        total = weights[:bins].sum()
+        cost = total * met
+        below, here, gone = 0.0, 0.0, 0.0
+        for j in range(bins - 1):
+            below += weights[j]
+            here += starts[j]
+            gone += ends[j]
+            beyond = met - gone
+            gain = cost - below * here - (total - below) * beyond
+            if gain > best + 1e-9 * cost:  # what is left of rounding is no gain
+                best, best_d, best_k = gain, np.int64(d), a + (np.int64(j + 1) << shift) - 1
+    return best, best_d, best_k

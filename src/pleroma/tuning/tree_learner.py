@@ -1,0 +1,231 @@
+"""Learning a tree: the event space cut where that saves the most deliveries for the rules that switches have.
+
+Trees are grown best split first, so that every smaller tree is the beginning of a larger one, and the number of splits
+is found by counting the rules that each would need. More splits never deliver more, on any event: what a tree has
+learned too well costs rules, not deliveries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pleroma.errors import TuningError
+from pleroma.index import MAX_LENGTH, Dz, TreeIndex
+from pleroma.index.kernels import Floats, Ints
+from pleroma.index.tree_walk import LEAF
+from pleroma.tuning.network_outcome import Spread
+from pleroma.tuning.sample import Sample
+from pleroma.tuning.tree_counts import deliveries_of, rules_of
+from pleroma.tuning.tree_growth import Ranks, grow
+from pleroma.tuning.tree_smoothing import SMOOTHINGS, Weighted
+
+SET_ASIDE = 0.25
+"""The share of the events by which smoothings are compared."""
+COMPARED = 12_000
+"""More events than this are not needed to compare smoothings; the budget shrinks with them."""
+SHARE = 0.1
+"""What telling apart two subscriptions of one subscriber counts, against those of two."""
+ROUNDS = 3
+"""Leaves that nobody wants need no rule, so a tree may have more leaves than rules: the splits are doubled so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most so many leaves, rules per switch, or both."""
+
+    rules: int | None = None
+    leaves: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("rules", self.rules), ("leaves", self.leaves)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise TuningError(f"{value!r} {name} are no budget", field=name, value=value)
+        if self.rules is None and self.leaves is None:
+            raise TuningError("a tree is grown to a number of rules or of leaves", field="rules")
+
+    def part(self, share: float) -> Budget:
+        rules, leaves = (None if n is None else max(int(n * share), 1) for n in (self.rules, self.leaves))
+        return Budget(rules, leaves)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Growth:
+    """The splits in the order in which they were made; see `tree_growth.grow`."""
+
+    sample: Sample
+    bits: int
+    cuts: list[Floats]
+    dim: Ints
+    at: Ints
+    child: Ints
+    cost: Floats
+
+    @property
+    def splits(self) -> int:
+        return len(self.dim) // 2
+
+    def tree(self, splits: int) -> TreeIndex:
+        """After so many of them."""
+        dim, at, child = self.dim.tolist(), self.at.tolist(), self.child.tolist()
+        dims: list[int] = []
+        values: list[float] = []
+        stack = [0]
+        while stack:
+            node = stack.pop()
+            first = child[node]
+            if not 0 < first < 2 * splits:
+                dims.append(LEAF)
+                continue
+            dims.append(dim[node])
+            values.append(float(self.cuts[dim[node]][at[node]]))
+            stack += (first + 1, first)
+        return TreeIndex(self.sample.schema, self.bits, tuple(dims), tuple(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    index: TreeIndex
+    rules: int
+    """Of the fullest switch."""
+    smoothing: str
+    compared: dict[str, int]
+    """By smoothing: the deliveries of events set aside, with a tree from the others."""
+
+
+def learn(
+    sample: Sample,
+    bits: int,
+    budget: Budget,
+    *,
+    spread: Spread = (),
+    smoothing: str | None = None,
+    seed: int = 0,
+    advance: Callable[[float], None] = lambda _: None,
+) -> Learned:
+    """The tree of least waste within a budget.
+
+    Every owner of the sample is a subscriber to be told apart. Without a `spread`, each has a port of its own on one
+    switch; with it, rules are counted for each switch, where subscribers behind the same port need no separate ones.
+    """
+    if not 1 <= bits <= MAX_LENGTH:
+        raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {bits}", field="bits", value=bits)
+    compared = {} if smoothing is not None else _compared(sample, bits, budget, spread, seed, advance)
+    chosen = smoothing if smoothing is not None else min(compared, key=lambda name: compared[name])
+    index, rules = _fitted(sample, bits, budget, spread, chosen, seed)
+    advance(1)
+    return Learned(index, rules, chosen, compared)
+
+
+def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: int = 0) -> TreeIndex:
+    """The tree with the part below one node learned anew, within a budget for that part; all else stays."""
+    inside, low, high = _within(index, at, sample)
+    if not inside.events:
+        return index
+    part, _ = _fitted(inside, index.bits - at.length, budget, (), "neighbours", seed, (low, high))
+    return index.regrown(at, part)
+
+
+def _compared(
+    sample: Sample, bits: int, budget: Budget, spread: Spread, seed: int, advance: Callable[[float], None]
+) -> dict[str, int]:
+    random = np.random.default_rng([seed, 1])
+    order = random.permutation(sample.events)[:COMPARED]
+    aside = int(len(order) * SET_ASIDE)
+    if not aside:
+        return {"as seen": 0}
+    part = budget.part((len(order) - aside) / sample.events)
+    learning, judging = _only(sample, order[aside:]), _only(sample, order[:aside])
+    found = {}
+    for name in SMOOTHINGS:
+        found[name] = deliveries_of(_fitted(learning, bits, part, spread, name, seed)[0], judging)
+        advance(1)
+    return found
+
+
+def _only(sample: Sample, events: Ints) -> Sample:
+    kept = np.sort(events)
+    return replace(sample, points=sample.points[kept], keys=sample.keys[kept])
+
+
+def _fitted(
+    sample: Sample,
+    bits: int,
+    budget: Budget,
+    spread: Spread,
+    smoothing: str,
+    seed: int,
+    bounds: tuple[Floats, Floats] | None = None,
+) -> tuple[TreeIndex, int]:
+    """The largest tree within the budget."""
+    seen = SMOOTHINGS[smoothing](sample, np.random.default_rng([seed, 2]))
+    views = [sample.grouped(ports) for ports in spread] or [sample]
+
+    def rules(tree: TreeIndex) -> int:
+        return max(rules_of(tree, view) for view in views)
+
+    splits = (budget.leaves or budget.rules or 1) - 1 if budget.rules is None else budget.rules
+    if budget.leaves is not None:
+        splits = min(splits, budget.leaves - 1)
+    growth = grown(sample, seen, bits, splits, bounds)
+    if budget.rules is None:
+        tree = growth.tree(growth.splits)
+        return tree, rules(tree)
+    for _ in range(ROUNDS):
+        wider = 2 * splits if budget.leaves is None else min(2 * splits, budget.leaves - 1)
+        if growth.splits < splits or wider == splits or rules(growth.tree(splits)) > budget.rules:
+            break
+        splits = wider
+        growth = grown(sample, seen, bits, splits, bounds)
+    least, most = 0, growth.splits
+    while least < most:
+        middle = (least + most + 1) // 2
+        if rules(growth.tree(middle)) <= budget.rules:
+            least = middle
+        else:
+            most = middle - 1
+    tree = growth.tree(least)
+    return tree, rules(tree)
+
+
+def grown(
+    sample: Sample, seen: Weighted, bits: int, splits: int, bounds: tuple[Floats, Floats] | None = None
+) -> Growth:
+    """Growth over the borders of the sample's boxes, within bounds where there are some."""
+    cuts = [_borders(sample, d, bounds) for d in range(len(sample.schema))]
+    made = grow(
+        _ranks(cuts, seen.points),
+        seen.weight,
+        _ranks(cuts, sample.first),
+        _ranks(cuts, sample.last),
+        sample.owner.astype(np.int32),
+        np.array([len(each) for each in cuts], np.int64),
+        bits,
+        splits,
+        SHARE,
+    )
+    return Growth(sample, bits, cuts, *made)
+
+
+def _borders(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:
+    """Where cutting can leave a box out: at its first coordinate, and behind its last."""
+    low, high = sample.schema.attributes[d].extent if bounds is None else (bounds[0][d], bounds[1][d])
+    found = np.unique(np.concatenate([sample.first[:, d], np.nextafter(sample.last[:, d], np.inf)]))
+    return np.asarray(found[(found > low) & (found <= high)])
+
+
+def _ranks(cuts: Sequence[Floats], values: Floats) -> Ranks:
+    columns = [np.searchsorted(each, values[:, d], "right") for d, each in enumerate(cuts)]
+    return np.ascontiguousarray(np.stack(columns).astype(np.int32))
+
+
+def _within(index: TreeIndex, at: Dz, sample: Sample) -> tuple[Sample, Floats, Floats]:
+    """The events of a node and the boxes that meet it."""
+    sides = index.extent(at)
+    low, high = np.array([sides[d] for d in range(len(sample.schema))], np.float64).T
+    node = index.node(at)
+    leaves = index.tables.leaves_of(sample.points)
+    boxes = (sample.first <= high).all(axis=1) & (sample.last >= low).all(axis=1)
+    return sample.part((leaves >= node) & (leaves < index.layout.end[node]), boxes), low, high

@@ -1,0 +1,99 @@
+"""Where traffic may come that the sample does not show: points of less weight, mixed in with the events.
+
+A tree soon has fewer events in a leaf than subscriptions, and then it fits the sample and not the traffic. Points
+between neighbouring events stand for events that might as well have been seen; points anywhere in a subscription keep
+subscriptions apart where no event was. Which helps depends on the traffic: that is tried on events set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from pleroma.index.kernels import Floats
+from pleroma.tuning.sample import Sample
+
+NEIGHBOURHOOD = 12
+"""At most so many events are neighbours of each other."""
+MOST = 60_000
+FLOOR = 0.02
+"""The weight of points inside subscriptions when nothing says that traffic is like them."""
+
+
+class Weighted(NamedTuple):
+    points: Floats
+    weight: Floats
+
+
+Smoothing = Callable[[Sample, np.random.Generator], Weighted]
+
+
+def between_neighbours(sample: Sample, random: np.random.Generator, share: float, count: int) -> Weighted:
+    """On the lines between events of one neighbourhood: a cell of medians along the widest dimension, again and again.
+
+    Of many events, some are enough; their weight is that of what they stand for.
+    """
+    used = random.permutation(sample.events)[:count]
+    points, scaled = sample.points[used], sample.scaled()[used]
+    order = np.arange(len(used))
+    partner = order.copy()
+    stack = [order]
+    while stack:
+        group = stack.pop()
+        if len(group) > NEIGHBOURHOOD:
+            spread = np.ptp(scaled[group], axis=0)
+            middle = len(group) // 2
+            parted = group[np.argpartition(scaled[group, int(np.argmax(spread))], middle)]
+            stack += [parted[:middle], parted[middle:]]
+        else:
+            partner[group] = random.permutation(group)
+    repeats = max(min(MOST // len(points), 5), 1)
+    made = [points + random.random((len(points), 1)) * (points[partner] - points)]
+    for _ in range(repeats - 1):
+        # another partner of the same neighbourhood: partners form circles, so one step further is one again
+        partner = partner[partner]
+        made.append(points + random.random((len(points), 1)) * (points[partner] - points))
+    return _weighted(np.concatenate(made), share * len(points))
+
+
+def inside_subscriptions(sample: Sample, random: np.random.Generator, share: float, count: int) -> Weighted:
+    if not sample.boxes:
+        return _weighted(sample.points[:0], 0.0)
+    box = random.integers(0, sample.boxes, count)
+    place = random.random((count, sample.points.shape[1]))
+    return _weighted(sample.first[box] + place * (sample.last[box] - sample.first[box]), share * sample.events)
+
+
+def _weighted(points: Floats, total: float) -> Weighted:
+    return Weighted(points, np.full(len(points), total / max(len(points), 1)))
+
+
+def _joined(*parts: Weighted) -> Weighted:
+    return Weighted(np.concatenate([p.points for p in parts]), np.concatenate([p.weight for p in parts]))
+
+
+def _as_seen(sample: Sample, random: np.random.Generator) -> Weighted:
+    return _joined(_seen(sample), inside_subscriptions(sample, random, FLOOR, min(2 * sample.events, MOST)))
+
+
+def _neighbours(sample: Sample, random: np.random.Generator) -> Weighted:
+    near = between_neighbours(sample, random, 2.0, min(sample.events, MOST // 3))
+    floor = inside_subscriptions(sample, random, FLOOR, min(2 * sample.events, MOST))
+    return _joined(_seen(sample), near, floor)
+
+
+def _subscriptions(sample: Sample, random: np.random.Generator) -> Weighted:
+    return _joined(_seen(sample), inside_subscriptions(sample, random, 2.0, 2 * MOST))
+
+
+def _seen(sample: Sample) -> Weighted:
+    return Weighted(sample.points, np.ones(sample.events))
+
+
+SMOOTHINGS: Mapping[str, Smoothing] = {
+    "as seen": _as_seen,
+    "neighbours": _neighbours,
+    "subscriptions": _subscriptions,
+}

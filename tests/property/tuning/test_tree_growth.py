@@ -1,0 +1,79 @@
+"""The growth of trees, against counting every cut of every node one by one."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleroma.tuning.tree_growth import grow
+
+
+@st.composite
+def cases(draw):
+    dims, cuts = draw(st.integers(1, 3)), draw(st.integers(1, 6))
+    events, boxes = draw(st.integers(0, 12)), draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 10**6)))
+    ranks = random.integers(0, cuts + 1, (dims, events)).astype(np.int32)
+    ends = np.sort(random.integers(0, cuts + 1, (2, dims, boxes)), axis=0).astype(np.int32)
+    group = np.unique(random.integers(0, boxes, boxes), return_inverse=True)[1].astype(np.int32)
+    share = draw(st.sampled_from([0.0, 0.25]))
+    weight = random.integers(1, 4, events).astype(np.float64)
+    return (
+        ranks,
+        weight,
+        ends[0],
+        ends[1],
+        group,
+        np.full(dims, cuts),
+        draw(st.integers(0, 5)),
+        draw(st.integers(0, 9)),
+        share,
+    )
+
+
+def cost(case, low, high):
+    ranks, weight, first, last, group, *_ = case
+    inside = ((ranks >= low[:, None]) & (ranks <= high[:, None])).all(axis=0)
+    met = ((first <= high[:, None]) & (last >= low[:, None])).all(axis=0)
+    groups = len(set(group[met].tolist()))
+    share = 0.0 if len(set(group.tolist())) == len(group) else case[-1]
+    return weight[inside].sum() * (groups + share * met.sum())
+
+
+def parts(low, high, d, k):
+    below, above = high.copy(), low.copy()
+    below[d], above[d] = k, k + 1
+    return (low, below), (above, high)
+
+
+@given(cases())
+def test_every_node_is_cut_where_that_saves_most_and_the_best_node_first(case):
+    *_, cuts, bits, splits, _ = case
+    dim, at, child, found = grow(*case)
+    sides = {0: (np.zeros(len(cuts), np.int64), cuts)}
+    depth = {0: 0}
+    assert len(dim) <= 2 * splits + 1
+    gains = {}
+    for node in range(len(dim)):
+        low, high = sides[node]
+        assert np.isclose(found[node], cost(case, low, high))
+        every = [
+            cost(case, low, high) - sum(cost(case, *part) for part in parts(low, high, d, k))
+            for d in range(len(cuts))
+            for k in range(low[d], high[d])
+        ]
+        best = max(every, default=0.0) if depth[node] < bits else 0.0
+        gains[node] = best
+        if child[node]:
+            left = int(child[node])
+            sides[left], sides[left + 1] = parts(low, high, dim[node], at[node])
+            depth[left] = depth[left + 1] = depth[node] + 1
+            assert np.isclose(found[node] - found[left] - found[left + 1], best)
+        else:
+            assert dim[node] == -1
+    order = sorted((int(child[node]), node) for node in range(len(dim)) if child[node])
+    for step, (left, node) in enumerate(order):
+        assert left == 2 * step + 1  # a beginning of the arrays is a smaller tree
+        waiting = [other for other in range(left) if not child[other] or child[other] >= left]
+        assert np.isclose(gains[node], max(gains[other] for other in waiting))
+    if len(order) < splits:  # it stops early only when nothing is left to save
+        assert all(gains[node] <= 1e-9 for node in range(len(dim)) if not child[node])

@@ -1,0 +1,44 @@
+"""`pleroma tune` with a limit on rules, in this process."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from pleroma.cli.app import app
+from pleroma.index import IndexPlan, TreeIndex
+from pleroma.workloads import THESIS, generate
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tune") / "data"
+    generate(replace(THESIS, dimensions=3, subscriptions=30, events=300, seed=2)).save(path)
+    return path
+
+
+def tune(folder, *options):
+    return CliRunner().invoke(app, ["tune", str(folder), *map(str, options)])
+
+
+def test_within_so_many_rules_the_learned_tree_is_best_and_is_drawn_over_the_dimensions_asked_for(folder, tmp_path):
+    plan = tmp_path / "plan.json"
+    run = tune(folder, "--bits", 12, "--rules", 120, "--plan", plan, "--plot", tmp_path, "--across", "d2,d0", "--json")
+    assert run.exit_code == 0, run.output
+    data = json.loads(run.stdout.splitlines()[-1])
+    assert data["best"] == "learned"
+    best = data["techniques"][0]
+    assert best["rules"] <= 120
+    assert best["members"] is None
+    index = IndexPlan.loads(plan.read_text(encoding="utf-8")).index
+    assert isinstance(index, TreeIndex)
+    assert index.bits == 12
+    assert (tmp_path / "cells.png").read_bytes().startswith(b"\x89PNG")
+    within = [each["rules"] <= 120 for each in data["techniques"]]
+    assert within == sorted(within, reverse=True)
+
+
+def test_what_is_no_number_of_rules_or_no_dimension_is_said(folder, tmp_path):
+    assert "--rules" in str(tune(folder, "--rules", 0).exception)
+    assert "d9" in str(tune(folder, "--plot", tmp_path, "--across", "d0,d9").exception)
