@@ -43,6 +43,7 @@ def test_figures_of_times_are_measured(name):
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "fig8a" and name not in TIMED])
 def test_exactly_the_documented_claims_hold(name):  # fig8a takes real switches
     report = FIGURES[name].run(True, lambda _: None)
+    assert report.verdicts
     assert [verdict.claim for verdict in report.verdicts if not verdict.holds] == NOT_REPRODUCED.get(name, [])
 
 
@@ -70,12 +71,11 @@ def test_claims_can_fail():
     assert not every(helps("good"), helps("bad"))(lines)
 
 
-def test_every_figure_names_its_paper_and_its_claim():
+def test_every_figure_names_its_paper():
     for name, figure in FIGURES.items():
         assert figure.figure == name
         papers = ("Expressive Routing, figure", "Bachelor's thesis, ", "PLEROMA article, figure", "TAMA, figure")
         assert figure.title.startswith(papers)
-        assert figure.claims
 
 
 def test_every_kind_of_figure_says_what_it_measured_and_where():
