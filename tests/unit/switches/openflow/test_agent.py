@@ -132,6 +132,8 @@ def test_after_silence_the_truth_is_read_before_anything_is_sent(fate):
         assert set(switch.rules) == {rule("0").key, rule("1").key}
         assert switch.reads == 2
         assert len(switch.bundles) == (2 if fate == "done" else 3)
+        assert agent.counts["silent"] == 1
+        assert agent.counts["repaired"] == 0  # nobody changed anything by hand
 
     run(work)
 
@@ -199,6 +201,22 @@ def test_what_a_switch_refuses_is_reported_not_recorded_and_the_rest_goes_on():
         assert not agent.is_full
         await settled(agent, rule("00", port=3))  # asked again, it is sent again
         assert len(switch.rules) == 3
+        assert not agent.refused
+
+    run(work)
+
+
+def test_what_was_refused_is_tried_again_at_the_next_audit():
+    async def work(agent, _told):
+        agent._patience = Patience(answer=1.0, audit=0.05, grace=1.0)
+        switch = FakeSwitch()
+        switch.plan = [SwitchRefused("not now", kind="BAD_ACTION", code="EPERM", index=0)]
+        agent.connected(switch)
+        with pytest.raises(SwitchRefused, match="not now"):
+            await settled(agent, rule("0"))
+        while not switch.rules:
+            await asyncio.sleep(0.01)
+        await agent.settled()
         assert not agent.refused
 
     run(work)
