@@ -44,6 +44,11 @@ class EventBatch:
                 raise ContentError(reason, field=attribute.name)
         object.__setattr__(self, "columns", tuple(_sealed(column) for column in self.columns))
 
+    @staticmethod
+    def dtypes(schema: Schema) -> list[np.dtype[Any]]:
+        """Of the columns of any batch."""
+        return [_dtype(attribute) for attribute in schema.attributes]
+
     @classmethod
     def from_columns(cls, schema: Schema, values: Mapping[str, Any]) -> EventBatch:
         """A batch of values from the outside world, all checked; None and NaN stand for what an event lacks."""
@@ -57,13 +62,30 @@ class EventBatch:
         columns = []
         for attribute in schema.attributes:
             if attribute.name in given:
-                column = _keys(attribute, given[attribute.name])
+                column, refused = _keys(attribute, given[attribute.name])
+                if refused.size:
+                    raise _refusal(attribute, given[attribute.name][refused[0]], int(refused[0]))
             elif attribute.optional:
                 column = np.full(rows, _missing(attribute), _dtype(attribute))
             else:
                 raise ContentError("the column is missing", field=attribute.name)
             columns.append(column)
         return cls(schema, tuple(columns))
+
+    @classmethod
+    def sifted(cls, schema: Schema, values: Mapping[str, Any]) -> tuple[EventBatch, NDArray[np.bool_]]:
+        """The events that `from_columns` would take, and for each row whether it is one of them."""
+        try:
+            batch = cls.from_columns(schema, values)
+            return batch, np.ones(len(batch), np.bool_)
+        except ContentError:  # of a value, or of whole columns: then there is nothing to keep
+            given = {name: _array(name, column) for name, column in values.items()}
+            if len({len(column) for column in given.values()}) != 1:
+                raise
+        kept = np.ones(len(next(iter(given.values()))), np.bool_)
+        for name, column in given.items():
+            kept[_keys(schema[name], column)[1]] = False
+        return cls.from_columns(schema, {name: column[kept] for name, column in given.items()}), kept
 
     @classmethod
     def from_events(cls, schema: Schema, events: Iterable[Event]) -> EventBatch:
@@ -128,6 +150,10 @@ class EventBatch:
         columns = [self._words[d].ranks if d in self._words else column for d, column in enumerate(self.columns)]
         return np.column_stack(columns).astype(np.float64, copy=False)
 
+    def words(self, d: int) -> Words:
+        """A column of text, as ranks among its distinct keys."""
+        return self._words[d]
+
     def bounds(self, box: Box) -> list[tuple[float, float]]:
         """The box in terms of `ordinals`: the range `[low, high)` of every attribute."""
         return [self._words[d].span(part) if d in self._words else part for d, part in enumerate(box.ranges)]
@@ -158,20 +184,20 @@ class EventBatch:
         return slice(None) if rows is None else rows
 
     @cached_property
-    def _words(self) -> dict[int, _Words]:
+    def _words(self) -> dict[int, Words]:
         """The text columns, as ranks among their distinct keys."""
         texts = ((d, a) for d, a in enumerate(self.schema.attributes) if isinstance(a, Text))
-        return {d: _Words.of(attribute, self.columns[d]) for d, attribute in texts}
+        return {d: Words.of(attribute, self.columns[d]) for d, attribute in texts}
 
 
-class _Words(NamedTuple):
-    """A text column as whole numbers that compare as its keys do."""
+class Words(NamedTuple):
+    """A text column as whole numbers that compare as its keys do: which of the sorted keys each event has."""
 
     keys: list[bytes]
     ranks: NDArray[np.int64]
 
     @classmethod
-    def of(cls, attribute: Text, column: Column) -> _Words:
+    def of(cls, attribute: Text, column: Column) -> Words:
         texts = column.tolist()
         key_of = {text: _key(attribute, text) for text in set(texts)}
         keys = sorted(key_of.values())
@@ -235,18 +261,14 @@ def _objects(values: list[Any]) -> Column:
     return array
 
 
-def _keys(attribute: Attribute, values: Column) -> Column:
-    """The keys of all values, or the error of the first that has none."""
+def _keys(attribute: Attribute, values: Column) -> tuple[Column, NDArray[np.intp]]:
+    """The keys of all values, and the rows of those that have none."""
     if values.dtype != object and isinstance(attribute, (Integer, Real)):
-        keys, refused = _number_keys(attribute, values)
-    else:
-        keys, refused = _object_keys(attribute, values)
-    if refused is not None:
-        raise _refusal(attribute, values[refused], refused)
-    return keys
+        return _number_keys(attribute, values)
+    return _object_keys(attribute, values)
 
 
-def _number_keys(attribute: Integer | Real, values: Column) -> tuple[Column, int | None]:
+def _number_keys(attribute: Integer | Real, values: Column) -> tuple[Column, NDArray[np.intp]]:
     low, high = attribute.present
     if values.dtype.kind == "f" or isinstance(attribute, Real):
         values = values.astype(np.float64) + 0.0  # -0.0 and 0.0 are one value
@@ -256,32 +278,31 @@ def _number_keys(attribute: Integer | Real, values: Column) -> tuple[Column, int
     absent = np.isnan(values) & attribute.optional
     refused = np.flatnonzero(~(good | absent))
     if refused.size:
-        return values, int(refused[0])
+        return values, refused
     keys = np.where(absent, low, values).astype(_dtype(attribute))
     keys[absent] = attribute.absent
-    return keys, None
+    return keys, refused
 
 
-def _object_keys(attribute: Attribute, values: Column) -> tuple[Column, int | None]:
+def _object_keys(attribute: Attribute, values: Column) -> tuple[Column, NDArray[np.intp]]:
     """One look at each distinct value; `True` and `1` are equal, and yet only one of them is a number."""
     keys = np.empty(len(values), _dtype(attribute))
     known: dict[tuple[type, Any], Any] = {}
+    refused = []
     for row, value in enumerate(values.tolist()):
         value = _plain(value)
         if attribute.optional and isinstance(value, float) and value != value:
             value = None
         try:
             entry = known.get((type(value), value), known)
-        except TypeError:  # unhashable, so nothing that an event holds
-            return keys, row
-        if entry is known:
-            try:
+            if entry is known:
                 key = attribute.key(value)
-            except ContentError:
-                return keys, row
-            entry = known[type(value), value] = value if isinstance(attribute, Text) else key
-        keys[row] = entry
-    return keys, None
+                entry = known[type(value), value] = value if isinstance(attribute, Text) else key
+        except (ContentError, TypeError):  # what is not hashable is nothing that an event holds
+            refused.append(row)
+        else:
+            keys[row] = entry
+    return keys, np.array(refused, np.intp)
 
 
 def _plain(value: Any) -> Any:

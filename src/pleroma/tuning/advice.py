@@ -15,11 +15,12 @@ from pleroma.errors import TuningError, UnknownName
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.evaluation import GridEvaluator
+from pleroma.tuning.gathered import Gathered, gather
+from pleroma.tuning.network_outcome import Placement
 from pleroma.tuning.outcome import Outcome, judge
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.selection import EVALUATING, Dimensions, Evidence, select
 from pleroma.tuning.splits import SPLITS, Split
-from pleroma.tuning.statistics import Statistics
 from pleroma.tuning.tree_learner import Budget, learn
 
 CUTS = ("regular", "adaptive", "selective")
@@ -83,18 +84,51 @@ def advise(
     seed: int = 0,
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[Advice]:
-    """Every selection with every way to split, and a learned tree, best first. Half of the events train, half judges.
+    """Every selection with every way to split, and a learned tree, best first. Half of the events train, half judge."""
+    gathered = gather(events, subscriptions, seed=seed)
+    return advise_from(
+        gathered,
+        subscriptions,
+        bits,
+        max_members=max_members,
+        rules=rules,
+        selections=selections,
+        splits=splits,
+        seed=seed,
+        advance=advance,
+    )
+
+
+def advise_from(
+    gathered: Gathered,
+    subscriptions: Sequence[Filter],
+    bits: int,
+    *,
+    max_members: int | None = 32,
+    rules: int | None = None,
+    selections: Iterable[str] = SELECTIONS,
+    splits: Iterable[str] = CUTS,
+    seed: int = 0,
+    placement: Placement | None = None,
+    advance: Callable[[float], None] = lambda _: None,
+) -> list[Advice]:
+    """The same from what a pass over the events has gathered.
 
     Each technique chooses its number of dimensions by the training events, under the same limit on members. Those that
     choose dimensions by evaluation do so with the split in the loop. With a limit on `rules`, each may also take fewer
     bits to keep to it, and what does not comes last; without one, the tree may take as many as the best of the others.
+    Without a `placement`, every subscription has a port of its own on one switch; with it, waste is that at the hosts,
+    and rules are those of the fullest switch.
     """
-    if len(events) < 2:
-        raise TuningError("two events are needed at least: one to learn from, one to judge by", field="events")
-    training, unseen = halves(events, seed)
+
+    def judged(index: Index, events: EventBatch, members: int | None) -> Outcome:
+        if placement is None:
+            return judge(index, subscriptions, events, members)
+        return placement.judge(index, subscriptions, events, members)
+
+    training, unseen, statistics = gathered.training, gathered.judging, gathered.statistics
     sample = Sample.of(training, subscriptions)
     regular = GridEvaluator(sample, bits)
-    statistics = Statistics.of(sample)
     judges = GridEvaluator(Sample.of(unseen, subscriptions), bits)
     everything = tuple(range(len(sample.schema)))
     lengths = [bits] if rules is None else [*(n for n in LENGTHS if n < bits), bits]
@@ -119,7 +153,7 @@ def advise(
             limits = {length: _members(length, max_members, rules) for length in ways}
             for length, dims in sets:
                 if (length, dims) not in known:
-                    known[length, dims] = judge(ways[length].index(dims), subscriptions, training, limits[length])
+                    known[length, dims] = judged(ways[length].index(dims), training, limits[length])
             best = min(sets, key=lambda each: _rank(known[each], rules))
             start = time.perf_counter()
             index = ways[best[0]].index(best[1])
@@ -129,7 +163,7 @@ def advise(
                     name if selection is None else f"{selection} + {name}",
                     best[1],
                     index,
-                    judge(index, subscriptions, unseen, limits[best[0]]),
+                    judged(index, unseen, limits[best[0]]),
                     limits[best[0]],
                     judges.waste_of(index),
                     {len(dims): known[best[0], dims].waste for length, dims in sets if length == best[0]},
@@ -139,12 +173,16 @@ def advise(
             advance(1)
     room = min(found, key=lambda each: _rank(each.outcome, rules)).outcome.rules if rules is None else rules
     start = time.perf_counter()
-    tree = learn(sample, bits, Budget(rules=max(room, 1)), seed=seed).index
+    if placement is None:
+        tree = learn(sample, bits, Budget(rules=max(room, 1)), seed=seed).index
+    else:
+        budget = Budget(rules=max(room, 1), own=placement.limits)
+        tree = learn(sample.grouped(placement.homes), bits, budget, spread=placement.spread, seed=seed).index
     seconds = time.perf_counter() - start
-    outcome = judge(tree, subscriptions, unseen, max_members)
+    outcome = judged(tree, unseen, max_members)
     found.append(Advice(LEARNED, by_use(tree), tree, outcome, max_members, judges.waste_of(tree), {}, seconds))
     advance(1)
-    return sorted(found, key=lambda each: (_over(each.outcome, rules), each.outcome.waste.rate, each.outcome.rules))
+    return sorted(found, key=lambda each: (over(each.outcome, rules), each.outcome.waste.rate, each.outcome.rules))
 
 
 def _members(length: int, most: int | None, rules: int | None) -> int | None:
@@ -162,14 +200,14 @@ def _split(name: str, sample: Sample, bits: int, needed: bool) -> Split | None:
         return None
 
 
-def _over(outcome: Outcome, rules: int | None) -> bool:
-    return rules is not None and outcome.rules > rules
+def over(outcome: Outcome, rules: int | None) -> bool:
+    """Whether some table has more rules than it may have."""
+    return outcome.beyond > 0 or (rules is not None and outcome.rules > rules)
 
 
 def _rank(outcome: Outcome, rules: int | None) -> tuple[int, int]:
     """First what keeps to the limit, and of what does not, what comes nearest."""
-    over = outcome.rules if _over(outcome, rules) else 0
-    return over, outcome.waste.deliveries
+    return outcome.rules if over(outcome, rules) else 0, outcome.waste.deliveries
 
 
 def by_use(tree: TreeIndex) -> Dimensions:

@@ -27,11 +27,11 @@ class BitRows:
         seen, of_event = np.unique(cells, return_inverse=True)
         begin = np.searchsorted(seen, first, side="left")
         end = np.searchsorted(seen, last, side="right")
-        return cls(_filled(len(seen), begin, end), of_event.astype(np.int64))
+        return cls(filled(len(seen), begin, end), of_event.astype(np.int64))
 
 
 @compiled
-def _filled(count: int, begin: Ints, end: Ints) -> Words:
+def filled(count: int, begin: Ints, end: Ints) -> Words:
     """Row r has bit b where begin[b] <= r < end[b]: bits are switched on and off, and each row continues the last."""
     boxes = begin.shape[0]
     rows = np.zeros((count, max((boxes + 63) >> 6, 1)), np.uint64)

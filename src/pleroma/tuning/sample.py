@@ -40,6 +40,15 @@ class Sample:
     def of(cls, events: EventBatch, subscriptions: Sequence[Filter]) -> Sample:
         if not len(events):
             raise TuningError("there are no events to learn from", field="events")
+        return cls._of(events, subscriptions)
+
+    @classmethod
+    def without_events(cls, schema: Schema, subscriptions: Sequence[Filter]) -> Sample:
+        """For those who look at boxes alone: the events are somewhere else."""
+        return cls._of(EventBatch.from_events(schema, ()), subscriptions)
+
+    @classmethod
+    def _of(cls, events: EventBatch, subscriptions: Sequence[Filter]) -> Sample:
         if not subscriptions:
             raise TuningError("there are no subscriptions to learn from", field="subscriptions")
         boxes = [(owner, box) for owner, each in enumerate(subscriptions) for box in each.boxes]
@@ -90,5 +99,10 @@ class Sample:
 
     def scaled(self) -> NDArray[np.float64]:
         """The points as shares of each attribute's extent, so that their variances can be compared."""
-        low, high = np.array([a.extent for a in self.schema.attributes], np.float64).T
-        return np.asarray((self.points - low) / np.where(high > low, high - low, 1.0))
+        return scaled(self.schema, self.points)
+
+
+def scaled(schema: Schema, points: Floats) -> Floats:
+    """Points as shares of each attribute's extent."""
+    low, high = np.array([a.extent for a in schema.attributes], np.float64).T
+    return np.asarray((points - low) / np.where(high > low, high - low, 1.0))

@@ -15,6 +15,7 @@ import numpy as np
 from pleroma.errors import TuningError, UnknownName
 from pleroma.index.kernels import Floats
 from pleroma.tuning.evaluation import Evaluator
+from pleroma.tuning.pass_kernels import UNIT
 from pleroma.tuning.statistics import Statistics
 
 Dimensions = tuple[int, ...]
@@ -104,7 +105,7 @@ def match_covariance(statistics: Statistics) -> Floats:
 
 def false_match_covariance(statistics: Statistics) -> Floats:
     """CFM: 1 - the mean share of an event's matches along both that are false; an event without any has none false."""
-    return np.asarray(1.0 - statistics.false_rates / statistics.events)
+    return np.asarray(1.0 - statistics.false_rates / (UNIT * statistics.events))
 
 
 Covariance = Callable[[Statistics], Floats]

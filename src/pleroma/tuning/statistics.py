@@ -1,20 +1,27 @@
 """One pass over the traffic, and everything the selection techniques of the papers ask about it.
 
-Partial results of disjoint sets of events (and the same subscriptions) add up, so that a pass can be split over
-partitions and put together again.
+All sums are whole numbers: shares are counted in units of 1 / `UNIT`, so that partial results of disjoint sets of
+events add up to the same bits in whatever way a pass was split over partitions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.errors import TuningError
-from pleroma.index.kernels import Floats, Int, Ints, Words, compiled
-from pleroma.tuning.bit_rows import BitRows, popcount, stacked
+from pleroma.index.kernels import Floats, Ints
+from pleroma.tuning.bit_rows import BitRows
+from pleroma.tuning.boxes import KEPT, SIZE, Boxes, Column
+from pleroma.tuning.pass_kernels import SHIFT, UNIT, finished, moments, tallied
 from pleroma.tuning.sample import Sample
+
+CHUNK = 8_192
+"""Events that are looked at together: what is counted for each of them stays in the processor's cache."""
+MANY = 65_536
+"""The same where blocks have to be made ready for every chunk: then that is what costs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,16 +30,16 @@ class Statistics:
 
     events: int
     boxes: int
-    values: Floats
-    """By dimension: the sum of the scaled values."""
-    products: Floats
-    """By two dimensions: the sum of the products of the scaled values."""
+    values: Ints
+    """By dimension: the sum of the scaled values, in units."""
+    products: Ints
+    """The sums of the products of two dimensions' scaled values: whole units, and what is left in units of a unit."""
     touched: Ints
     """By dimension: events matched along it by at least one box."""
     pairs: Ints
     """By two dimensions: (event, box) matched along both; on the diagonal, along the one."""
-    false_rates: Floats
-    """By two dimensions: the sum over events of the share of its matches along both that are not matches in full."""
+    false_rates: Ints
+    """By two dimensions: the sum over events of the share of its matches along both that are not in full, in units."""
     matches: int
     """(event, box) matched in full."""
     covered: Ints
@@ -41,34 +48,72 @@ class Statistics:
     """By box and dimension: events matched along it by no other box."""
 
     def __add__(self, other: Statistics) -> Statistics:
+        return self._with(other, 1)
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        """Without events that have been counted."""
+        return self._with(other, -1)
+
+    def _with(self, other: Statistics, sign: int) -> Statistics:
         if self.boxes != other.boxes or self.values.shape != other.values.shape:
             raise TuningError("statistics of other subscriptions do not add up", value=(self.boxes, other.boxes))
-        summed = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        summed = {f.name: getattr(self, f.name) + sign * getattr(other, f.name) for f in fields(self)}
         return Statistics(**summed | {"boxes": self.boxes})
 
     @classmethod
-    def of(cls, sample: Sample) -> Statistics:
-        rows, index = stacked([exact_rows(sample, d) for d in range(len(sample.schema))])
-        scaled = sample.scaled()
-        touched, pairs, false_rates, matches, alone = _pass(rows, index, sample.boxes)
-        order = np.sort(sample.keys, axis=0)
-        covered = np.column_stack(
-            [
-                np.searchsorted(order[:, d], sample.high[:, d]) - np.searchsorted(order[:, d], sample.low[:, d])
-                for d in range(order.shape[1])
-            ]
-        )
+    def none(cls, dims: int, boxes: int) -> Statistics:
+        """Of no events at all."""
+
+        def zeros(*shape: int) -> Ints:
+            return np.zeros(shape, np.int64)
+
         return cls(
-            sample.events,
-            sample.boxes,
-            scaled.sum(axis=0),
-            scaled.T @ scaled,
+            0,
+            boxes,
+            zeros(dims),
+            zeros(2, dims, dims),
+            zeros(dims),
+            zeros(dims, dims),
+            zeros(dims, dims),
+            0,
+            zeros(boxes, dims),
+            zeros(boxes, dims),
+        )
+
+    @classmethod
+    def of(cls, sample: Sample) -> Statistics:
+        return cls.counted(Boxes.of_sample(sample), list(sample.keys.T), sample.scaled())
+
+    @classmethod
+    def counted(cls, boxes: Boxes, keys: Sequence[Column], scaled: Floats) -> Statistics:
+        """Of events with these keys, a column for each dimension, and these values as shares of the extents."""
+        events, dims = scaled.shape
+        values, products = moments(scaled)
+        found = cls.none(dims, boxes.count)
+        touched, pairs, false_rates = found.touched, found.pairs, found.false_rates
+        matches = 0
+        chunk = CHUNK if boxes.count <= SIZE * KEPT else MANY
+        for begin in range(0, events, chunk):
+            rows = slice(begin, begin + chunk)
+            size = min(chunk, events - begin)
+            both, full = np.zeros((size, dims, dims), np.int32), np.zeros(size, np.int32)
+            last = np.zeros((size, dims), np.int32)
+            for block in boxes.blocks():
+                index = block.places(keys, rows)
+                tallied(block.rows, index, block.first, both, full, last)
+                found.covered[block.first : block.end] += block.covered(index)
+            matches += int(finished(both, full, last, touched, pairs, false_rates, found.alone))
+        return cls(
+            events,
+            boxes.count,
+            values,
+            products,
             touched,
             pairs,
             false_rates,
-            int(matches),
-            covered.astype(np.int64),
-            alone,
+            matches,
+            found.covered,
+            found.alone,
         )
 
     @property
@@ -78,11 +123,11 @@ class Statistics:
 
     @property
     def covariance(self) -> Floats:
-        mean = self.values / self.events
-        spread = self.products - self.events * np.outer(mean, mean)
-        # a dimension that is constant has none, though the sums of so many doubles seldom cancel out
-        rounding = self.events * np.finfo(np.float64).eps * self.products
-        return np.where(np.abs(spread) <= rounding, 0.0, spread) / max(self.events - 1, 1)
+        # exact until the last division: what is constant has none
+        whole, rest = self.products.astype(object)
+        values = self.values.astype(object)
+        spread = self.events * ((whole << SHIFT) + rest) - np.outer(values, values)
+        return np.asarray(spread / (UNIT * UNIT * self.events * max(self.events - 1, 1)), np.float64)
 
     @property
     def variance(self) -> Floats:
@@ -93,50 +138,7 @@ def exact_rows(sample: Sample, d: int) -> BitRows:
     """Along one dimension, exactly: between two neighbouring bounds of boxes, all values are alike."""
     bounds = np.unique(np.concatenate([sample.low[:, d], sample.high[:, d]]))
 
-    def stretch(values: Floats) -> NDArray[np.int64]:
+    def stretch(values: Floats) -> Ints:
         return np.searchsorted(bounds, values, side="right").astype(np.int64)
 
     return BitRows.of(stretch(sample.keys[:, d]), stretch(sample.low[:, d]), stretch(sample.high[:, d]) - 1)
-
-
-@compiled
-def _pass(rows: Words, index: Ints, boxes: int) -> tuple[Ints, Ints, Floats, Int, Ints]:
-    events, dims = index.shape
-    words = rows.shape[1]
-    touched = np.zeros(dims, np.int64)
-    pairs = np.zeros((dims, dims), np.int64)
-    false_rates = np.zeros((dims, dims))
-    alone = np.zeros((boxes, dims), np.int64)
-    both = np.zeros((dims, dims), np.int64)
-    matches: Int = 0
-    full: Int
-    for event in range(events):
-        full = 0
-        both[:, :] = 0
-        for word in range(words):
-            bits = rows[index[event, 0], word]
-            for d in range(1, dims):
-                bits &= rows[index[event, d], word]
-            full += popcount(bits)
-            for i in range(dims):
-                mine = rows[index[event, i], word]
-                if mine != 0:
-                    for j in range(i, dims):
-                        both[i, j] += popcount(mine & rows[index[event, j], word])
-        matches += full
-        for i in range(dims):
-            touched[i] += both[i, i] > 0
-            if both[i, i] == 1:
-                for word in range(words):
-                    bits = rows[index[event, i], word]
-                    if bits != 0:
-                        alone[(word << 6) + popcount((bits & (~bits + np.uint64(1))) - np.uint64(1)), i] += 1
-            for j in range(i, dims):
-                pairs[i, j] += both[i, j]
-                if both[i, j] > 0:
-                    false_rates[i, j] += (both[i, j] - full) / both[i, j]
-    for i in range(dims):
-        for j in range(i):
-            pairs[i, j] = pairs[j, i]
-            false_rates[i, j] = false_rates[j, i]
-    return touched, pairs, false_rates, matches, alone

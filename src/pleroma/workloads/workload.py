@@ -6,19 +6,17 @@ filters are JSON. The schema and the description are in both files' labels.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
-from pleroma.content import Attribute, Category, Filter, Integer, Schema, Text
-from pleroma.content.batch import Column, EventBatch
-from pleroma.content.filter_json import from_json, to_json
+from pleroma.content import Filter, Schema
+from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, WorkloadError
+from pleroma.workloads.columns import filters_from_column, filters_to_column, from_columns, to_columns
 from pleroma.workloads.parquet import read_columns, read_label, unfinished, write_all
 
 EVENTS = "events.parquet"
@@ -47,10 +45,9 @@ class Workload:
         """Write both files, in place of an older workload if the folder holds one."""
         folder = Path(folder)
         check_target(folder)
-        pairs = zip(self.schema.attributes, self.events.columns, strict=True)
-        events = {attribute.name: _to_arrow(attribute, column) for attribute, column in pairs}
-        filters = [json.dumps(to_json(each), ensure_ascii=False) for each in self.subscriptions]
-        subscriptions = {"id": pa.array(range(len(filters)), pa.int64()), "filter": pa.array(filters, pa.string())}
+        events = to_columns(self.events)
+        filters = filters_to_column(self.subscriptions)
+        subscriptions = {"id": pa.array(range(len(filters)), pa.int64()), "filter": filters}
         label = {
             "schema": self.schema.to_json(),
             "events": len(self.events),
@@ -71,7 +68,7 @@ class Workload:
         if not isinstance(description, dict):
             raise WorkloadError("its label is damaged", field=str(folder / EVENTS))
         schema = _checked(folder / EVENTS, lambda: Schema.from_json(label.get("schema")))
-        events = _checked(folder / EVENTS, lambda: _events(schema, read_columns(folder / EVENTS)))
+        events = _checked(folder / EVENTS, lambda: from_columns(schema, read_columns(folder / EVENTS)))
         filters = _checked(folder / SUBSCRIPTIONS, lambda: _filters(schema, read_columns(folder / SUBSCRIPTIONS)))
         for name, found in ((EVENTS, len(events)), (SUBSCRIPTIONS, len(filters))):
             expected = label.get(name.removesuffix(".parquet"))
@@ -96,36 +93,10 @@ def check_target(folder: Path) -> None:
             raise WorkloadError(reason, field=str(folder)) from error
 
 
-def _to_arrow(attribute: Attribute, column: Column) -> Any:
-    """Values as people know them: a category by its word, what is absent as null."""
-    if isinstance(attribute, Text):
-        return pa.array(column.tolist(), pa.string())
-    mask = column == attribute.absent
-    if isinstance(attribute, Category):
-        return pa.array(np.array(attribute.values, object)[np.where(mask, 0, column)], pa.string(), mask=mask)
-    return pa.array(column, mask=mask)
-
-
-def _events(schema: Schema, given: dict[str, Any]) -> EventBatch:
-    columns = {}
-    for name, column in given.items():
-        numbers = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        # beside nulls, numpy would make doubles of whole numbers
-        exact = not (isinstance(schema[name], Integer) and column.null_count)
-        columns[name] = column.to_numpy() if numbers and exact else column.to_pylist()
-    return EventBatch.from_columns(schema, columns)
-
-
 def _filters(schema: Schema, columns: dict[str, Any]) -> tuple[Filter, ...]:
     if set(columns) != {"id", "filter"}:
         raise ContentError("subscriptions have an id and a filter", value=list(columns))
-    filters = []
-    for row, text in enumerate(columns["filter"].to_pylist()):
-        try:
-            filters.append(from_json(schema, json.loads(text)))
-        except (ContentError, TypeError, ValueError, RecursionError) as error:
-            raise ContentError(f"row {row}: {error}", field="filter", value=text) from None
-    return tuple(filters)
+    return tuple(filters_from_column(schema, columns["filter"]))
 
 
 def _checked(path: Path, read: Callable[[], T]) -> T:

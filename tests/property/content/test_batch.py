@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.content import Schema
+from pleroma.content import Category, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
-from pleroma.errors import ContentError
+from pleroma.errors import ContentError, UnknownName
 from strategies import attributes, events, filters, schemas, values
 
 JUNK = st.one_of(
@@ -117,3 +117,51 @@ def test_a_column_is_accepted_exactly_when_each_of_its_values_is(data):
     assert caught.value.field == attribute.name
     assert str(caught.value).startswith(f"{attribute.name}: row {first_refused}: ")
     assert "\n" not in str(caught.value)
+
+
+@given(st.data())
+def test_sifting_keeps_exactly_the_rows_that_are_accepted_alone(data):
+    schema = Schema(
+        "mixed",
+        (Integer("n", True, 0, 9), Real("x", False, 0.0, 1.0), Text("t", True), Category("c", False, ("a", "b"))),
+    )
+    rows = data.draw(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    "n": st.one_of(st.none(), st.integers(-1, 11), st.floats(0, 9)),
+                    "x": st.one_of(st.none(), st.floats(-0.5, 1.5), st.just(float("nan"))),
+                    "t": st.one_of(st.none(), st.text(max_size=2), st.integers(0, 1)),
+                    "c": st.sampled_from(["a", "b", "z", None, 3]),
+                }
+            ),
+            min_size=1,
+            max_size=12,
+        )
+    )
+    columns = {name: [row[name] for row in rows] for name in schema.names}
+    batch, kept = EventBatch.sifted(schema, columns)
+
+    def accepted(row):
+        try:
+            EventBatch.from_columns(schema, {name: [value] for name, value in row.items()})
+        except ContentError:
+            return False
+        return True
+
+    assert kept.tolist() == [accepted(row) for row in rows]
+    good = [row for row in rows if accepted(row)]
+    assert batch == EventBatch.from_columns(schema, {name: [row[name] for row in good] for name in schema.names})
+
+
+def test_sifting_refuses_columns_that_no_event_has():
+    schema = Schema("line", (Integer("a", False, 0, 9),))
+    with pytest.raises(UnknownName):
+        EventBatch.sifted(schema, {"b": [1]})
+    with pytest.raises(ContentError, match="missing"):
+        EventBatch.sifted(schema, {})
+    two = Schema("plane", (Integer("a", False, 0, 9), Integer("b", False, 0, 9)))
+    with pytest.raises(ContentError, match="has 1 values where a has 2"):
+        EventBatch.sifted(two, {"a": [1, 77], "b": [1]})
+    with pytest.raises(ContentError, match="missing"):
+        EventBatch.sifted(two, {"a": [1, 77]})

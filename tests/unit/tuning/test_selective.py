@@ -11,8 +11,9 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError, UnknownName
 from pleroma.index import GridIndex, Rectangle, evaluate
 from pleroma.tuning import SPLITS, Evidence, GridEvaluator, Regular, Sample, Selective, Statistics, select
-from pleroma.tuning.advice import advise, halves
+from pleroma.tuning.advice import advise
 from pleroma.tuning.clusters import rectangles
+from pleroma.tuning.gathered import gather
 from pleroma.workloads import EXPRESSIVE, generate
 
 PLANE = Schema("plane", (Real("x", False, 0, 100), Real("y", False, 0, 100)))
@@ -107,6 +108,8 @@ def test_advice_chooses_dimensions_with_the_split_in_the_loop():
         advise(workload.events, workload.subscriptions, 8, max_members=None, selections=["bes"], splits=["adaptive"]),
         key=lambda each: len(each.by_count),
     )
-    split = SPLITS["adaptive"](Sample.of(halves(workload.events, 0)[0], workload.subscriptions), 8)
+    split = SPLITS["adaptive"](
+        Sample.of(gather(workload.events, workload.subscriptions).training, workload.subscriptions), 8
+    )
     for count, waste in brute.by_count.items():
         assert waste.deliveries == min(split.waste(dims).deliveries for dims in combinations(range(4), count))

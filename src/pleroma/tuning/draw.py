@@ -1,0 +1,114 @@
+"""Some of many events, drawn so that it does not matter in which order, or where, they were looked at.
+
+Every event has a ticket: its number, or where it has none its content, thoroughly mixed with the seed. The events with
+the smallest tickets are drawn. Draws of disjoint events merge to the draw of all, whatever the parts were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.content import Schema
+from pleroma.content.batch import EventBatch
+from pleroma.content.text import Text
+
+Tickets = NDArray[np.uint64]
+
+_GOLDEN, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """At most `most` events, by ticket; among equal tickets, by content."""
+
+    most: int
+    tickets: Tickets
+    events: EventBatch
+
+    @classmethod
+    def none(cls, schema: Schema, most: int) -> Draw:
+        columns = tuple(np.empty(0, kind) for kind in EventBatch.dtypes(schema))
+        return cls(most, np.empty(0, np.uint64), EventBatch(schema, columns))
+
+    @classmethod
+    def merged(cls, parts: Iterable[Draw]) -> Draw:
+        """Of all that some draws were drawn from."""
+        listed = list(parts)
+        tickets = np.concatenate([part.tickets for part in listed])
+        columns = zip(*(part.events.columns for part in listed), strict=True)
+        events = EventBatch(listed[0].events.schema, tuple(np.concatenate(each) for each in columns))
+        return cls(min(part.most for part in listed), tickets, events)._smallest()
+
+    def halves(self) -> tuple[EventBatch, EventBatch]:
+        """Events to learn from and events to judge by, dealt in turn."""
+        return self.events[0::2], self.events[1::2]
+
+    def _smallest(self) -> Draw:
+        order = np.argsort(self.tickets, kind="stable")
+        same = self.tickets[order]
+        if (same[1:] == same[:-1]).any():
+            order = np.lexsort([*(_sortable(column) for column in reversed(self.events.columns)), self.tickets])
+        kept = order[: self.most]
+        return Draw(self.most, self.tickets[kept], self.events[kept])
+
+
+class Drawing:
+    """A draw from events that come in batches. Most of them are seen at one glance to hold no winning ticket."""
+
+    def __init__(self, schema: Schema, most: int, seed: int = 0) -> None:
+        self._found = Draw.none(schema, most)
+        self._waiting: list[Draw] = []
+        self._seed = seed
+
+    def add(self, events: EventBatch, numbers: NDArray[np.int64] | None) -> None:
+        tickets = _tickets(events, numbers, self._seed)
+        held, most = self._found.tickets, self._found.most
+        if len(held) == most:
+            near = np.flatnonzero(tickets <= held[-1])  # equal ones are told apart by content, later
+            tickets, events = tickets[near], events[near]
+        self._waiting.append(Draw(most, tickets, events))
+        if sum(len(each.tickets) for each in self._waiting) > most:
+            self.result()
+
+    def result(self) -> Draw:
+        self._found = Draw.merged([self._found, *self._waiting])
+        self._waiting = []
+        return self._found
+
+
+def _tickets(events: EventBatch, numbers: NDArray[np.int64] | None, seed: int) -> Tickets:
+    start = _mixed(np.full(len(events), seed, np.uint64))
+    if numbers is not None:
+        return _mixed(start ^ numbers.astype(np.int64).view(np.uint64))
+    for attribute, column in zip(events.schema.attributes, events.columns, strict=True):
+        start = _mixed(start ^ (_words(column) if isinstance(attribute, Text) else column.view(np.uint64)))
+    return start
+
+
+def _mixed(values: Tickets) -> Tickets:
+    """Every bit depends on every bit: the finish of splitmix64."""
+    with np.errstate(over="ignore"):
+        values = values + _GOLDEN
+        values = (values ^ (values >> np.uint64(30))) * _FIRST
+        values = (values ^ (values >> np.uint64(27))) * _SECOND
+    return values ^ (values >> np.uint64(31))
+
+
+def _words(column: NDArray[Any]) -> Tickets:
+    """A number for each text; for none, zero."""
+    texts = column.tolist()
+    number = {
+        text: 0 if text is None else int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        for text in set(texts)
+    }
+    return np.fromiter((number[text] for text in texts), np.uint64, len(texts))
+
+
+def _sortable(column: NDArray[Any]) -> NDArray[Any]:
+    return column if column.dtype != object else np.array([text or "" for text in column.tolist()], np.str_)
