@@ -91,8 +91,16 @@ async def until_registered(service, ids, seconds=20.0):
 
 if __name__ == "__main__":
     from pleroma.routing import build
-    from pleroma.service import ServiceSettings, serve
+    from pleroma.service import CollectingSettings, ServiceSettings, serve
 
-    folder, topology, port, settings = sys.argv[1:]
+    folder, topology, port, given = sys.argv[1:]
+    settings = json.loads(given)
+    collecting = settings.pop("collecting", None)
     with contextlib.suppress(KeyboardInterrupt):
-        serve(Path(folder), build(topology), port=int(port), settings=ServiceSettings(**json.loads(settings)))
+        serve(
+            Path(folder),
+            build(topology),
+            port=int(port),
+            settings=ServiceSettings(**settings),
+            collecting=collecting and CollectingSettings(**collecting),
+        )

@@ -32,7 +32,9 @@
     │   ├── NotThere        nothing has this name or id
     │   ├── KeyConflict     the key belongs to another request
     │   ├── PlanChanging    a plan is on its way to the next
+    │   ├── PlanMoved       the plan in force is not the one that was expected
     │   ├── PlanTooOld      a plan that no switch follows any more
+    │   ├── NoTree          a plan that cannot be shown as one tree
     │   ├── NotInstalled    durable, but the network has not confirmed it yet
     │   ├── ControllerClosed  it takes no more requests
     │   └── OtherControl    a log made with other settings, or for another network
@@ -50,6 +52,8 @@
     ├── MatchingError       a matcher's subscriptions, or a snapshot of them
     ├── TuningError         nothing to learn from, or more asked for than there is
     ├── WorkloadError       impossible generator settings, unreadable data sets
+    ├── LakeError           what was collected: missing, unreadable or of something else
+    ├── SparkError          a job that Spark gave up
     └── SetupError          something this machine lacks
 
 Each carries the offending field and value, so that a program can react and a person reads one line.
@@ -248,8 +252,16 @@ class PlanChanging(ControlError):
     """The plan of a schema is on its way to the next; another change has to wait."""
 
 
+class PlanMoved(ControlError):
+    """A plan was to follow a certain one, and another is in force."""
+
+
 class PlanTooOld(ControlError):
     """A client uses a plan that is two behind the one in force, which no switch follows any more."""
+
+
+class NoTree(ControlError):
+    """The plan in force is not one tree of cuts."""
 
 
 class KeyConflict(ControlError):
@@ -348,6 +360,14 @@ class TuningError(PleromaError):
 
 
 class WorkloadError(PleromaError):
+    pass
+
+
+class LakeError(PleromaError):
+    pass
+
+
+class SparkError(PleromaError):
     pass
 
 

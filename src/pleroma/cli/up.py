@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from pleroma.service import Running
 
 
+LakeOption = Annotated[
+    str | None, typer.Option(help="Collect for the pipeline in this folder, or at this URI (s3://, hdfs://, …).")
+]
+SampleOption = Annotated[
+    float, typer.Option(min=0, max=1, help="The part of all events that publishers send to the lake.")
+]
+KeepOption = Annotated[float, typer.Option(min=0.01, help="Days that events and reports stay in the lake.")]
+
+
 class Network(StrEnum):
     EMBEDDED = "embedded"
     OPENFLOW = "openflow"
@@ -53,6 +62,10 @@ def up(
         typer.Option(metavar="CERT KEY CA", help="Speak TLS with switches that have a certificate of this CA."),
     ] = None,
     domain: Annotated[str, typer.Option(help="What a neighbouring controller calls this network.")] = "pleroma",
+    lake: LakeOption = None,
+    sample: SampleOption = 0.01,
+    keep: KeepOption = 30.0,
+    land: Annotated[float, typer.Option(min=0.1, help="Seconds after which what has come is in the lake.")] = 5.0,
     json: JsonFlag = False,
 ) -> None:
     """Start everything and serve until Ctrl-C.
@@ -63,7 +76,7 @@ def up(
     from pleroma.control import ControlSettings
     from pleroma.index import IPV4, IPV6
     from pleroma.routing import build
-    from pleroma.service import OpenFlowSettings, serve
+    from pleroma.service import CollectingSettings, OpenFlowSettings, serve
     from pleroma.switches.openflow.listener import tls_context
 
     net = build(topology)
@@ -76,6 +89,8 @@ def up(
     elif discover or tls or addresses is Addresses.V4:
         raise SetupError("--discover, --tls and --addresses are for --network openflow", field="network")
 
+    collecting = None if lake is None else CollectingSettings(lake, sample, keep, land)
+
     def announce(running: Running) -> None:
         if json:
             show_json({"url": running.url, "token_file": str(running.token_file)})
@@ -86,13 +101,15 @@ def up(
             out.print(f"OpenFlow switches connect to {listen}{' by TLS' if tls else ''}")
             if tls is None and not ip_address(openflow.listen[0]).is_loopback:
                 err.print("without --tls, whoever reaches that port can pretend to be a switch")
+        if collecting is not None:
+            out.print(f"{100 * sample:g} % of all events, reports and subscriptions go to {lake}")
         out.print(f"API documentation: {running.url}/docs")
         if running.token is not None:
             out.print(f"administrator's token, shown this once and kept in {running.token_file}:\n{running.token}")
         out.print("ready; stop with Ctrl-C")
         out.file.flush()
 
-    serve(folder, net, host, port, control=control, openflow=openflow, announce=announce)
+    serve(folder, net, host, port, control=control, openflow=openflow, collecting=collecting, announce=announce)
 
 
 def address(text: str) -> tuple[str, int]:

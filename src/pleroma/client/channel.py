@@ -28,6 +28,8 @@ class Channel:
     """How many cells the controller encloses a filter with: by these it is known whose fault an unwanted event is."""
     addresses: AddressRange = IPV6
     """What events travel under in this network."""
+    sample: float = 0.0
+    """The part of its events that a publisher sends to the controller as samples."""
     codec: Codec = field(init=False, repr=False, compare=False)
     _first: int = field(init=False, repr=False, compare=False)
     """The address of the prefix; the bits of an event's dz follow, in the room that is left."""
@@ -50,14 +52,17 @@ class Channel:
         if not isinstance(data, Mapping):
             raise PlanError("the plan of a schema is an object", value=data)
         number, prefix, plan, members = (data.get(name) for name in ("number", "prefix", "plan", "members"))
+        sample = data.get("sample") or 0.0
         if isinstance(number, bool) or not isinstance(number, int):
             raise PlanError(f"{number!r} is not the number of a schema", field="number", value=number)
         if isinstance(members, bool) or not isinstance(members, int) or members < 1:
             raise PlanError(f"{members!r} is not a number of cells", field="members", value=members)
+        if isinstance(sample, bool) or not isinstance(sample, (int, float)) or not 0 <= sample <= 1:
+            raise PlanError(f"{sample!r} is not a rate from 0 to 1", field="sample", value=sample)
         if not isinstance(prefix, str):
             raise PlanError(f"{prefix!r} is not a prefix", field="prefix", value=prefix)
         try:
-            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag, members, addresses)
+            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag, members, addresses, sample)
         except WireError as error:  # a number of more than 16 bits, or values that no packet has room for
             raise PlanError(error.reason, field=error.field, value=error.value) from None
 

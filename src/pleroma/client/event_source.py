@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from pleroma.client.channel import Channel
+from pleroma.client.sampling import Sampler
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientClosed, OutsideAdvertisement, PleromaError
 
@@ -53,6 +54,7 @@ class EventSource:
         self._sequence = count(1)
         self._clock = clock
         self._route = (channel, number, sender)
+        self.samples = Sampler(channel)
 
     @property
     def schema(self) -> Schema:
@@ -69,6 +71,8 @@ class EventSource:
     def reroute(self, channel: Channel | None = None, number: int | None = None, sender: Sender | None = None) -> None:
         """Go on by another plan, under another number or through another socket."""
         old = self._route
+        if channel is not None:
+            self.samples.follow(channel)
         self._route = (
             old[0] if channel is None else channel,
             old[1] if number is None else number,
@@ -114,3 +118,7 @@ class EventSource:
                 info.frames += 1
             else:
                 info.unsent += 1
+        samples = self.samples
+        samples.left -= 1
+        if samples.left < 0:
+            samples.take(event)

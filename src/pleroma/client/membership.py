@@ -22,6 +22,7 @@ from pleroma.client.receiver import Receiver
 from pleroma.client.registrar import Registrar
 from pleroma.client.registration import Registration
 from pleroma.client.reports import Reports
+from pleroma.client.sampling import hand_over
 from pleroma.client.subscription import Subscription
 from pleroma.errors import ClientError, PleromaError, RequestRefused
 
@@ -114,7 +115,14 @@ class Membership:
             member.stop()
 
     async def report(self) -> None:
-        """Say what was counted since the last time."""
+        """Say what was counted since the last time, and hand over what was sampled."""
+        try:
+            await self._report_counters()
+        finally:
+            for publisher in [each for each in self.members if isinstance(each, Publisher)]:
+                await hand_over(self._api, publisher.samples)
+
+    async def _report_counters(self) -> None:
         report = self._reports.write()
         if report is None:
             return

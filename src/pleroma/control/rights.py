@@ -19,21 +19,27 @@ _DONE = {"advertisement": "publish", "subscription": "read"}
 
 def check_registration(principal: Principal, kind: Kind, filter: Filter) -> None:
     """That a principal may publish, or read, all that a filter matches."""
+    text = limit(principal, kind, filter.schema)
+    if text is not None and not parsed(filter.schema, text).covers(filter):
+        reason = f"{principal.name} may {_DONE[kind]} only {text}"
+        raise NotAllowed(reason, field="filter", value=str(filter), allowed=text)
+
+
+def limit(principal: Principal, kind: Kind, schema: Schema) -> str | None:
+    """The filter, as text, that a principal has to keep within; None if there is no limit. It may be barred at all."""
     if principal.role not in _ROLES[kind]:
         allowed = ", ".join(_ROLES[kind])
         reason = f"a {principal.role} may not {_DONE[kind]}; that takes one of {allowed}"
         raise NotAllowed(reason, field="role", value=principal.role, allowed=allowed)
     if principal.role == "admin":
-        return
+        return None
     within = principal.publish if kind == "advertisement" else principal.read
-    text = within.get(filter.schema.name, within.get(EVERY_SCHEMA))
+    text = within.get(schema.name, within.get(EVERY_SCHEMA))
     if text is None:
         allowed = ", ".join(within) or "nothing"
         reason = f"{principal.name} may {_DONE[kind]} nothing of this schema; allowed: {allowed}"
-        raise NotAllowed(reason, field="schema", value=filter.schema.name, allowed=allowed)
-    if not parsed(filter.schema, text).covers(filter):
-        reason = f"{principal.name} may {_DONE[kind]} only {text}"
-        raise NotAllowed(reason, field="filter", value=str(filter), allowed=text)
+        raise NotAllowed(reason, field="schema", value=schema.name, allowed=allowed)
+    return text
 
 
 def check_withdrawal(principal: Principal, registered: Registered) -> None:

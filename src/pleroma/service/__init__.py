@@ -2,8 +2,18 @@
 
 from pleroma.service.app import create_app
 from pleroma.service.broker import BrokerSettings
+from pleroma.service.collecting import CollectingSettings
 from pleroma.service.openflow import OpenFlowSettings
 from pleroma.service.serve import Running, running, serve
 from pleroma.service.settings import ServiceSettings
 
-__all__ = ["BrokerSettings", "OpenFlowSettings", "Running", "ServiceSettings", "create_app", "running", "serve"]
+__all__ = [
+    "BrokerSettings",
+    "CollectingSettings",
+    "OpenFlowSettings",
+    "Running",
+    "ServiceSettings",
+    "create_app",
+    "running",
+    "serve",
+]

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 import pleroma
 from pleroma.control import Controller
 from pleroma.service import openapi, problems
+from pleroma.service.collecting import Collection
 from pleroma.service.context import Service
 from pleroma.service.data_plane import DataPlane, EmbeddedPlane
 from pleroma.service.gate import Gate
@@ -22,9 +23,11 @@ from pleroma.service.resources.health import health
 from pleroma.service.resources.hosts import hosts
 from pleroma.service.resources.leases import leases
 from pleroma.service.resources.network import network as network_routes
+from pleroma.service.resources.plan_tree import plan_tree
 from pleroma.service.resources.plans import plans
 from pleroma.service.resources.principals import principals
 from pleroma.service.resources.registrations import registrations
+from pleroma.service.resources.samples import samples
 from pleroma.service.resources.schemas import schemas
 from pleroma.service.resources.statistics import statistics
 from pleroma.service.resources.streams import streams
@@ -38,16 +41,20 @@ _DESCRIPTION = "The controller of a content-based publish/subscribe network. doc
 
 
 def create_app(
-    controller: Controller, network: DataPlane | LiveNetwork, settings: ServiceSettings | None = None
+    controller: Controller,
+    network: DataPlane | LiveNetwork,
+    settings: ServiceSettings | None = None,
+    collection: Collection | None = None,
 ) -> FastAPI:
     """The API of a controller and a network that are open and stay open; `app.state.service` is what it works with.
 
-    Leases expire inside `async with app.state.service.leases`.
+    Leases expire inside `async with app.state.service.leases`, and a collection is landed inside its own.
     """
     settings = settings or ServiceSettings()
     plane = EmbeddedPlane(network) if isinstance(network, LiveNetwork) else network
-    metrics = Metrics(partial(gauges, controller, plane))
-    service = Service(controller, plane, settings, metrics, Leases(controller, settings.lease_seconds))
+    metrics = Metrics(partial(gauges, controller, plane, collection))
+    leased = Leases(controller, settings.lease_seconds)
+    service = Service(controller, plane, settings, metrics, leased, collection)
     gate = Middleware(
         Gate,
         callers=Callers(controller.state),
@@ -77,8 +84,10 @@ def create_app(
         leases(service),
         hosts(service),
         statistics(service),
+        samples(service),
         streams(service),
         plans(service),
+        plan_tree(service),
         schemas(service),
         principals(service),
         network_routes(service),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pleroma.control import Controller, ControlState, SchemaEntry
 from pleroma.errors import NotFound, UnknownName
+from pleroma.service.collecting import Collection
 from pleroma.service.data_plane import DataPlane
 from pleroma.service.leases import Leases
 from pleroma.service.metrics import Metrics
@@ -20,6 +21,8 @@ class Service:
     settings: ServiceSettings
     metrics: Metrics
     leases: Leases
+    collection: Collection | None = None
+    """What is collected for the pipeline, where it is."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service is about to stop: streams then end by themselves."""
 

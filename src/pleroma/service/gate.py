@@ -5,6 +5,7 @@ It stands in front of the routes, so that one that is added tomorrow is guarded 
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -21,6 +22,11 @@ OPEN = frozenset({"/health", "/metrics", "/docs", "/openapi.json"})
 IN_BAND = "pleroma.in_band"
 """In the scope of a request that came through the network's own switches: an `InBand`. No server sets it."""
 _ANONYMOUS = "nobody"
+_TUNER = {
+    "GET": re.compile("/v1/schemas(/[^/]+(/plans?)?)?"),
+    "PUT": re.compile("/v1/schemas/[^/]+/plan"),
+}
+"""All that the role `tuner` is for: a token that is left lying about on a cluster can do no more than this."""
 
 
 class InBand(NamedTuple):
@@ -48,8 +54,12 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> Principal:
-        if IN_BAND in scope:
-            return self._known(scope[IN_BAND])
+        principal = self._known(scope[IN_BAND]) if IN_BAND in scope else self._bearer(scope)
+        if principal.role == "tuner":
+            _check_tuner(scope["method"], scope["path"])
+        return principal
+
+    def _bearer(self, scope: Scope) -> Principal:
         given = next((value for name, value in scope["headers"] if name == b"authorization"), None)
         try:
             principal = self._callers.who(given)
@@ -71,6 +81,13 @@ def host_of(scope: Scope) -> HostId | None:
     return known.host if known else None
 
 
+def _check_tuner(method: str, path: str) -> None:
+    allowed = _TUNER.get(method)
+    if allowed is None or not allowed.fullmatch(path):
+        reason = "a tuner reads schemas and plans and hands over a plan, and may do nothing else"
+        raise NotAllowed(reason, field="role", value="tuner", allowed="GET schemas and plans, PUT plan")
+
+
 def _keep_to(buckets: Buckets, name: str) -> None:
     seconds = buckets.take(name)
     if seconds:
@@ -89,3 +106,9 @@ def admin(request: Request) -> Principal:
     if principal.role != "admin":
         raise NotAllowed("only an administrator may do this", field="role", value=principal.role, allowed="admin")
     return principal
+
+
+def tuner(request: Request) -> Principal:
+    """Who asks, if it may hand over plans."""
+    principal = caller(request)
+    return principal if principal.role == "tuner" else admin(request)

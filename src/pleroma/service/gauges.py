@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from pleroma.control import Controller
+from pleroma.service.collecting import Collection
 from pleroma.service.data_plane import DataPlane
 from pleroma.service.metrics import counter, gauge
 
 
-def gauges(controller: Controller, network: DataPlane) -> Iterator[Metric]:
+def gauges(controller: Controller, network: DataPlane, collection: Collection | None) -> Iterator[Metric]:
     """Sums over all principals: who reads this needs no token."""
     state = controller.state
     yield gauge("pleroma_log_position", "Entries of the log that the state holds", [("", controller.position)])
@@ -38,5 +39,7 @@ def gauges(controller: Controller, network: DataPlane) -> Iterator[Metric]:
     yield gauge("pleroma_snapshot_failed", "1 if the last snapshot could not be saved", [("", unsaved)])
     yield gauge("pleroma_network_behind", "1 while the network refuses rules", [("", behind)])
     yield from network.metrics()
+    if collection is not None:
+        yield from collection.metrics()
     for name, count in controller.statistics.totals.items():
         yield counter(f"pleroma_events_{name}", f"Events that clients reported as {name}", [("", count)])

@@ -18,8 +18,12 @@ T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 """Of schemas and principals: what needs no quoting in an address."""
 Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$", description="1 to 64 letters, digits, _ . -")]
+MOST_SAMPLES = 2000
+"""Events in one request."""
+MOST_AGE = 86_400.0
+"""Seconds since an event, of which a sample can still be of interest."""
 Count = Annotated[int, Field(ge=0, lt=2**53)]
-Role = Literal["admin", "publisher", "subscriber", "both"]
+Role = Literal["admin", "publisher", "subscriber", "both", "tuner"]
 
 
 class _Model(BaseModel):
@@ -84,6 +88,9 @@ class PlanAnswer(_Model):
     members: int = Field(description="Cells that a registration is enclosed with, at most", examples=[8])
     plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[PLAN])
     phase: PlanPhase | None = Field(None, description="Of the plan in force: how far a change of plans has come")
+    sample: float | None = Field(
+        None, description="With the plan in force: the part of their events that publishers send as samples"
+    )
 
 
 class _HowToChange(_Model):
@@ -98,6 +105,7 @@ class NewPlan(_HowToChange):
     model_config = ConfigDict(json_schema_extra={"examples": [{"index": INDEX, "method": "lightweight"}]})
 
     index: dict[str, Any] = Field(description="An index as in a plan")
+    epoch: int | None = Field(None, ge=1, description="Of the plan that must be in force; refused if another is")
 
 
 class Rollback(_HowToChange):
@@ -110,6 +118,79 @@ class AdoptedPlan(_Model):
     name: str = Field(alias="schema")
     epoch: int = Field(description="Of the plan in force now")
     phase: PlanPhase = Field(description="`settled` when the change is over, or when there was nothing to change")
+
+
+class TreePaging(Paging):
+    at: Annotated[str, Field(max_length=112, pattern="^[01]*$", description="The dz of the node to begin at")] = ""
+    depth: Annotated[int, Field(ge=0, le=112, description="How many levels below it")] = 6
+
+
+class TreeNode(_Model):
+    dz: str = Field(description="The way to it from the root; the root's is empty", examples=["01"])
+    attribute: str | None = Field(description="Along which it is cut; null for a leaf", examples=["price"])
+    cut: float | None = Field(description="The coordinate at which the upper part begins", examples=[100.0])
+    children: list[str] | None = Field(description="The dz of the lower and of the upper part")
+    leaves: int | None = Field(description="At or below it; null for grids")
+    rules: int = Field(description="At or below it, in the tables of all switches")
+    fullest: int = Field(description="At or below it, in the table that has most of them")
+    events: int | None = Field(description="Events sampled of late in it; null where nothing was sampled")
+    deliveries: int | None = Field(description="Of these events to hosts, by the regions in force")
+    wasted: int | None = Field(description="Deliveries to hosts at which nobody wants the event")
+
+
+class TreeAnswer(_Model):
+    name: str = Field(alias="schema")
+    epoch: int
+    kind: Literal["tree", "grid"]
+    bits: int
+    leaves: int | None = Field(description="Of the whole tree; null for grids")
+    events: int | None = Field(description="Sampled events that were judged; null where nothing was sampled")
+    items: list[TreeNode]
+    next: str | None = Field(description="Give it as `after` to get what follows; null at the end.")
+
+
+# -- samples ---------------------------------------------------------------------------------------------------------
+
+
+class Samples(_Model):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "schema": "stock",
+                    "epoch": 1,
+                    "rate": 0.01,
+                    "ages": [0.25, 0.1],
+                    "columns": {"price": [151.5, 20.0], "volume": [300, 4], "ticker": ["AAPL", "IBM"]},
+                }
+            ]
+        }
+    )
+
+    name: str = Field(alias="schema", max_length=64)
+    epoch: int = Field(ge=1, lt=2**31, description="Of the plan that they were published by")
+    rate: float = Field(gt=0, le=1, description="The part of all events that these were drawn as")
+    ages: list[Annotated[float, Field(ge=0, le=MOST_AGE)]] = Field(
+        max_length=MOST_SAMPLES, description="How many seconds ago each event was published"
+    )
+    columns: dict[str, list[Any]] = Field(
+        max_length=1024,
+        description="The values of each attribute, one for each event; null where it lacks the attribute",
+    )
+
+
+class SamplesAnswer(_Model):
+    taken: int = Field(description="How many there was room for: all or none")
+
+
+class Sampling(_Model):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rate": 0.01}]})
+
+    rate: float = Field(ge=0, le=1, description="The part of their events that publishers send as samples")
+
+
+class SamplingAnswer(Sampling):
+    name: str = Field(alias="schema")
 
 
 # -- hosts -----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _ALWAYS = {
 }
 _GUARDED = {"403": "Beyond the rights or limits of the caller; `allowed` says what would be allowed"}
 _CHANGES = {
-    "409": "The name is taken, the key belongs to another request, a plan is changing, or one is too old",
+    "409": "The name is taken, the key belongs to another request, a plan is changing, has moved on, or is too old",
     "507": "The disk is full; nothing was changed",
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer", "minimum": 0}}}

@@ -31,6 +31,7 @@ from pleroma.routing import Topology
 from pleroma.service import logs
 from pleroma.service.app import create_app
 from pleroma.service.broker import BrokerPlane, BrokerSettings, over_broker
+from pleroma.service.collecting import CollectingSettings, Collection
 from pleroma.service.context import Service
 from pleroma.service.data_plane import DataPlane, EmbeddedPlane
 from pleroma.service.openflow import OpenFlowPlane, OpenFlowSettings, over_openflow
@@ -81,29 +82,27 @@ def serve(
     control: ControlSettings | None = None,
     openflow: OpenFlowSettings | None = None,
     broker: BrokerSettings | None = None,
+    collecting: CollectingSettings | None = None,
     announce: Callable[[Running], None] | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT. `announce` is called once when it answers; by default it prints where and how."""
     logs.configure()
-    work = _serve(folder, topology, host, port, settings, control, openflow, broker, announce or _announce)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(work)
-
-
-async def _serve(
-    folder: Path,
-    topology: Topology,
-    host: str,
-    port: int,
-    settings: ServiceSettings | None,
-    control: ControlSettings | None,
-    openflow: OpenFlowSettings | None,
-    broker: BrokerSettings | None,
-    announce: Callable[[Running], None],
-) -> None:
     started = running(
-        folder, topology, host, port, settings=settings, control=control, openflow=openflow, broker=broker
+        folder,
+        topology,
+        host,
+        port,
+        settings=settings,
+        control=control,
+        openflow=openflow,
+        broker=broker,
+        collecting=collecting,
     )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(started, announce or _announce))
+
+
+async def _serve(started: AbstractAsyncContextManager[Running], announce: Callable[[Running], None]) -> None:
     async with started as service:
         _spare_the_collector()
         loop = asyncio.get_running_loop()
@@ -142,11 +141,12 @@ async def running(
     control: ControlSettings | None = None,
     openflow: OpenFlowSettings | None = None,
     broker: BrokerSettings | None = None,
+    collecting: CollectingSettings | None = None,
 ) -> AsyncIterator[Running]:
     """The whole service inside a program's own event loop; port 0 takes a free one.
 
     On simulated switches; or, with `openflow`, on switches that connect; or, with `broker`, on no switches at all, and
-    events come to the UDP port of the same number.
+    events come to the UDP port of the same number. With `collecting`, what the pipeline needs goes into a lake.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     listening, datagrams = _bound_twice(host, port) if broker is not None else (_bound(host, port), None)
@@ -160,18 +160,20 @@ async def running(
         async with plane_opened as (controller, plane):
             _warm_up()
             token = await _first_token(controller, folder / TOKEN_FILE)
-            app = create_app(controller, plane, settings)
+            collection = None if collecting is None else await Collection.open(controller, collecting)
+            app = create_app(controller, plane, settings, collection)
             if isinstance(plane, OpenFlowPlane | BrokerPlane):
                 plane.serve(app)
             server = _Server(_config(app), app.state.service)
-            task = asyncio.create_task(server.serve(sockets=[listening]))
-            try:
-                await _started(server, task)
-                async with app.state.service.leases:
-                    yield Running(_url(listening), folder / TOKEN_FILE, token, app, server)
-            finally:
-                server.should_exit = True
-                await task
+            async with collection or contextlib.nullcontext():
+                task = asyncio.create_task(server.serve(sockets=[listening]))
+                try:
+                    await _started(server, task)
+                    async with app.state.service.leases:
+                        yield Running(_url(listening), folder / TOKEN_FILE, token, app, server)
+                finally:
+                    server.should_exit = True
+                    await task
 
 
 @asynccontextmanager

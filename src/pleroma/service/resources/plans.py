@@ -13,7 +13,7 @@ from pleroma.errors import NotFound
 from pleroma.index import Index, IndexPlan, index_from_json
 from pleroma.service.answers import json_response
 from pleroma.service.context import Service
-from pleroma.service.gate import admin
+from pleroma.service.gate import admin, tuner
 from pleroma.service.models import AdoptedPlan, NewPlan, Page, Paging, PlanAnswer, Rollback
 from pleroma.service.paging import page
 from pleroma.service.strict_route import StrictRoute
@@ -34,10 +34,13 @@ def plans(service: Service) -> APIRouter:
     async def current(name: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
         entry = service.schema(name)
         phase = service.state.plans.phase(name)
-        etag = f'"{entry.number}-{entry.epoch}-{entry.plan.checksum[:16]}{_SUFFIX[phase]}"'
+        rate = 0.0 if service.collection is None else service.collection.rate(name)
+        drawn = f"-{rate!r}" if rate else ""
+        etag = f'"{entry.number}-{entry.epoch}-{entry.plan.checksum[:16]}{_SUFFIX[phase]}{drawn}"'
         if if_none_match is not None and etag in (each.strip().removeprefix("W/") for each in if_none_match.split(",")):
             return Response(status_code=304, headers={"ETag": etag})
-        return json_response({"phase": phase} | _shape(service, entry, entry.plan), headers={"ETag": etag})
+        now = {"phase": phase, "sample": rate}
+        return json_response(now | _shape(service, entry, entry.plan), headers={"ETag": etag})
 
     @router.get("/plans", response_model=Page[PlanAnswer], summary="All plans, from the first on")
     async def history(name: str, at: Annotated[Paging, Query()]) -> Response:
@@ -50,9 +53,13 @@ def plans(service: Service) -> APIRouter:
 
     @router.put("/plan", response_model=AdoptedPlan, summary="Move to another index", responses=_BEGUN)
     async def adopt(request: Request, name: str, new: NewPlan) -> Response:
-        """Without losing an event, unless `method` is `at_once`. The index that is in force is no change."""
-        admin(request)
-        return await _move(service, name, index_from_json(service.schema(name).schema, new.index), new.method, new.wait)
+        """Without losing an event, unless `method` is `at_once`. The index that is in force is no change.
+
+        Besides administrators, principals with the role `tuner` may do this, and hardly anything else.
+        """
+        tuner(request)
+        index = index_from_json(service.schema(name).schema, new.index)
+        return await _move(service, name, index, new.method, new.wait, new.epoch)
 
     @router.post("/plan/rollback", response_model=AdoptedPlan, summary="Move back to an earlier plan", responses=_BEGUN)
     async def rollback(request: Request, name: str, back: Rollback) -> Response:
@@ -68,12 +75,14 @@ def plans(service: Service) -> APIRouter:
     return router
 
 
-async def _move(service: Service, name: str, index: Index, method: str, wait: bool) -> Response:
+async def _move(
+    service: Service, name: str, index: Index, method: str, wait: bool, after: int | None = None
+) -> Response:
     controller = service.controller
     if method != "at_once":
-        await (controller.transitions.change if wait else controller.submit)(ChangePlan(name, index, method))
-    elif index.to_json() != service.schema(name).index.to_json():
-        await controller.submit(AdoptPlan(name, index))
+        await (controller.transitions.change if wait else controller.submit)(ChangePlan(name, index, method, after))
+    elif index.to_json() != (entry := service.schema(name)).index.to_json() or after not in (None, entry.epoch):
+        await controller.submit(AdoptPlan(name, index, after))
     entry = service.schema(name)
     phase = service.state.plans.phase(name)
     status = 200 if phase == "settled" else 202

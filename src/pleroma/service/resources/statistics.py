@@ -50,7 +50,10 @@ def statistics(service: Service) -> APIRouter:
     async def report(request: Request, said: Report) -> Response:
         """Numbers are added to those of before. A report about a subscription that is not the caller's is refused."""
         counted = {name: each.model_dump() for name, each in said.subscriptions.items()}
-        service.controller.report(caller(request).name, counted, said.published)
+        principal = caller(request).name
+        service.controller.report(principal, counted, said.published)
+        if service.collection is not None:
+            service.collection.reported(principal, counted)
         return Response(status_code=204)
 
     return router

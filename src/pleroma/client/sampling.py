@@ -1,0 +1,121 @@
+"""A few of a publisher's events, for the controller: drawn at the rate that the plan asks for, and kept until sent.
+
+How many events to pass over before the next is drawn at once, when one was taken (the gaps of independent choices are
+geometric). So an event that is passed over costs one subtraction.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pleroma.client.channel import Channel
+from pleroma.content import Event
+from pleroma.errors import ClientError
+
+if TYPE_CHECKING:
+    from pleroma.client.api import Api
+
+ROOM = 10_000
+"""Drawn events of one publisher that wait to be sent."""
+AT_ONCE = 500
+"""Events in one request."""
+MOST_AGE = 86_400.0
+"""Seconds after which the controller does not take an event any more."""
+
+log = logging.getLogger("pleroma.client")
+
+
+class Drawn(NamedTuple):
+    event: Event
+    channel: Channel
+    at: float
+    """Seconds on a clock that never goes back."""
+
+
+class Sampler:
+    """`left` is how many events are passed over before the next is drawn: count it down with every event."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        draw: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.dropped = 0
+        """Events that were drawn when there was no room for them."""
+        self._draw = draw
+        self._clock = clock
+        self._drawn: deque[Drawn] = deque()
+        self.follow(channel)
+
+    def __len__(self) -> int:
+        return len(self._drawn)
+
+    def follow(self, channel: Channel) -> None:
+        """Go on with the rate of another plan."""
+        self._channel = channel
+        rate = channel.sample
+        # of rate 1 the gaps are 0, and without sampling the first is endless
+        self._scale = 0.0 if rate >= 1 else 1 / math.log1p(-rate) if rate > 0 else -math.inf
+        self.left = self._gap()
+
+    def take(self, event: Event) -> None:
+        """The count has come to its end with this event."""
+        self.left = self._gap()
+        if len(self._drawn) < ROOM:
+            self._drawn.append(Drawn(event, self._channel, self._clock()))
+        else:
+            self.dropped += 1
+
+    def _gap(self) -> float:
+        if self._scale == -math.inf:
+            return math.inf
+        return math.floor(math.log(1.0 - self._draw()) * self._scale)
+
+    def portion(self) -> list[Drawn]:
+        """The oldest that can go together in one request, taken out; none if nothing waits."""
+        taken: list[Drawn] = []
+        while self._drawn and len(taken) < AT_ONCE and (not taken or taken[0].channel is self._drawn[0].channel):
+            taken.append(self._drawn.popleft())
+        return taken
+
+    def give_back(self, portion: list[Drawn]) -> None:
+        """They could not be sent now. The oldest go where there is no room for all."""
+        kept = portion[max(len(portion) + len(self._drawn) - ROOM, 0) :]
+        self.dropped += len(portion) - len(kept)
+        self._drawn.extendleft(reversed(kept))
+
+    def written(self, portion: list[Drawn]) -> dict[str, Any]:
+        """As the body of a request."""
+        now, channel = self._clock(), portion[0].channel
+        columns = {
+            attribute.name: [attribute.value(each.event.keys[d]) for each in portion]
+            for d, attribute in enumerate(channel.schema.attributes)
+        }
+        return {
+            "schema": channel.schema.name,
+            "epoch": channel.epoch,
+            "rate": channel.sample,
+            "ages": [round(min(max(now - each.at, 0.0), MOST_AGE), 6) for each in portion],
+            "columns": columns,
+        }
+
+
+async def hand_over(api: Api, samples: Sampler) -> None:
+    """Send what waits. What nobody takes now is kept, and what nobody will ever take is not."""
+    from pleroma.client.api import is_temporary  # brings httpx, which is there if somebody has an Api
+
+    while portion := samples.portion():
+        try:
+            await api.ask("POST", "/v1/samples", samples.written(portion))
+        except ClientError as error:
+            if is_temporary(error):
+                samples.give_back(portion)
+                raise
+            log.info("samples are not wanted: %s", error)

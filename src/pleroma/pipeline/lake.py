@@ -1,0 +1,268 @@
+"""What was collected, in a folder here or on any file system: schemas, plans, sampled events, reports, subscriptions.
+
+The controller lands, everybody reads. Values go in and come out; only here and in the storage below are files. What is
+landed is whole or not there, and never changes: a plan and a snapshot are valid until the next begins.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pleroma.content import Filter, Schema
+from pleroma.content.batch import EventBatch
+from pleroma.errors import ContentError, IndexingError, LakeError, UnknownName
+from pleroma.index import IndexPlan
+from pleroma.pipeline import layout
+from pleroma.pipeline.layout import Kind, LandedFile, LandedPlan, LandedSnapshot, ReportRow, Snapshot, SubscriptionRow
+from pleroma.pipeline.retention import expired
+from pleroma.pipeline.storage import SCHEMA_LABEL, Storage, read_table
+from pleroma.workloads.columns import filters_from_column, filters_to_column, from_columns, to_columns
+
+__all__ = ["Lake", "LandedFile", "LandedPlan", "LandedSnapshot", "ReportRow", "Snapshot", "SubscriptionRow"]
+
+_HOURS = "datetime64[h]"
+Moments = Sequence[datetime] | NDArray[np.datetime64]
+
+
+class Lake:
+    """One process lands, from as many threads as it likes; any number read."""
+
+    def __init__(self, url: str, storage: Storage) -> None:
+        self.url = url
+        self.storage = storage
+        self._landing = Lock()
+        self._moment: int | None = None
+        self._sequence = 0
+
+    @classmethod
+    def at(cls, url: str) -> Lake:
+        return cls(url, Storage.at(url))
+
+    # -- landing ---------------------------------------------------------------------------------------------------
+
+    def land_schema(self, schema: Schema) -> None:
+        path = layout.schema_path(schema.name)
+        with self._landing:
+            if self.storage.exists(path):
+                if self.schema(schema.name) != schema:
+                    raise LakeError("the lake has another schema of this name", field="schema", value=schema.name)
+                return
+            self.storage.write_text(path, json.dumps(schema.to_json(), ensure_ascii=False, allow_nan=False))
+
+    def land_plan(self, plan: IndexPlan, members: int | None, since: datetime) -> None:
+        """The plan in force from a moment on. One that is there already stays as it is."""
+        name = plan.schema.name
+        path = layout.plan_path(name, plan.epoch)
+        with self._landing:
+            if self.storage.exists(path):
+                if self._plan(path).plan.checksum != plan.checksum:
+                    reason = f"the lake has another plan {plan.epoch} of {name!r}: it is the lake of another log"
+                    raise LakeError(reason, field="epoch", value=plan.epoch)
+                return
+            text = {"since": _utc(since).isoformat(), "members": members, "plan": json.loads(plan.dumps())}
+            self.storage.write_text(path, json.dumps(text, ensure_ascii=False, allow_nan=False))
+
+    def land_events(self, events: EventBatch, at: Moments, epoch: int, rate: float) -> None:
+        """Events that were published at these moments, and drawn from all with this probability."""
+        schema, names = events.schema, layout.EventColumns.of(events.schema)
+        for hour, rows, moments in _by_hour(_moments(at, len(events))):
+            own = {
+                names.at: pa.array(moments, layout.AT),
+                names.epoch: pa.array(np.full(len(rows), epoch, np.int32)),
+                names.rate: pa.array(np.full(len(rows), rate, np.float64)),
+            }
+            self._land("events", schema, hour, pa.table(own | to_columns(events[rows])), numbered=names.id)
+
+    def land_reports(self, schema: str, at: datetime | Sequence[datetime], rows: Sequence[ReportRow]) -> None:
+        """What was reported at a moment, or each row at its own."""
+        given = _moments([at] * len(rows) if isinstance(at, datetime) else at, len(rows))
+        for hour, chosen, moments in _by_hour(given):
+            listed = [rows[row] for row in chosen.tolist()]
+            columns = dict(zip(ReportRow._fields, zip(*listed, strict=True), strict=True))
+            table = pa.table({"at": pa.array(moments, layout.AT)} | columns, schema=layout.REPORT_SCHEMA)
+            self._land("reports", self.schema(schema), hour, table)
+
+    def land_subscriptions(
+        self, schema: str, since: datetime, rows: Sequence[tuple[str, str, str, Filter | str]]
+    ) -> None:
+        """All there are from a moment on: id, principal, host, and the filter or its JSON as text."""
+        ids, principals, hosts, filters = zip(*rows, strict=True) if rows else ((), (), (), ())
+        written = filters_to_column(filters)
+        columns = {"id": ids, "principal": principals, "host": hosts, "filter": written}
+        table = pa.table(columns, schema=layout.SNAPSHOT_SCHEMA)
+        more = {layout.SINCE_LABEL: _utc(since).isoformat().encode()}
+        with self._landing:
+            self.storage.write_table(
+                layout.snapshot_path(schema, _utc(since)), _labelled(table, self.schema(schema), more)
+            )
+
+    def land_sampling(self, schema: str, rate: float) -> None:
+        """The rate that somebody chose for a schema, in place of the one chosen before."""
+        with self._landing:
+            self.storage.write_text(layout.sampling_path(schema), json.dumps({"rate": rate}))
+
+    def _land(self, kind: Kind, schema: Schema, hour: datetime, table: Any, numbered: str | None = None) -> None:
+        """`numbered` is the name of a column to add, in which each row has a number of its own in the lake."""
+        # names and files come in one order: who has seen a name will never see a smaller one appear
+        with self._landing:
+            moment = self._next_moment()
+            self._sequence += 1
+            key = layout.part_key(moment, self._sequence % 1_000_000, secrets.token_hex(4))
+            if numbered is not None:
+                first = moment << layout.ROW_BITS
+                table = table.add_column(0, numbered, pa.array(np.arange(first, first + len(table))))
+            self.storage.write_table(layout.part_path(kind, schema.name, hour, key), _labelled(table, schema))
+
+    def _next_moment(self) -> int:
+        """Now, and later than any part there is, whatever the clock says."""
+        if self._moment is None:
+            paths = (each.path for kind in ("events", "reports") for each in self.storage.listed(kind))
+            self._moment = max((layout.moment_of(path.rpartition("/")[2]) for path in paths), default=0)
+        self._moment = max(time.time_ns() // 1_000_000, self._moment + 1)
+        return self._moment
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def schemas(self) -> list[str]:
+        found = (layout.schema_name(each.path) for each in self.storage.listed("schemas"))
+        return sorted(name for name in found if name is not None)
+
+    def schema(self, name: str) -> Schema:
+        path = layout.schema_path(name)
+        if not self.storage.exists(path):
+            known = self.schemas()
+            reason = UnknownName("schema", name, known).reason if known else "there is no lake here, or an empty one"
+            raise LakeError(reason, field=self.url, value=name)
+        try:
+            return Schema.from_json(json.loads(self.storage.read_text(path)))
+        except (ContentError, ValueError, RecursionError) as error:
+            raise LakeError(f"is no schema: {error}", field=path) from None
+
+    def sampling(self, name: str) -> float | None:
+        """The rate that somebody chose for a schema, if anybody did."""
+        path = layout.sampling_path(name)
+        if not self.storage.exists(path):
+            return None
+        try:
+            rate = float(json.loads(self.storage.read_text(path))["rate"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise LakeError(f"is no rate: {error}", field=path) from None
+        return rate
+
+    def plans(self, name: str) -> list[LandedPlan]:
+        """Oldest first."""
+        paths = (each.path for each in self.storage.listed(layout.folder("plans", name)))
+        return sorted(self._plan(path) for path in paths if layout.plan_epoch(path) is not None)
+
+    def subscriptions(self, name: str, at: datetime | None = None) -> Snapshot:
+        """The snapshot that is valid at a moment, or the newest."""
+        schema = self.schema(name)
+        end = None if at is None else _utc(at) + timedelta(microseconds=1)
+        snapshots = self.snapshots(name, end=end)
+        if not snapshots:
+            when = "" if at is None else f" of {_utc(at).isoformat()}"
+            raise LakeError(f"there is no snapshot of the subscriptions{when}", field="schema", value=name)
+        path, since, until = snapshots[-1]
+        table = read_table(self.storage.system, path, layout.checksum(schema), layout.SNAPSHOT_SCHEMA)
+        try:
+            filters = filters_from_column(schema, table["filter"])
+        except ContentError as error:
+            raise LakeError(str(error), field=path, value=error.value) from None
+        others = (table[each].to_pylist() for each in ("id", "principal", "host"))
+        return Snapshot(since, until, list(map(SubscriptionRow, *others, filters)))
+
+    def snapshots(self, name: str, start: datetime | None = None, end: datetime | None = None) -> list[LandedSnapshot]:
+        """The snapshots that are valid at some moment of `[start, end)`, oldest first."""
+        paths = (each.path for each in self.storage.listed(layout.folder("subscriptions", name)))
+        moments = sorted((since, path) for path in paths if (since := layout.snapshot_since(path)) is not None)
+        untils = [*(since for since, _ in moments[1:]), None][: len(moments)]
+        return [
+            LandedSnapshot(f"{self.storage.root}/{path}", since, until)
+            for (since, path), until in zip(moments, untils, strict=True)
+            if (end is None or since < _utc(end)) and (start is None or until is None or until > _utc(start))
+        ]
+
+    def files(
+        self, kind: Kind, name: str, start: datetime | None = None, end: datetime | None = None
+    ) -> list[LandedFile]:
+        """The parts of the hours that have something of `[start, end)` in them, in the order of their landing."""
+        below = (layout.landed_file(each.path, each.size) for each in self.storage.listed(layout.folder(kind, name)))
+        found = [
+            each._replace(path=f"{self.storage.root}/{each.path}")
+            for each in below
+            if each is not None
+            and (end is None or layout.hour_of(each) < _utc(end))
+            and (start is None or layout.hour_of(each) + layout.HOUR > _utc(start))
+        ]
+        return sorted(found, key=lambda each: each.key)
+
+    def table(self, kind: Kind, name: str, file: LandedFile) -> Any:
+        """The rows of a part, as a table of Arrow."""
+        schema = self.schema(name)
+        return read_table(self.storage.system, file.path, layout.checksum(schema), layout.columns_of(kind, schema))
+
+    def events(self, name: str, file: LandedFile) -> EventBatch:
+        """The events of a part."""
+        schema = self.schema(name)
+        table = self.table("events", name, file)
+        try:
+            return from_columns(schema, {each: table[each] for each in schema.names})
+        except ContentError as error:
+            raise LakeError(str(error), field=file.path, value=error.value) from None
+
+    # -- retention -------------------------------------------------------------------------------------------------
+
+    def expire(self, older_than: datetime) -> int:
+        """Remove what says nothing about later moments: how many files. Schemas and plans stay."""
+        gone = list(expired(self.storage, _utc(older_than), time.time()))
+        for path in gone:
+            self.storage.remove(path)
+        return len(gone)
+
+    def _plan(self, path: str) -> LandedPlan:
+        try:
+            data = json.loads(self.storage.read_text(path))
+            since, members = _utc(datetime.fromisoformat(data["since"])), data["members"]
+            plan = IndexPlan.loads(json.dumps(data["plan"]))
+        except (ContentError, IndexingError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise LakeError(f"is no plan: {error}", field=path) from None
+        return LandedPlan(plan.epoch, since, members, plan)
+
+
+def _labelled(table: Any, schema: Schema, more: dict[bytes, bytes] | None = None) -> Any:
+    return table.replace_schema_metadata({SCHEMA_LABEL: layout.checksum(schema).encode(), **(more or {})})
+
+
+def _utc(moment: datetime) -> datetime:
+    """A moment without a zone is taken to be UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _moments(given: Moments, rows: int) -> NDArray[np.datetime64]:
+    if isinstance(given, np.ndarray):
+        moments = given.astype("datetime64[us]")
+    else:
+        moments = np.array([layout.microseconds(_utc(each)) for each in given], np.int64).astype("datetime64[us]")
+    if moments.shape != (rows,) or np.isnat(moments).any():
+        raise LakeError(f"{rows} rows need as many moments", field="at", value=len(moments))
+    return moments
+
+
+def _by_hour(moments: NDArray[np.datetime64]) -> Iterator[tuple[datetime, NDArray[np.intp], NDArray[np.datetime64]]]:
+    """Rows by the hour they belong to, with their moments; each hour in pieces that one part can hold."""
+    hours = moments.astype(_HOURS)
+    for hour in np.unique(hours):
+        rows = np.flatnonzero(hours == hour)
+        for first in range(0, len(rows), layout.MOST_ROWS):
+            piece = rows[first : first + layout.MOST_ROWS]
+            yield hour.astype("datetime64[s]").item().replace(tzinfo=UTC), piece, moments[piece]

@@ -1,0 +1,136 @@
+"""How a lake becomes rows: which files answer a question, in what portions, and what each file gives.
+
+Planning looks at names alone; reading looks into files, needs nothing but what it was told, and may happen in another
+process on another machine. A file that is not whole or of another schema gives no rows, and its name goes to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pleroma.errors import LakeError
+from pleroma.pipeline.storage import Storage, read_table
+
+if TYPE_CHECKING:
+    from pleroma.content import Schema
+    from pleroma.pipeline.lake import Lake
+
+KINDS = ("events", "reports", "subscriptions", "refused")
+BATCH = 65_536
+"""Rows of one record batch at most."""
+
+_SMALLEST, _LARGEST, _PORTIONS = 1 << 20, 16 << 20, 8
+"""Bytes of files that are worth a task of their own, bytes that one task should not exceed, and how many are enough."""
+_MOMENT = pa.timestamp("us", tz="UTC")
+_VALIDITY = [("since", _MOMENT), ("until", _MOMENT)]
+_REFUSED = pa.schema([("path", pa.string()), ("kind", pa.string()), ("reason", pa.string())])
+
+log = logging.getLogger("pleroma.pipeline")
+
+
+class Piece(NamedTuple):
+    """A file to read; a snapshot comes with the time that it is valid."""
+
+    kind: str
+    path: str
+    size: int = 0
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What files of a schema must be, and what rows are made of them."""
+
+    url: str
+    kind: str
+    checksum: str
+    columns: Mapping[str, Any]
+    """What each kind of file has to hold."""
+    at: Mapping[str, str]
+    """The column that says when something happened."""
+    start: datetime | None = None
+    end: datetime | None = None
+
+    @classmethod
+    def of(cls, url: str, schema: Schema, kind: str, start: datetime | None, end: datetime | None) -> Reading:
+        from pleroma.pipeline import layout
+
+        columns = {each: layout.columns_of(each, schema) for each in KINDS[:-1]}
+        at = {"events": layout.EventColumns.of(schema).at, "reports": "at"}
+        return cls(url, kind, layout.checksum(schema), columns, at, start, end)
+
+    @property
+    def schema(self) -> Any:
+        """The rows, in Arrow's terms."""
+        if self.kind == "refused":
+            return _REFUSED
+        own = self.columns[self.kind]
+        return pa.schema([*_VALIDITY, *own]) if self.kind == "subscriptions" else own
+
+    def batches(self, pieces: Iterable[Piece], names: Iterable[str] | None = None) -> Iterator[Any]:
+        """The rows of some files as record batches, of all columns or of these."""
+        chosen = list(self.schema.names if names is None else names)
+        system = Storage.at(self.url).system
+        for piece in pieces:
+            table = self._table(system, piece)
+            if table is not None:
+                yield from table.select(chosen).replace_schema_metadata(None).to_batches(max_chunksize=BATCH)
+
+    def _table(self, system: Any, piece: Piece) -> Any | None:
+        try:
+            table = read_table(system, piece.path, self.checksum, self.columns[piece.kind])
+        except LakeError as error:
+            if self.kind == "refused":
+                return pa.table([[piece.path], [piece.kind], [error.reason]], schema=_REFUSED)
+            log.warning("skipped %s", error)
+            return None
+        if self.kind == "refused":
+            return None
+        if piece.since is not None:
+            valid = (pa.array([moment] * len(table), _MOMENT) for moment in (piece.since, piece.until))
+            return pa.table([*valid, *table.columns], schema=self.schema)
+        return self._within(table, table[self.at[piece.kind]])
+
+    def _within(self, table: Any, moments: Any) -> Any:
+        if self.start is not None:
+            kept = pc.greater_equal(moments, pa.scalar(self.start, _MOMENT))
+            table, moments = table.filter(kept), moments.filter(kept)
+        if self.end is not None:
+            table = table.filter(pc.less(moments, pa.scalar(self.end, _MOMENT)))
+        return table
+
+
+def planned(
+    lake: Lake, kind: str, name: str, start: datetime | None = None, end: datetime | None = None
+) -> Iterator[Piece]:
+    """The files in which the answer is, in the order of their landing."""
+    for each in ("events", "reports"):
+        if kind in (each, "refused"):
+            for file in lake.files(each, name, start, end):
+                yield Piece(each, file.path, file.size)
+    if kind in ("subscriptions", "refused"):
+        for path, since, until in lake.snapshots(name, start, end):
+            yield Piece("subscriptions", path, 0, since, until)
+
+
+def portions(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Files for tasks, in order: neither too many tasks nor too much for one."""
+    listed = list(pieces)
+    enough = min(max(sum(piece.size for piece in listed) // _PORTIONS, _SMALLEST), _LARGEST)
+    made: list[list[Piece]] = []
+    held = enough
+    for piece in listed:
+        if held >= enough:
+            made.append([])
+            held = 0
+        made[-1].append(piece)
+        held += piece.size
+    return made

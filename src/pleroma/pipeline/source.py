@@ -1,0 +1,181 @@
+"""A lake as a source of Spark: `spark.read.format("pleroma")` and `spark.readStream.format("pleroma")`.
+
+Options: `path` (the lake), `schema` (its name), `kind` (events, reports, subscriptions or refused; events by default),
+`from` and `to` (moments in ISO form: what happened in `[from, to)`), and for streams `maxFilesPerTrigger`.
+
+What is to be read is planned on the driver and told to tasks as lists of files; a task keeps nothing. A stream's offset
+is the name of the newest part that it has seen, for parts come in the order of their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from pleroma.errors import LakeError, UnknownName
+from pleroma.pipeline.reading import KINDS, Piece, Reading, planned, portions
+
+if TYPE_CHECKING:
+    from pleroma.pipeline.lake import Lake, LandedFile
+
+OPTIONS = ("path", "schema", "kind", "from", "to", "maxFilesPerTrigger")
+STREAMED = ("events", "reports")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a lake: the options, checked."""
+
+    path: str
+    schema: str
+    kind: str = "events"
+    start: datetime | None = None
+    end: datetime | None = None
+    max_files: int | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Question:
+        given = {name.lower(): value for name, value in options.items()}
+        known = {name.lower() for name in OPTIONS}
+        for name in given:
+            if name not in known:
+                raise UnknownName("option", name, OPTIONS)
+        for needed in ("path", "schema"):
+            if not given.get(needed):
+                raise LakeError(f"the option {needed!r} is missing", field=needed)
+        kind = given.get("kind", "events")
+        if kind not in KINDS:
+            raise UnknownName("kind", kind, KINDS)
+        files = given.get("maxfilespertrigger")
+        if files is not None and not (files.isascii() and files.isdecimal() and int(files)):
+            raise LakeError("is a count from 1", field="maxFilesPerTrigger", value=files)
+        start, end = (_moment(name, given.get(name)) for name in ("from", "to"))
+        return cls(given["path"], given["schema"], kind, start, end, None if files is None else int(files))
+
+    def lake(self) -> Lake:
+        from pleroma.pipeline.lake import Lake
+
+        return Lake.at(self.path)
+
+    def reading(self) -> Reading:
+        schema = self.lake().schema(self.schema)
+        return Reading.of(self.path, schema, self.kind, self.start, self.end)
+
+
+class PleromaSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "pleroma"
+
+    def schema(self) -> StructType:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return from_arrow_schema(Question.of(self.options).reading().schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        question = Question.of(self.options)
+        return LakeReader(question, question.reading(), schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        question = Question.of(self.options)
+        if question.kind not in STREAMED:
+            raise LakeError(f"a stream is of {' or '.join(STREAMED)}", field="kind", value=question.kind)
+        return LakeStream(question, question.reading(), schema.fieldNames())
+
+
+class Portion(InputPartition):
+    """Files for one task."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        super().__init__(None)
+        self.pieces = tuple(pieces)
+
+
+class LakeReader(DataSourceReader):
+    """`names` are the columns that are wanted: all, or fewer if the reader was given a schema."""
+
+    def __init__(self, question: Question, reading: Reading, names: Sequence[str]) -> None:
+        self.question = question
+        self.reading = reading
+        self.names = _known(names, reading)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        asked = self.question
+        pieces = list(planned(asked.lake(), asked.kind, asked.schema, asked.start, asked.end))
+        if asked.kind == "subscriptions" and not pieces:
+            raise LakeError("there is no snapshot of the subscriptions", field="schema", value=asked.schema)
+        return [Portion(each) for each in portions(pieces)] or [Portion(())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Portion)  # noqa: S101
+        return self.reading.batches(partition.pieces, self.names)
+
+
+class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, question: Question, reading: Reading, names: Sequence[str]) -> None:
+        self.question = question
+        self.reading = reading
+        self.names = _known(names, reading)
+        self._last: str | None = None
+        """Where a stream of what is available now ends."""
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802
+        return {"key": ""}
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        new = list(islice(self._files(start["key"], self._last), most))
+        return {"key": new[-1].key} if new else start
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable() if self.question.max_files is None else ReadMaxFiles(self.question.max_files)
+
+    def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802
+        newest = [file.key for file in self._files("", None)][-1:]
+        return {"key": newest[0]} if newest else None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._last = max((file.key for file in self._files("", None)), default="")
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+        # listed again: a listing may have passed by a folder just before a part came there, but all parts up to one
+        # that was seen then are there now
+        kind = self.question.kind
+        pieces = (Piece(kind, file.path, file.size) for file in self._files(start["key"], end["key"]))
+        return [Portion(each) for each in portions(pieces)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Portion)  # noqa: S101
+        return self.reading.batches(partition.pieces, self.names)
+
+    def _files(self, after: str, last: str | None) -> Iterator[LandedFile]:
+        """The parts behind one, up to another, in order."""
+        asked = self.question
+        for file in asked.lake().files(asked.kind, asked.schema, asked.start, asked.end):  # type: ignore[arg-type]
+            if after < file.key and (last is None or file.key <= last):
+                yield file
+
+
+def _known(names: Sequence[str], reading: Reading) -> tuple[str, ...]:
+    there = reading.schema.names
+    for name in names:
+        if name not in there:
+            raise UnknownName("column", name, there)
+    return tuple(names)
+
+
+def _moment(name: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise LakeError(f"{text!r} is no moment such as 2026-11-15T16:00", field=name, value=text) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

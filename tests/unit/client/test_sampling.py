@@ -1,0 +1,179 @@
+"""Samples of what a publisher sends: as many as the plan asks for, in few requests, and never too many kept."""
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from client_parts import Wire, channel, quote
+from pleroma.client import sampling
+from pleroma.client.channel import Channel
+from pleroma.client.event_source import EventSource
+from pleroma.client.sampling import AT_ONCE, Sampler, hand_over
+from pleroma.content import Filter
+from pleroma.errors import ControllerAway, PlanError, RequestRefused
+from strategies import STOCK
+
+
+def publisher(rate, **more):
+    return EventSource(Filter.everything(STOCK), replace(channel(**more), sample=rate), 1, Wire())
+
+
+def drawn(samples):
+    """All that waits, as bodies of requests."""
+    bodies = []
+    while portion := samples.portion():
+        bodies.append(samples.written(portion))
+    return bodies
+
+
+def volumes(bodies):
+    return [volume for body in bodies for volume in body["columns"]["volume"]]
+
+
+def events(count):
+    return [quote(1.0, n % 1000) for n in range(count)]
+
+
+def test_at_rate_one_every_event_is_drawn_in_order():
+    source = publisher(1.0)
+    source.publish_many(events(700))
+    assert volumes(drawn(source.samples)) == list(range(700))
+
+
+def test_at_rate_zero_none_is_drawn():
+    source = publisher(0.0)
+    source.publish_many(events(700))
+    assert drawn(source.samples) == []
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
+def test_each_event_is_drawn_with_the_same_probability(rate):
+    count = 20_000
+    source = publisher(rate)
+    source.publish_many(events(count))
+    taken = len(source.samples)
+    # six standard deviations: once in a thousand million runs
+    assert abs(taken - rate * count) < 6 * (rate * (1 - rate) * count) ** 0.5
+
+
+def test_gaps_are_those_of_independent_choices():
+    rate, count = 0.2, 30_000
+    samples = Sampler(replace(channel(), sample=rate))
+    gaps = Counter(samples._gap() for _ in range(count))
+    for gap in range(6):
+        chance = rate * (1 - rate) ** gap
+        assert abs(gaps[gap] - chance * count) < 6 * (chance * count) ** 0.5
+
+
+def test_the_rate_of_another_plan_counts_from_then_on():
+    source = publisher(1.0)
+    source.publish(quote(1.0, 1))
+    source.reroute(replace(channel(epoch=2), sample=0.0))
+    source.publish(quote(1.0, 2))
+    source.reroute(replace(channel(epoch=3), sample=1.0))
+    source.publish_many([quote(1.0, 3), quote(1.0, 4)])
+    bodies = drawn(source.samples)
+    assert [(body["epoch"], body["rate"], body["columns"]["volume"]) for body in bodies] == [
+        (1, 1.0, [1]),
+        (3, 1.0, [3, 4]),
+    ]
+
+
+def test_what_is_sent_has_values_and_ages():
+    now = [100.0]
+    samples = Sampler(replace(channel(epoch=7), sample=1.0), clock=lambda: now[0])
+    samples.take(quote(5.5, 3, "IBM"))
+    now[0] = 101.5
+    samples.take(quote(6.5, 4, "AAPL", market="nyse"))
+    assert samples.written(samples.portion()) == {
+        "schema": "stock",
+        "epoch": 7,
+        "rate": 1.0,
+        "ages": [1.5, 0.0],
+        "columns": {"price": [5.5, 6.5], "volume": [3, 4], "ticker": ["IBM", "AAPL"], "market": [None, "nyse"]},
+    }
+
+
+def test_a_request_is_never_too_long():
+    source = publisher(1.0)
+    source.publish_many(events(2 * AT_ONCE + 1))
+    assert [len(body["ages"]) for body in drawn(source.samples)] == [AT_ONCE, AT_ONCE, 1]
+
+
+def test_when_nobody_takes_them_only_so_many_are_kept(monkeypatch):
+    monkeypatch.setattr(sampling, "ROOM", 10)
+    source = publisher(1.0)
+    source.publish_many(events(12))
+    assert (len(source.samples), source.samples.dropped) == (10, 2)
+    portion = source.samples.portion()
+    source.publish_many(events(4))
+    source.samples.give_back(portion)  # the request failed; the oldest go
+    assert (len(source.samples), source.samples.dropped) == (10, 6)
+    assert volumes(drawn(source.samples)) == [4, 5, 6, 7, 8, 9, 0, 1, 2, 3]
+
+
+@given(st.lists(st.sampled_from(["publish", "send", "fail"]), max_size=40))
+def test_what_was_drawn_is_sent_once_or_still_waits(steps):
+    source, sent, published = publisher(1.0), [], 0
+    for step in steps:
+        if step == "publish":
+            source.publish(quote(1.0, published))
+            published += 1
+        elif portion := source.samples.portion():
+            if step == "fail":
+                source.samples.give_back(portion)
+            else:
+                sent += source.samples.written(portion)["columns"]["volume"]
+    assert sent + volumes(drawn(source.samples)) == list(range(published))
+
+
+class Controller:
+    """Answers with these errors, one after the other, and then takes everything."""
+
+    def __init__(self, *errors):
+        self.errors, self.taken = list(errors), []
+
+    async def ask(self, method, path, body):
+        assert (method, path) == ("POST", "/v1/samples")
+        if self.errors:
+            raise self.errors.pop(0)
+        self.taken += body["columns"]["volume"]
+
+
+def refused(status):
+    return RequestRefused("no", status=status, code="no")
+
+
+@pytest.mark.parametrize("error", [ControllerAway("nobody answers"), refused(503), refused(429)])
+def test_while_nobody_takes_them_samples_are_kept(error):
+    source, controller = publisher(1.0), Controller(error)
+    source.publish_many(events(AT_ONCE + 100))
+    with pytest.raises(type(error)):
+        asyncio.run(hand_over(controller, source.samples))
+    assert (controller.taken, len(source.samples)) == ([], AT_ONCE + 100)
+    asyncio.run(hand_over(controller, source.samples))
+    assert controller.taken == list(range(AT_ONCE + 100))
+    assert len(source.samples) == 0
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 413])
+def test_what_is_refused_for_good_is_not_sent_again(status):
+    source, controller = publisher(1.0), Controller(refused(status))
+    source.publish_many(events(AT_ONCE + 100))
+    asyncio.run(hand_over(controller, source.samples))
+    assert controller.taken == list(range(AT_ONCE, AT_ONCE + 100))
+    assert len(source.samples) == 0
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, "1", True, [0.5]])
+def test_a_plan_with_no_rate_is_refused(wrong):
+    data = {"number": 5, "prefix": "000101", "members": 8, "plan": json.loads(channel().plan.dumps())}
+    assert Channel.from_json(data).sample == 0.0
+    assert Channel.from_json(data | {"sample": 0.5}).sample == 0.5
+    with pytest.raises(PlanError, match="rate"):
+        Channel.from_json(data | {"sample": wrong})
