@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 import pleroma
-from pleroma.cli import lab, plan, workload
+from pleroma.cli import lab, pipeline, plan, workload
+from pleroma.cli.audit import audit
 from pleroma.cli.bench import bench
 from pleroma.cli.broker import broker
 from pleroma.cli.demo import demo
@@ -52,9 +53,11 @@ for command in (demo, up, broker, status, schema, publish, subscribe, advertise,
     app.command()(command)
 app.command()(explain)
 app.command()(tune)
+app.command()(audit)
 app.command()(simulate)
 app.command()(experiment)
 app.command()(bench)
 app.add_typer(workload.app, name="workload")
 app.add_typer(lab.app, name="lab")
 app.add_typer(plan.app, name="plan")
+app.add_typer(pipeline.app, name="pipeline")

@@ -23,6 +23,10 @@ WIDE = 160
 out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
 err = Console(stderr=True, highlight=False)
 
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--master", help="Where Spark is: local[*] (this machine), spark://HOST:PORT, sc://HOST, yarn, ..."),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line instead of tables.")]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pleroma.cli.advice_table import COLUMNS, figures, row, title
 from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
 from pleroma.errors import SetupError
 
@@ -28,7 +29,7 @@ def tune(
         int | None, typer.Option(help="At most this many dz per subscription; 32, or any number with --rules.")
     ] = None,
     topology: Annotated[
-        str | None, typer.Option(help="Also count rules and waste on this network: fat-tree:4, line:5, a file, ...")
+        str | None, typer.Option(help="Tune for this network and try the plans on it: fat-tree:4, line:5, a file, ...")
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="Write the best plan here, as JSON.")] = None,
     plot: Annotated[
@@ -46,12 +47,15 @@ def tune(
     switch with every subscription on a port of its own. The column "without limit" is what the bits alone would waste
     if every subscription could have as many dz as it takes. The learned tree cuts the event space wherever that saves
     most; without a number of rules, it may take as many as the best of the others. With a topology, subscriptions are
-    placed on its hosts at random, and the waste at the hosts, the rules of the fullest switch and the rules of all
-    switches decide.
+    placed on its hosts at random; waste is that at the hosts, flow entries are those of the fullest switch, and no
+    switch may have more than its own limit, where the topology gives one. Then every plan is tried on the network, and
+    the waste at its hosts and the rules of all switches decide among those that keep to the limits.
     """
+    from pleroma.experiments.placement import placement_of
     from pleroma.index import IndexPlan
     from pleroma.routing import build
-    from pleroma.tuning.advice import CUTS, SELECTIONS, advise, halves
+    from pleroma.tuning.advice import CUTS, SELECTIONS, advise_from
+    from pleroma.tuning.gathered import gather
     from pleroma.workloads import Workload
 
     if plan is not None and not plan.resolve().parent.is_dir():
@@ -64,30 +68,43 @@ def tune(
     network = None if topology is None else build(topology)
     data = Workload.load(workload)
     shown = None if across is None else _positions(data, across)
+    count = len(data.subscriptions)
+    placement = None if network is None else placement_of(network, count, rules=rules, seed=seed)
     with progress("trying techniques", (len(SELECTIONS) + 1) * len(CUTS) + 1) as advance:
-        found = advise(data.events, data.subscriptions, bits, max_members=most, rules=rules, seed=seed, advance=advance)
-    placed = {} if network is None else _placed(network, data, halves(data.events, seed)[1], found, seed)
+        seen = gather(data.events, data.subscriptions, seed=seed)
+        found = advise_from(
+            seen,
+            data.subscriptions,
+            bits,
+            max_members=most,
+            rules=rules,
+            seed=seed,
+            placement=placement,
+            advance=advance,
+        )
+    placed = {} if network is None else _placed(network, data, seen.judging, found, seed)
     if placed:
-        found.sort(key=lambda each: (placed[each.technique].waste.rate, sum(placed[each.technique].rules)))
+        found.sort(key=lambda each: _on_network(each, placed[each.technique], rules))
     best = found[0]
     if plan is not None:
         plan.write_text(IndexPlan(1, best.index).dumps() + "\n", encoding="utf-8")
     drawn = [] if plot is None else _draw(plot, data, found, shown)
     if json:
-        figures: dict[str, Any] = {"best": best.technique, "techniques": [_figures(each, placed) for each in found]}
+        told: dict[str, Any] = {
+            "best": best.technique,
+            "techniques": [figures(each, placed.get(each.technique)) for each in found],
+        }
         made = {"plan": str(plan)} if plan else {}
-        show_json(figures | made | ({"plots": list(map(str, drawn))} if drawn else {}))
+        show_json(told | made | ({"plots": list(map(str, drawn))} if drawn else {}))
         return
-    columns: tuple[str, ...] = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
-    rows = [_row(each, each is best) for each in found]
+    columns: tuple[str, ...] = COLUMNS
+    listed = [row(each, each is best) for each in found]
     if placed:
         columns += ("waste at hosts", "rules, fullest", "rules, all")
         for number, each in enumerate(found):
             result = placed[each.technique]
-            rows[number] += (f"{result.waste.rate:.1%}", max(result.rules), sum(result.rules))
-    limits = [] if most is None else [f"{most} dz per subscription"]
-    limits += [] if rules is None else [f"{rules:,} rules"]
-    show_table(f"techniques with at most {' and '.join(limits)}, best first", columns, rows)
+            listed[number] += (f"{result.waste.rate:.1%}", max(result.rules), sum(result.rules))
+    show_table(title(most, rules), columns, listed)
     for path in (*([plan] if plan else []), *drawn):
         out.print(f"wrote {path}", markup=False, soft_wrap=True)
 
@@ -109,6 +126,12 @@ def _placed(
     return results
 
 
+def _on_network(each: Advice, result: Simulation, rules: int | None) -> tuple[bool, float, int]:
+    from pleroma.tuning.advice import over
+
+    return over(each.outcome, rules), result.waste.rate, sum(result.rules)
+
+
 def _positions(data: Workload, across: str) -> tuple[int, ...]:
     return tuple(data.schema.position(name.strip()) for name in across.split(","))
 
@@ -128,42 +151,3 @@ def _draw(folder: Path, data: Workload, found: list[Advice], shown: tuple[int, .
             panels.setdefault(split, {})[selection] = line
     draw_panels(panels, "waste by number of selected dimensions, on the training events", "dimensions", curves)
     return [cells, curves]
-
-
-def _row(advice: Advice, best: bool) -> tuple[Any, ...]:
-    from pleroma.index import TreeIndex
-
-    given = ", ".join(f"{name} {n}" for name, n in advice.bits.items())
-    if isinstance(advice.index, TreeIndex):
-        given = f"{advice.index.leaves:,} leaves: {given}"
-    if advice.rectangles:
-        given += f" in {advice.rectangles} rectangles"
-    waste, free = f"{advice.outcome.waste.rate:.1%}", f"{advice.unlimited.rate:.1%}"
-    mark = "*" if best else ""
-    return mark, advice.technique, given, waste, advice.outcome.rules, free, f"{advice.seconds:.2f}"
-
-
-def _figures(advice: Advice, placed: dict[str, Simulation]) -> dict[str, Any]:
-    waste = advice.outcome.waste
-    figures: dict[str, Any] = {
-        "technique": advice.technique,
-        "bits": advice.bits,
-        "rectangles": advice.rectangles,
-        "waste": waste.rate,
-        "deliveries": waste.deliveries,
-        "wanted": waste.wanted,
-        "rules": advice.outcome.rules,
-        "members": advice.members,
-        "waste_without_limit": advice.unlimited.rate,
-        "training_waste_by_dimensions": {str(n): w.rate for n, w in sorted(advice.by_count.items())},
-        "seconds": advice.seconds,
-    }
-    if advice.technique in placed:
-        result = placed[advice.technique]
-        switches = result.router.topology.switches
-        figures["network"] = {
-            "rules": dict(zip(switches, result.rules, strict=True)),
-            "waste": result.waste.rate,
-            "missed": result.missed,
-        }
-    return figures

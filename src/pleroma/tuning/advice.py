@@ -27,6 +27,8 @@ CUTS = ("regular", "adaptive", "selective")
 """The splits that send an event once."""
 LEARNED = "learned"
 """A tree grown for the workload: `tree_learner`."""
+LEARNED_FROM_ALL = "learned from all events"
+"""The same, where events are too many to have them all here: `tree_levels`."""
 LENGTHS = (8, 10, 12, 14, 16, 20)
 """What techniques may shorten their dz to when rules are limited."""
 EXHAUSTIVE = 10
@@ -110,6 +112,7 @@ def advise_from(
     splits: Iterable[str] = CUTS,
     seed: int = 0,
     placement: Placement | None = None,
+    grown: Callable[[Budget], TreeIndex] | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[Advice]:
     """The same from what a pass over the events has gathered.
@@ -118,7 +121,7 @@ def advise_from(
     choose dimensions by evaluation do so with the split in the loop. With a limit on `rules`, each may also take fewer
     bits to keep to it, and what does not comes last; without one, the tree may take as many as the best of the others.
     Without a `placement`, every subscription has a port of its own on one switch; with it, waste is that at the hosts,
-    and rules are those of the fullest switch.
+    and rules are those of the fullest switch. `grown` makes another tree, from more events than were drawn.
     """
 
     def judged(index: Index, events: EventBatch, members: int | None) -> Outcome:
@@ -172,16 +175,21 @@ def advise_from(
             )
             advance(1)
     room = min(found, key=lambda each: _rank(each.outcome, rules)).outcome.rules if rules is None else rules
-    start = time.perf_counter()
-    if placement is None:
-        tree = learn(sample, bits, Budget(rules=max(room, 1)), seed=seed).index
-    else:
-        budget = Budget(rules=max(room, 1), own=placement.limits)
-        tree = learn(sample.grouped(placement.homes), bits, budget, spread=placement.spread, seed=seed).index
-    seconds = time.perf_counter() - start
-    outcome = judged(tree, unseen, max_members)
-    found.append(Advice(LEARNED, by_use(tree), tree, outcome, max_members, judges.waste_of(tree), {}, seconds))
-    advance(1)
+    budget = Budget(rules=max(room, 1), own=() if placement is None else placement.limits)
+    learning = sample if placement is None else sample.grouped(placement.homes)
+    spread = () if placement is None else placement.spread
+
+    def learned(budget: Budget) -> TreeIndex:
+        return learn(learning, bits, budget, spread=spread, seed=seed).index
+
+    for name, made in ((LEARNED, learned), (LEARNED_FROM_ALL, grown)):
+        if made is not None:
+            start = time.perf_counter()
+            tree = made(budget)
+            seconds = time.perf_counter() - start
+            outcome = judged(tree, unseen, max_members)
+            found.append(Advice(name, by_use(tree), tree, outcome, max_members, judges.waste_of(tree), {}, seconds))
+            advance(1)
     return sorted(found, key=lambda each: (over(each.outcome, rules), each.outcome.waste.rate, each.outcome.rules))
 
 

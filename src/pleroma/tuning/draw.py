@@ -45,9 +45,10 @@ class Draw:
         events = EventBatch(listed[0].events.schema, tuple(np.concatenate(each) for each in columns))
         return cls(min(part.most for part in listed), tickets, events)._smallest()
 
-    def halves(self) -> tuple[EventBatch, EventBatch]:
+    def halves(self) -> tuple[Draw, Draw]:
         """Events to learn from and events to judge by, dealt in turn."""
-        return self.events[0::2], self.events[1::2]
+        first, second = (Draw(self.most, self.tickets[n::2], self.events[n::2]) for n in (0, 1))
+        return first, second
 
     def _smallest(self) -> Draw:
         order = np.argsort(self.tickets, kind="stable")
@@ -56,6 +57,23 @@ class Draw:
             order = np.lexsort([*(_sortable(column) for column in reversed(self.events.columns)), self.tickets])
         kept = order[: self.most]
         return Draw(self.most, self.tickets[kept], self.events[kept])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOut:
+    """Events that must not be learned from, known by their tickets, which are in order."""
+
+    tickets: Tickets
+    seed: int
+
+    def without(self, events: EventBatch, numbers: NDArray[np.int64] | None) -> EventBatch:
+        """The other events."""
+        if not len(self.tickets):
+            return events
+        mine = tickets_of(events, numbers, self.seed)
+        places = np.minimum(np.searchsorted(self.tickets, mine), len(self.tickets) - 1)
+        held = self.tickets[places] == mine
+        return events[~held] if held.any() else events
 
 
 class Drawing:
@@ -67,7 +85,7 @@ class Drawing:
         self._seed = seed
 
     def add(self, events: EventBatch, numbers: NDArray[np.int64] | None) -> None:
-        tickets = _tickets(events, numbers, self._seed)
+        tickets = tickets_of(events, numbers, self._seed)
         held, most = self._found.tickets, self._found.most
         if len(held) == most:
             near = np.flatnonzero(tickets <= held[-1])  # equal ones are told apart by content, later
@@ -82,7 +100,7 @@ class Drawing:
         return self._found
 
 
-def _tickets(events: EventBatch, numbers: NDArray[np.int64] | None, seed: int) -> Tickets:
+def tickets_of(events: EventBatch, numbers: NDArray[np.int64] | None, seed: int) -> Tickets:
     start = _mixed(np.full(len(events), seed, np.uint64))
     if numbers is not None:
         return _mixed(start ^ numbers.astype(np.int64).view(np.uint64))

@@ -17,7 +17,7 @@ from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.tuning.boxes import Boxes, keys_of
-from pleroma.tuning.draw import Draw, Drawing
+from pleroma.tuning.draw import Draw, Drawing, HeldOut
 from pleroma.tuning.sample import scaled
 from pleroma.tuning.statistics import Statistics
 
@@ -87,10 +87,16 @@ class Pass:
     def finished(self, found: Partial) -> Gathered:
         """The judging half of the draw is taken out of the statistics: what learns has not seen it."""
         training, judging = found.draw.halves()
-        if not len(judging):
+        if not len(judging.events):
             raise TuningError("two events are needed at least: one to learn from, one to judge by", field="events")
-        events = found.statistics.events
-        return Gathered(events, found.refused, found.statistics - self.statistics(judging), training, judging)
+        return Gathered(
+            found.statistics.events,
+            found.refused,
+            found.statistics - self.statistics(judging.events),
+            training.events,
+            judging.events,
+            HeldOut(judging.tickets, self.seed),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +107,8 @@ class Gathered:
     """Of all events but those that judge."""
     training: EventBatch
     judging: EventBatch
+    held_out: HeldOut
+    """What judges, for whoever learns from all events."""
 
 
 def gather(

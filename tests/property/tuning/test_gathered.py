@@ -119,3 +119,17 @@ def test_refused_events_are_told_and_too_few_are_refused():
         once.finished(once.over([Batch(batch[:1], np.arange(1))]))
     with pytest.raises(TuningError, match="no subscriptions"):
         Pass.of(schema, [])
+
+
+@given(traffic(), st.booleans(), st.integers(2, 20))
+def test_who_learns_from_all_events_can_leave_out_those_that_judge(drawn, numbered, most):
+    schema, subscriptions, batch = drawn
+    distinct = EventBatch.from_events(schema, list(dict.fromkeys(batch)))
+    if len(distinct) < 2:
+        return
+    numbers = np.arange(len(distinct)) if numbered else None
+    once = Pass.of(schema, subscriptions, most)
+    found = once.finished(once.over([Batch(distinct, numbers)]))
+    left = found.held_out.without(distinct, numbers)
+    assert set(left) == set(distinct) - set(found.judging)
+    alike(found.statistics, once.statistics(left))

@@ -1,0 +1,152 @@
+"""The statistics pass on Spark, from Parquet, for 1 and 10 million events, against its kernels without Spark."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+
+from pleroma.content.batch import EventBatch
+from pleroma.pipeline.gathering import gather, gather_landed
+from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.layout import MOST_ROWS
+from pleroma.pipeline.session import session
+from pleroma.tuning.advice import advise_from
+from pleroma.tuning.gathered import Batch, Gathered, Pass
+from pleroma.workloads import EXPRESSIVE, Workload, generate
+
+STEPS = 12
+SIZES = {"1m": 1_000_000, "10m": 10_000_000}
+SUBSCRIPTIONS = 1_000
+BITS = 24
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def run(advance: Callable[[float], None]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="pleroma-bench-") as folder:
+        data = generate(replace(EXPRESSIVE, events=MOST_ROWS, subscriptions=SUBSCRIPTIONS))
+        lakes = {size: _landed(Path(folder) / size, data, events) for size, events in SIZES.items()}
+        advance(1)
+        kernel = {size: _kernel(data, events) for size, events in SIZES.items()}
+        advance(1)
+        seconds: dict[str, dict[str, float]] = {}
+        memory: dict[str, Any] = {}
+        for cores in (1, 2):
+            master = f"local[{cores}]"
+            with session(master) as spark:
+                _pass(spark, lakes["1m"], data)  # Python's workers start, kernels are loaded
+                seconds[master] = {}
+                for size, lake in lakes.items():
+                    with _peak() as peak:
+                        seconds[master][size], found = _timed(partial(_pass, spark, lake, data))
+                    memory[f"{master}, {size}"] = peak
+                    advance(1)
+                if cores == 2:
+                    rows = spark.read.parquet(f"{folder}/10m/events/*/*/*/*.parquet")
+                    through, _ = _timed(partial(gather, rows, data.schema, data.subscriptions))
+                    advance(1)
+        advising, _ = _timed(lambda: advise_from(found, data.subscriptions, BITS))
+        advance(1)
+    largest = SIZES["10m"]
+    return {
+        "events_per_s": {
+            master: {size: round(SIZES[size] / taken) for size, taken in each.items()}
+            for master, each in seconds.items()
+        },
+        "events_per_s_per_core": round(largest / seconds["local[2]"]["10m"] / 2),
+        "kernel_events_per_s": {size: round(SIZES[size] / taken) for size, taken in kernel.items()},
+        "ratio_to_kernel": {size: round(seconds["local[1]"][size] / kernel[size], 2) for size in SIZES},
+        "scaling": {size: round(seconds["local[1]"][size] / seconds["local[2]"][size], 2) for size in SIZES},
+        "through_java_events_per_s": round(largest / through),
+        "advice_s": round(advising, 1),
+        "peak_memory_gib": memory,
+    }
+
+
+def _landed(folder: Path, data: Workload, count: int) -> Lake:
+    """So many events, no two of them alike, in parts as a controller lands them."""
+    lake = Lake.at(str(folder))
+    lake.land_schema(data.schema)
+    for part, rows in enumerate(_parts(data, count)):
+        moments = np.datetime64(NOON.replace(tzinfo=None), "us") + np.arange(len(rows)) + part * 1_000_000
+        lake.land_events(rows, moments, 1, 1.0)
+    return lake
+
+
+def _parts(data: Workload, count: int) -> Iterator[EventBatch]:
+    """Other events of the same kind: those of the workload, each dimension in another order."""
+    random = np.random.default_rng(1)
+    for begin in range(0, count, MOST_ROWS):
+        columns = {
+            name: random.permutation(column)
+            for name, column in zip(data.schema.names, data.events.columns, strict=True)
+        }
+        yield EventBatch.from_columns(data.schema, columns)[: count - begin]
+
+
+def _kernel(data: Workload, count: int) -> float:
+    """Seconds of one thread with all events in memory."""
+    once = Pass.of(data.schema, data.subscriptions)
+    batches = [Batch(rows, np.arange(len(rows)) + n * MOST_ROWS) for n, rows in enumerate(_parts(data, count))]
+    once.over(Batch(each.events[:1000], each.numbers[:1000]) for each in batches[:1] if each.numbers is not None)
+    return _timed(lambda: once.over(batches))[0]
+
+
+def _pass(spark: Any, lake: Lake, data: Workload) -> Gathered:
+    return gather_landed(spark, lake, data.schema.name, data.subscriptions)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+@contextmanager
+def _peak() -> Iterator[dict[str, float]]:
+    """The most memory of Java's process and of Python's workers together, while it lasts."""
+    found = {"java": 0.0, "workers": 0.0}
+    over = Event()
+
+    def look() -> None:
+        while not over.wait(0.2):
+            now = {"java": 0.0, "workers": 0.0}
+            for name, resident in _children(Path("/proc/self").resolve().name):
+                now["java" if name == "java" else "workers"] += resident
+            for kind, most in now.items():
+                found[kind] = max(found[kind], round(most / 2**30, 2))
+
+    looking = Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        looking.join()
+
+
+def _children(of: str) -> Iterator[tuple[str, int]]:
+    """Name and resident bytes of every process below one."""
+    parents: dict[str, list[tuple[str, str, int]]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                status = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines() if ":" in line)
+            except OSError:  # it has ended
+                continue
+            resident = int(status.get("VmRSS", "0 kB").split()[0]) * 1024
+            parents.setdefault(status["PPid"].strip(), []).append((entry.name, status["Name"].strip(), resident))
+    waiting = [of]
+    while waiting:
+        for pid, name, resident in parents.get(waiting.pop(), []):
+            waiting.append(pid)
+            yield name, resident

@@ -1,0 +1,55 @@
+"""Advice as people and programs read it: a row of a table, and figures for JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pleroma.experiments.simulation import Simulation
+    from pleroma.tuning.advice import Advice
+
+COLUMNS = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
+
+
+def title(members: int | None, rules: int | None) -> str:
+    limits = [] if members is None else [f"{members} dz per subscription"]
+    limits += [] if rules is None else [f"{rules:,} rules"]
+    return f"techniques with at most {' and '.join(limits)}, best first"
+
+
+def row(advice: Advice, best: bool) -> tuple[Any, ...]:
+    from pleroma.index import TreeIndex
+
+    given = ", ".join(f"{name} {n}" for name, n in advice.bits.items())
+    if isinstance(advice.index, TreeIndex):
+        given = f"{advice.index.leaves:,} leaves: {given}"
+    if advice.rectangles:
+        given += f" in {advice.rectangles} rectangles"
+    waste, free = f"{advice.outcome.waste.rate:.1%}", f"{advice.unlimited.rate:.1%}"
+    mark = "*" if best else ""
+    return mark, advice.technique, given, waste, advice.outcome.rules, free, f"{advice.seconds:.2f}"
+
+
+def figures(advice: Advice, placed: Simulation | None = None) -> dict[str, Any]:
+    waste = advice.outcome.waste
+    told: dict[str, Any] = {
+        "technique": advice.technique,
+        "bits": advice.bits,
+        "rectangles": advice.rectangles,
+        "waste": waste.rate,
+        "deliveries": waste.deliveries,
+        "wanted": waste.wanted,
+        "rules": advice.outcome.rules,
+        "members": advice.members,
+        "waste_without_limit": advice.unlimited.rate,
+        "training_waste_by_dimensions": {str(n): w.rate for n, w in sorted(advice.by_count.items())},
+        "seconds": advice.seconds,
+    }
+    if placed is not None:
+        switches = placed.router.topology.switches
+        told["network"] = {
+            "rules": dict(zip(switches, placed.rules, strict=True)),
+            "waste": placed.waste.rate,
+            "missed": placed.missed,
+        }
+    return told

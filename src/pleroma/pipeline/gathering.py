@@ -1,0 +1,95 @@
+"""The pass over events, on Spark: what `tuning.gathered` does in one process, spread over tasks and merged like a tree.
+
+Tasks run the same kernels on the same batches of columns; what they find are whole numbers and draws, which merge to
+the same bits however the events were split. Events stay where they are. Subscriptions travel with the tasks, or, when
+they are too many for that, lie in a file that tasks read block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pleroma.content import Filter, Schema
+from pleroma.pipeline.partials import FAN, SQL, Pieces
+from pleroma.pipeline.stored_boxes import StoredBoxes
+from pleroma.pipeline.traffic import Landed, Rows, Traffic
+from pleroma.tuning.gathered import DRAW, Batch, Gathered, Partial, Pass
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pleroma.pipeline.lake import Lake
+
+BROADCAST = 200_000
+"""Boxes that may travel with every task; more of them need a file to be read from."""
+
+
+def gather(
+    events: DataFrame,
+    schema: Schema,
+    subscriptions: Sequence[Filter],
+    *,
+    numbers: str | None = None,
+    draw: int = DRAW,
+    seed: int = 0,
+    scratch: str | None = None,
+) -> Gathered:
+    """Of any DataFrame that has a column for each attribute.
+
+    The column `numbers` (`id`, where there is one) tells apart events with the same content. `scratch` is a folder or
+    URI where a file of boxes may be written while the pass runs, seen by all workers.
+    """
+    return gather_from(Rows.of(events, schema, numbers), subscriptions, draw=draw, seed=seed, scratch=scratch)
+
+
+def gather_landed(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    subscriptions: Sequence[Filter],
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    draw: int = DRAW,
+    seed: int = 0,
+) -> Gathered:
+    """Of what a lake has from `[start, end)`."""
+    traffic = Landed.of(spark, lake, name, start, end)
+    return gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=f"{lake.url.rstrip('/')}/scratch")
+
+
+def gather_from(
+    traffic: Traffic,
+    subscriptions: Sequence[Filter],
+    *,
+    draw: int = DRAW,
+    seed: int = 0,
+    scratch: str | None = None,
+) -> Gathered:
+    once = Pass.of(traffic.schema, subscriptions, draw, seed)
+    if once.boxes.count <= BROADCAST or scratch is None:
+        return once.finished(_merged(traffic, once))
+    with StoredBoxes.written(once.boxes, scratch) as stored:
+        return once.finished(_merged(traffic, replace(once, boxes=stored)))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    once: Pass
+    pieces: Pieces
+
+    def __call__(self, part: int, batches: Iterator[Batch]) -> Iterator[pa.RecordBatch]:
+        return self.pieces.rows(part, self.once.over(batches))
+
+
+def _merged(traffic: Traffic, once: Pass) -> Partial:
+    """By some tasks first, then here. The first merge makes as many tasks as the rows' bytes are worth."""
+    pieces = Pieces(once.schema, once.boxes.count, once.draw)
+    partials = traffic.each(Task(once, pieces), SQL)
+    together = partials.repartition(partials["piece"], partials["part"] % FAN)
+    return pieces.partial(together.mapInArrow(pieces.merged_rows, SQL).toArrow().to_batches())

@@ -1,0 +1,127 @@
+"""What a task of a pass has found, as rows on their way to be merged.
+
+A partial result is cut into pieces: the head, with the draw, and the counts of so many boxes each. Pieces of the same
+name add up wherever they meet, so that not even the counts of millions of subscriptions have to fit in one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pleroma.content import Schema
+from pleroma.content.batch import EventBatch
+from pleroma.index.kernels import Ints
+from pleroma.tuning.draw import Draw
+from pleroma.tuning.gathered import Partial
+from pleroma.tuning.statistics import Statistics
+from pleroma.workloads.columns import column_type, from_columns, to_columns
+
+HEAD = -1
+BOXES = 32_768
+"""In one piece."""
+FAN = 16
+"""Tasks that merge the same piece at once, at most."""
+
+SQL = "part int, piece int, sums binary, tickets binary, drawn binary"
+ROWS = pa.schema(
+    [
+        ("part", pa.int32()),
+        ("piece", pa.int32()),
+        ("sums", pa.binary()),
+        ("tickets", pa.binary()),
+        ("drawn", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """How partials of a schema, with so many boxes and so large a draw, become rows and come back."""
+
+    schema: Schema
+    boxes: int
+    draw: int
+
+    def rows(self, part: int, found: Partial) -> Iterator[pa.RecordBatch]:
+        statistics, draw = found.statistics, found.draw
+        yield _row(part, HEAD, _head(statistics, found.refused), draw.tickets, _table(draw.events))
+        for number, begin in enumerate(range(0, self.boxes, BOXES)):
+            counts = np.stack([each[begin : begin + BOXES] for each in (statistics.covered, statistics.alone)])
+            yield _row(part, number, counts.ravel())
+
+    def merged_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the same piece as one; this runs on the executors."""
+        sums, draw, part = self._summed(batches)
+        for piece, each in sums.items():
+            if piece == HEAD:
+                yield _row(part, piece, each, draw.tickets, _table(draw.events))
+            else:
+                yield _row(part, piece, each)
+
+    def partial(self, batches: Iterable[pa.RecordBatch]) -> Partial:
+        """All rows as the one result."""
+        sums, draw, _ = self._summed(batches)
+        dims = len(self.schema)
+        head = iter(sums.get(HEAD, np.zeros(_head_size(dims), np.int64)).tolist())
+        events, matches, refused = next(head), next(head), next(head)
+
+        def taken(*shape: int) -> Ints:
+            return np.fromiter(head, np.int64, int(np.prod(shape))).reshape(shape)
+
+        values, products, touched = taken(dims), taken(2, dims, dims), taken(dims)
+        pairs, false_rates = taken(dims, dims), taken(dims, dims)
+        counts = [sums[piece].reshape(2, -1, dims) for piece in range(len(sums) - 1)]
+        empty = np.zeros((2, self.boxes, dims), np.int64)
+        covered, alone = np.concatenate(counts, axis=1) if counts else empty
+        statistics = Statistics(
+            events, self.boxes, values, products, touched, pairs, false_rates, matches, covered, alone
+        )
+        return Partial(statistics, draw, refused)
+
+    def _summed(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[int, Ints], Draw, int]:
+        sums: dict[int, Ints] = {}
+        draw, waiting = Draw.none(self.schema, self.draw), []
+        part = 0
+        for batch in batches:
+            for row in batch.to_pylist():
+                part = row["part"]
+                mine = np.frombuffer(row["sums"], np.int64)
+                sums[row["piece"]] = sums[row["piece"]] + mine if row["piece"] in sums else mine
+                if row["piece"] == HEAD:
+                    tickets = np.frombuffer(row["tickets"], np.uint64)
+                    waiting.append(Draw(self.draw, tickets, self._events(row["drawn"])))
+                    if sum(len(each.tickets) for each in waiting) > 2 * self.draw:
+                        draw, waiting = Draw.merged([draw, *waiting]), []
+        return dict(sorted(sums.items())), Draw.merged([draw, *waiting]), part
+
+    def _events(self, data: bytes) -> EventBatch:
+        table = pa.ipc.open_stream(data).read_all()
+        return from_columns(self.schema, {name: table[name] for name in self.schema.names})
+
+
+def _head(statistics: Statistics, refused: int) -> Ints:
+    first = np.array([statistics.events, statistics.matches, refused], np.int64)
+    names = ("values", "products", "touched", "pairs", "false_rates")
+    return np.concatenate([first, *(getattr(statistics, name).ravel() for name in names)])
+
+
+def _head_size(dims: int) -> int:
+    return 3 + 2 * dims + 4 * dims * dims
+
+
+def _row(part: int, piece: int, sums: Ints, tickets: Any = None, drawn: bytes | None = None) -> pa.RecordBatch:
+    columns = ([part], [piece], [sums.tobytes()], [None if tickets is None else tickets.tobytes()], [drawn])
+    return pa.record_batch([pa.array(each, field.type) for each, field in zip(columns, ROWS, strict=True)], schema=ROWS)
+
+
+def _table(events: EventBatch) -> bytes:
+    schema = pa.schema([(attribute.name, column_type(attribute)) for attribute in events.schema.attributes])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(pa.table(to_columns(events), schema=schema))
+    return bytes(sink.getvalue())

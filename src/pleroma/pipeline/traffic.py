@@ -1,0 +1,158 @@
+"""Events that a job can go over, wherever they are: rows of any DataFrame, or the files of a lake.
+
+Files are read by the tasks themselves, which spares the way through Java and back. Either way a task sees batches of
+checked events, large enough for the kernels, and what lies outside the domains is counted and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from pleroma.content import Schema
+from pleroma.errors import TuningError
+from pleroma.pipeline.reading import Piece, Reading, planned, portions
+from pleroma.tuning.gathered import Batch
+from pleroma.workloads.columns import sifted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pleroma.pipeline.lake import Lake
+
+ROWS = 32_768
+"""Rows that are looked at together; smaller batches of Arrow are put together first."""
+
+
+class Work(Protocol):
+    """What a task does with its events, of which there may be none. It travels to the executors."""
+
+    def __call__(self, part: int, batches: Iterator[Batch]) -> Iterator[pa.RecordBatch]: ...
+
+
+class Traffic(Protocol):
+    """Events have numbers where there is something that tells equal ones apart."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def each(self, work: Work, sql: str) -> DataFrame:
+        """The rows, with these columns, that the work makes of every part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A DataFrame with a column for each attribute."""
+
+    frame: DataFrame
+    schema: Schema
+    numbers: str | None
+
+    @classmethod
+    def of(cls, frame: DataFrame, schema: Schema, numbers: str | None = None) -> Rows:
+        """`numbers` is a column of whole numbers; `id`, where there is one."""
+        if numbers is None and "id" in frame.columns and "id" not in schema.names:
+            numbers = "id"
+        return cls(frame, schema, numbers)
+
+    def each(self, work: Work, sql: str) -> DataFrame:
+        chosen = self.frame.select(*_names(self.schema, self.numbers))
+        return chosen.mapInArrow(_OfRows(work, self.schema, self.numbers), sql)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The files of a lake."""
+
+    spark: SparkSession
+    schema: Schema
+    numbers: str
+    reading: Reading
+    portions: tuple[tuple[Piece, ...], ...]
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, lake: Lake, name: str, start: datetime | None = None, end: datetime | None = None
+    ) -> Landed:
+        """What a lake has from `[start, end)`."""
+        from pleroma.pipeline.layout import EventColumns
+
+        schema = lake.schema(name)
+        found = portions(planned(lake, "events", name, start, end))
+        if not found:
+            raise TuningError(f"the lake has no events of {name} there", field="schema", value=name)
+        reading = Reading.of(lake.url, schema, "events", start, end)
+        return cls(spark, schema, EventColumns.of(schema).id, reading, tuple(map(tuple, found)))
+
+    def each(self, work: Work, sql: str) -> DataFrame:
+        tasks = self.spark.range(0, len(self.portions), 1, len(self.portions))
+        return tasks.mapInArrow(_OfFiles(work, self.schema, self.numbers, self.reading, self.portions), sql)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfRows:
+    work: Work
+    schema: Schema
+    numbers: str | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        part = context.partitionId() if context else 0
+        yield from self.work(part, checked(batches, self.schema, self.numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class _OfFiles:
+    """Its rows are the numbers of portions."""
+
+    work: Work
+    schema: Schema
+    numbers: str
+    reading: Reading
+    portions: tuple[tuple[Piece, ...], ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = _names(self.schema, self.numbers)
+        for tasks in batches:
+            for part in tasks.column(0).to_pylist():
+                rows = self.reading.batches(self.portions[part], names)
+                yield from self.work(part, checked(rows, self.schema, self.numbers))
+
+
+def checked(batches: Iterable[pa.RecordBatch], schema: Schema, numbers: str | None) -> Iterator[Batch]:
+    for rows in _joined(batches):
+        events, kept = sifted(schema, {name: rows.column(name) for name in schema.names})
+        refused = len(kept) - len(events)
+        if numbers is None:
+            yield Batch(events, None, refused)
+        else:
+            all_of_them = np.asarray(rows.column(numbers).cast(pa.int64()).to_numpy(zero_copy_only=False))
+            yield Batch(events, all_of_them[kept] if refused else all_of_them, refused)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """The same rows in batches that are worth a call of the kernels."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+        if sum(each.num_rows for each in held) >= ROWS:
+            yield _one(held)
+            held = []
+    if held:
+        yield _one(held)
+
+
+def _one(held: Sequence[pa.RecordBatch]) -> Any:
+    return held[0] if len(held) == 1 else pa.Table.from_batches(held).combine_chunks().to_batches()[0]
+
+
+def _names(schema: Schema, numbers: str | None) -> list[str]:
+    return [*schema.names, *([] if numbers is None else [numbers])]
