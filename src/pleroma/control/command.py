@@ -16,7 +16,7 @@ from pleroma.content import Schema
 from pleroma.errors import ControlError, shown
 from pleroma.index import Index, index_from_json
 
-Role = Literal["admin", "publisher", "subscriber", "both"]
+Role = Literal["admin", "publisher", "subscriber", "both", "tuner"]
 Kind = Literal["advertisement", "subscription"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -47,25 +47,31 @@ class CreateSchema:
 
 @dataclass(frozen=True, slots=True)
 class AdoptPlan:
+    """`after`, if given, is the epoch that must be in force: who saw another plan has judged by another."""
+
     schema: str
     index: Index
+    after: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         layout = self.index.schema.to_json()
-        return {"do": "adopt_plan", "schema": self.schema, "layout": layout, "index": self.index.to_json()}
+        data = {"do": "adopt_plan", "schema": self.schema, "layout": layout, "index": self.index.to_json()}
+        return data if self.after is None else data | {"after": self.after}
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """Begin to move to another plan without losing an event; `Advance` goes on."""
+    """Begin to move to another plan without losing an event; `Advance` goes on. `after` as in `AdoptPlan`."""
 
     schema: str
     index: Index
     method: str = "lightweight"
+    after: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         plan = {"layout": self.index.schema.to_json(), "index": self.index.to_json()}
-        return {"do": "change_plan", "schema": self.schema, "method": self.method, **plan}
+        data = {"do": "change_plan", "schema": self.schema, "method": self.method, **plan}
+        return data if self.after is None else data | {"after": self.after}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +229,13 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
     "begin": lambda data: Begin(data["settings"], data["network"]),
     "create_schema": lambda data: CreateSchema(Schema.from_json(data["schema"]), data["bits"]),
     "adopt_plan": lambda data: AdoptPlan(
-        data["schema"], index_from_json(Schema.from_json(data["layout"]), data["index"])
+        data["schema"], index_from_json(Schema.from_json(data["layout"]), data["index"]), data.get("after")
     ),
     "change_plan": lambda data: ChangePlan(
-        data["schema"], index_from_json(Schema.from_json(data["layout"]), data["index"]), data["method"]
+        data["schema"],
+        index_from_json(Schema.from_json(data["layout"]), data["index"]),
+        data["method"],
+        data.get("after"),
     ),
     "advance": lambda data: Advance(data["schema"], data["step"]),
     "create_principal": lambda data: CreatePrincipal(

@@ -1,0 +1,143 @@
+"""A better plan, and how the controller gets it.
+
+Better is said by events that the tuner has not seen, and by a margin, for every change costs something. The plan is
+handed over as the one to follow a certain epoch: if another has come into force meanwhile, by hand or by another
+watcher, the controller refuses it, and a request that is sent twice has its effect once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+from urllib.parse import quote
+
+from pleroma.content import Filter
+from pleroma.errors import ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
+from pleroma.index import Index, IndexPlan, Waste
+from pleroma.pipeline.decisions import WatchSettings
+from pleroma.pipeline.lake import Lake
+from pleroma.tuning.advice import advise_from
+from pleroma.tuning.gathered import Gathered
+from pleroma.tuning.outcome import judge
+
+TIMEOUT = 150.0
+"""Seconds: a change of plans waits for publishers up to a minute, and for switches besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInForce:
+    epoch: int
+    index: Index
+    members: int | None
+    """The limit on dz per subscription."""
+
+
+class Handover(Protocol):
+    """Where a better plan goes."""
+
+    def current(self) -> PlanInForce: ...
+
+    def put(self, index: Index, epoch: int) -> int:
+        """Have an index follow the plan of an epoch; returns the new epoch. PlanMoved if another plan is in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    technique: str
+    index: Index
+    before: Waste
+    """Of the plan in force, on held-out events."""
+    after: Waste
+    rules: int
+
+
+def proposal(
+    in_force: PlanInForce, gathered: Gathered, subscriptions: Sequence[Filter], settings: WatchSettings
+) -> Proposal:
+    """The best plan that the tuner finds, beside the one in force."""
+    bits = settings.bits or in_force.index.bits
+    limits: dict[str, Any] = {"max_members": in_force.members, "rules": settings.rules}
+    limits |= {"selections": settings.selections, "splits": settings.splits}
+    best = advise_from(gathered, subscriptions, bits, **limits, seed=settings.seed)[0]
+    before = judge(in_force.index, subscriptions, gathered.judging, in_force.members)
+    return Proposal(best.technique, best.index, before.waste, best.outcome.waste, best.outcome.rules)
+
+
+def is_better(before: Waste, after: Waste, settings: WatchSettings) -> bool:
+    """By the margin, and by more than the floor."""
+    saved = before.wasted - after.wasted
+    return saved > 0 and saved >= settings.margin * before.wasted and before.rate - after.rate >= settings.floor
+
+
+class LakeHandover:
+    """The plan in force as the lake knows it, for those who only want to know what would be done."""
+
+    def __init__(self, lake: Lake, schema: str) -> None:
+        self._lake = lake
+        self._schema = schema
+
+    def current(self) -> PlanInForce:
+        plans = self._lake.plans(self._schema)
+        if not plans:
+            raise LakeError("there is no plan in the lake", field="schema", value=self._schema)
+        return PlanInForce(plans[-1].epoch, plans[-1].plan.index, plans[-1].members)
+
+    def put(self, index: Index, epoch: int) -> int:
+        raise LakeError(f"a lake takes no plan to follow {epoch}", field="schema", value=index.schema.name)
+
+
+class ControllerHandover:
+    """Over HTTP, with a token of the role `tuner`."""
+
+    def __init__(self, url: str, token: str, schema: str) -> None:
+        import httpx
+
+        self._path = f"/v1/schemas/{quote(schema, safe='')}/plan"
+        self._http = httpx.Client(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=TIMEOUT,
+            verify=url.startswith("https"),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def current(self) -> PlanInForce:
+        answer = self._ask("GET")
+        plan = IndexPlan.loads(json.dumps(answer["plan"]))
+        return PlanInForce(plan.epoch, plan.index, answer["members"])
+
+    def put(self, index: Index, epoch: int) -> int:
+        try:
+            return int(self._ask("PUT", {"index": index.to_json(), "epoch": epoch})["epoch"])
+        except RequestRefused as error:
+            if error.code == "plan_moved":
+                raise PlanMoved(error.reason, field="epoch", value=epoch) from None
+            if error.code == "plan_changing":
+                raise PlanChanging(error.reason, field="epoch", value=epoch) from None
+            raise
+
+    def _ask(self, method: str, body: Any = None) -> Any:
+        import httpx
+
+        from pleroma.client.api import refusal
+
+        try:
+            answer = self._http.request(method, self._path, json=body)
+        except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            reason = f"no controller answers at {self._http.base_url}: {error or type(error).__name__}"
+            raise ControllerAway(reason, field="url") from None
+        if answer.status_code >= 500:
+            raise ControllerAway(f"the controller cannot do it now: {refusal(answer).reason}", field="url")
+        if answer.status_code >= 400:
+            raise refusal(answer)
+        return answer.json()

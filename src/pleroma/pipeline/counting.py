@@ -1,0 +1,213 @@
+"""From landed events to the cells of their windows: what runs on the executors, one batch after the other.
+
+An event is judged by the plan it was sent by and by the subscriptions of its time. A streaming query is planned once
+and runs for weeks, so these are read from the lake when an event needs them, and kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pleroma.content import Filter, Schema, Text
+from pleroma.content.batch import EventBatch
+from pleroma.errors import LakeError
+from pleroma.index import DzSet
+from pleroma.index.kernels import Ints
+from pleroma.pipeline import layout
+from pleroma.pipeline.lake import Lake, LandedPlan, Snapshot
+from pleroma.pipeline.tally import covered
+from pleroma.pipeline.windows import BINS, Cell
+from pleroma.tuning.evaluation import GridEvaluator
+from pleroma.tuning.outcome import held
+from pleroma.tuning.sample import Sample
+from pleroma.workloads.columns import sifted
+
+COLUMNS = pa.schema(
+    [
+        pa.field("at", layout.AT),
+        pa.field("metric", pa.string()),
+        pa.field("number", pa.int32()),
+        pa.field("bin", pa.int32()),
+        pa.field("value", pa.int64()),
+    ]
+)
+"""What goes from the executors to the aggregation; `at` is the newest event of the batch in the window."""
+SQL = "at timestamp, metric string, number int, bin int, value long"
+KEPT = 16
+"""Snapshots that are remembered."""
+MOST_COVERS = 200_000
+"""Covers that are remembered, of subscriptions that may be gone and plans that may be over."""
+
+
+class Standing(Protocol):
+    """What is in force, and when."""
+
+    def plan(self, epoch: int) -> LandedPlan | None: ...
+
+    def snapshots(self) -> Sequence[datetime]:
+        """Since when each is valid, oldest first."""
+
+    def snapshot(self, since: datetime) -> Snapshot: ...
+
+
+@dataclass(slots=True)
+class LakeStanding:
+    """What a lake says. Plans and snapshots never change, so each is read once; which there are is asked anew."""
+
+    lake: Lake
+    schema: str
+    _plans: dict[int, LandedPlan] = field(default_factory=dict)
+    _snapshots: dict[datetime, Snapshot] = field(default_factory=dict)
+
+    def plan(self, epoch: int) -> LandedPlan | None:
+        if epoch not in self._plans:
+            self._plans = {each.epoch: each for each in self.lake.plans(self.schema)}
+        return self._plans.get(epoch)
+
+    def snapshots(self) -> Sequence[datetime]:
+        return [each.since for each in self.lake.snapshots(self.schema)]
+
+    def snapshot(self, since: datetime) -> Snapshot:
+        if since not in self._snapshots:
+            while len(self._snapshots) >= KEPT:
+                del self._snapshots[min(self._snapshots)]
+            self._snapshots[since] = self.lake.subscriptions(self.schema, since)
+        return self._snapshots[since]
+
+
+class Counted(NamedTuple):
+    """One window's share of a batch. Times are in microseconds."""
+
+    start: int
+    newest: int
+    cells: Counter[Cell]
+
+
+class Counting:
+    """`length` of a window in microseconds."""
+
+    def __init__(self, schema: Schema, standing: Standing, length: int) -> None:
+        self._schema = schema
+        self._standing = standing
+        self._length = length
+        self._covers: dict[tuple[int, str], tuple[Filter, DzSet]] = {}
+
+    def counted(self, batch: pa.RecordBatch) -> Iterator[Counted]:
+        names = layout.EventColumns.of(self._schema)
+        batch = batch.filter(batch.column(names.at).is_valid())  # what has no time is in no window
+        events, good = sifted(self._schema, {name: batch.column(name) for name in self._schema.names})
+        at = _whole(batch.column(names.at).cast(layout.AT).cast(pa.int64()))
+        epoch = _whole(batch.column(names.epoch).fill_null(0))
+        window = at // self._length
+        place = np.cumsum(good) - 1  # of a row among the events that are good
+        since = self._standing.snapshots()
+        begins = [layout.microseconds(each) for each in since]
+        for number in np.unique(window).tolist():
+            rows = np.flatnonzero(window == number)
+            chosen = rows[good[rows]]
+            cells = Counter({Cell("refused"): len(rows) - len(chosen)})
+            if len(chosen):
+                taken = events[place[chosen]]
+                cells.update(_described(taken))
+                valid = np.array([bisect_right(begins, each) - 1 for each in at[chosen].tolist()])
+                for e, s in sorted(set(zip(epoch[chosen].tolist(), valid.tolist(), strict=True))):
+                    some = taken[(epoch[chosen] == e) & (valid == s)]
+                    cells.update(self._judged(some, e, since[s] if s >= 0 else None))
+            yield Counted(number * self._length, int(at[rows].max()), +cells)
+
+    def _judged(self, events: EventBatch, epoch: int, since: datetime | None) -> dict[Cell, int]:
+        sent = {Cell("epoch", epoch): len(events)}
+        plan = self._standing.plan(epoch)
+        if plan is None or since is None:
+            return sent | {Cell("unjudged"): len(events)}
+        try:
+            rows = self._standing.snapshot(since).rows
+        except LakeError:  # it has expired, or is damaged
+            return sent | {Cell("unjudged"): len(events)}
+        if not rows:
+            return sent
+        if len(self._covers) > MOST_COVERS:
+            self._covers.clear()
+        covers = []
+        for row in rows:
+            of, cover = self._covers.get((epoch, row.id), (None, DzSet()))
+            if of != row.filter:
+                cover = covered(plan.plan.index, row.filter, plan.members)
+                self._covers[epoch, row.id] = row.filter, cover
+            covers.append(cover)
+        sample = Sample.of(events, [row.filter for row in rows])
+        return sent | {
+            Cell("deliveries"): held(plan.plan.index.encode(sample.points), covers),
+            Cell("wanted"): GridEvaluator(sample, 1).wanted,
+            Cell("pairs"): sample.events * sample.boxes,
+            **{Cell("matched", d): n for d, n in enumerate(_matched(sample))},
+        }
+
+
+def _described(events: EventBatch) -> dict[Cell, int]:
+    """How many there are, and where their values lie."""
+    cells = {Cell("events"): len(events)}
+    points = events.points()
+    for d, attribute in enumerate(events.schema.attributes):
+        low, high = attribute.extent
+        scaled = (points[:, d] - low) / (high - low if high > low else 1.0) * BINS
+        bins = np.clip(scaled, 0, BINS - 1).astype(np.int64)
+        column = events.columns[d]
+        absent: Any = None if isinstance(attribute, Text) else attribute.absent
+        bins[np.asarray(column == absent, np.bool_)] = BINS
+        for place, n in enumerate(np.bincount(bins, minlength=BINS + 1).tolist()):
+            cells[Cell("histogram", d, place)] = n
+    return cells
+
+
+def _matched(sample: Sample) -> list[int]:
+    """By dimension: (event, box) in which the value lies in the box's range there."""
+    order = np.sort(sample.keys, axis=0)
+    return [
+        int((np.searchsorted(order[:, d], sample.high[:, d]) - np.searchsorted(order[:, d], sample.low[:, d])).sum())
+        for d in range(order.shape[1])
+    ]
+
+
+def _whole(column: Any) -> Ints:
+    numbers: NDArray[np.int64] = np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class CountWindows:
+    """For `mapInArrow`: carries names to the executors, where what they stand for is opened once a process."""
+
+    url: str
+    schema: str
+    length: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counting = _opened(self.url, self.schema, self.length)
+        for batch in batches:
+            if batch.num_rows:
+                for counted in counting.counted(batch):
+                    yield _rows(counted)
+
+
+@lru_cache(maxsize=4)
+def _opened(url: str, schema: str, length: int) -> Counting:
+    lake = Lake.at(url)
+    return Counting(lake.schema(schema), LakeStanding(lake, schema), length)
+
+
+def _rows(counted: Counted) -> pa.RecordBatch:
+    metrics, numbers, bins = zip(*counted.cells, strict=True)
+    columns: list[Any] = [[counted.newest] * len(metrics), metrics, numbers, bins, list(counted.cells.values())]
+    arrays = [pa.array(column, each.type) for column, each in zip(columns, COLUMNS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)

@@ -1,0 +1,211 @@
+"""When to look for a better plan: a pure function of the windows so far and of what was decided before.
+
+Waste above the threshold, several windows in a row, is a reason, and so is the end of a period. After a look the
+traffic has to have changed before waste is a reason again: it fell below a lower mark, or values lie elsewhere. So a
+network whose best plan is a bad one is not tuned again and again, and nothing swings to and fro around the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from pleroma.errors import LakeError, SetupError
+from pleroma.index import Waste
+from pleroma.pipeline.drift import drift
+from pleroma.pipeline.windows import Window, written
+from pleroma.tuning.advice import CUTS, SELECTIONS
+
+Reason = Literal["waste", "period"]
+Outcome = Literal["handing", "adopted", "not_better", "moved", "away", "failed", "dry"]
+LOOKED: tuple[Outcome, ...] = ("handing", "adopted", "not_better", "dry")
+"""Outcomes of a look that came to its end: whatever there was to find was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """Times in seconds; `threshold`, `hysteresis`, `margin` and `floor` are shares."""
+
+    window: float = 60.0
+    lateness: float = 10.0
+    """How much later than others an event may come in and still be counted."""
+    threshold: float = 0.3
+    """Of deliveries, how many may be wasted."""
+    hysteresis: float = 0.2
+    """By how much of itself waste has to fall below the threshold to be a reason again."""
+    drift: float = 0.3
+    """From which distance on traffic counts as changed."""
+    patience: int = 2
+    """Windows in a row that have to be above the threshold."""
+    period: float = 3600.0
+    cool_down: float | None = None
+    """Between two looks; two windows if not given."""
+    least: int = 200
+    """Events that a window needs to say anything."""
+    look_back: int = 60
+    """Windows to learn from, at most."""
+    margin: float = 0.1
+    """Of the wasted deliveries, how many a plan must save to be worth a change."""
+    floor: float = 0.01
+    """By how much it must lower the share of wasted deliveries."""
+    bits: int | None = None
+    """As many as the plan in force if not given."""
+    rules: int | None = None
+    selections: tuple[str, ...] = SELECTIONS
+    splits: tuple[str, ...] = CUTS
+    """Techniques that are tried, beside a learned tree."""
+    draw: int = 65_536
+    """Events to learn from and to judge by, at most."""
+    seed: int = 0
+    trigger: float = 1.0
+    """How often the lake is looked at."""
+
+    def __post_init__(self) -> None:
+        for name in ("window", "period", "trigger", "patience", "least", "look_back"):
+            if not getattr(self, name) > 0:
+                raise SetupError("is more than 0", field=name, value=getattr(self, name))
+        for name in ("threshold", "hysteresis", "drift", "margin", "floor"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise SetupError("is a share, from 0 to 1", field=name, value=getattr(self, name))
+        for name in ("lateness", "cool_down"):
+            given = getattr(self, name)
+            if given is not None and not given >= 0:
+                raise SetupError("is not negative", field=name, value=given)
+
+    @property
+    def length(self) -> timedelta:
+        return timedelta(seconds=self.window)
+
+    @property
+    def rest(self) -> timedelta:
+        return timedelta(seconds=2 * self.window if self.cool_down is None else self.cool_down)
+
+    @property
+    def release(self) -> float:
+        """The lower mark."""
+        return self.threshold * (1 - self.hysteresis)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided when the window that begins at `window` was closed, and what came of it."""
+
+    schema: str
+    window: datetime
+    end: datetime
+    """Of that window."""
+    epoch: int | None
+    """Of the plan in force."""
+    reason: Reason | None
+    """For tuning; None keeps the plan."""
+    detail: str
+    """For people."""
+    outcome: Outcome | None = None
+    new_epoch: int | None = None
+    technique: str | None = None
+    before: Waste | None = None
+    """What the plan in force does with held-out events."""
+    after: Waste | None = None
+    """What the best plan found does with them."""
+    rules: int | None = None
+    learned: Window | None = None
+    """The traffic that was learned from, in one."""
+    index: Mapping[str, Any] | None = None
+    """What is being handed over."""
+    seconds: float | None = None
+
+    @property
+    def verdict(self) -> Literal["keep", "tune"]:
+        return "keep" if self.reason is None else "tune"
+
+    def to_json(self) -> dict[str, Any]:
+        data = {each.name: getattr(self, each.name) for each in fields(self)} | {"verdict": self.verdict}
+        for name in ("window", "end"):
+            data[name] = written(data[name])
+        for name in ("before", "after"):
+            if data[name] is not None:
+                data[name] = {"deliveries": data[name].deliveries, "wanted": data[name].wanted, "rate": data[name].rate}
+        if self.learned is not None:
+            data["learned"] = self.learned.to_json()
+        return data
+
+    @classmethod
+    def from_json(cls, data: Any) -> Decision:
+        """What `to_json` gave."""
+        try:
+            read = {each.name: data[each.name] for each in fields(cls)}
+            for name in ("window", "end"):
+                read[name] = datetime.fromisoformat(read[name])
+            for name in ("before", "after"):
+                if read[name] is not None:
+                    read[name] = Waste(read[name]["deliveries"], read[name]["wanted"])
+            if read["learned"] is not None:
+                read["learned"] = Window.from_json(read["learned"])
+            return cls(**read)
+        except (KeyError, TypeError, ValueError) as error:
+            raise LakeError(f"is no decision: {error}", field="decision") from None
+
+
+def decide(
+    windows: Sequence[Window], decisions: Sequence[Decision], settings: WatchSettings, begun: datetime | None = None
+) -> Decision:
+    """For the last of these windows, given what was decided for those before it. Both are in the order of time.
+
+    `begun` is when the first window of all began, where there were more than these.
+    """
+    now = windows[-1]
+
+    def kept(detail: str) -> Decision:
+        return Decision(now.schema, now.start, now.end, now.epoch, None, detail)
+
+    def tuned(reason: Reason, detail: str) -> Decision:
+        return Decision(now.schema, now.start, now.end, now.epoch, reason, detail)
+
+    if not now.events:
+        return kept("there was no event")
+    if now.events < settings.least:
+        return kept(f"{now.events} events say too little")
+    newest = max((each.new_epoch or 0 for each in decisions), default=0)
+    if now.epoch is not None and now.epoch < newest:
+        return kept(f"most events were sent before plan {newest}")
+    if decisions and now.start < decisions[-1].end + settings.rest:
+        return kept("it is too soon after the last look")
+    last = next((each for each in reversed(decisions) if each.outcome in LOOKED), None)
+    since = last.end if last is not None else begun or windows[0].start
+    if now.end - since >= timedelta(seconds=settings.period):
+        return tuned("period", f"the last look was at {since.isoformat(timespec='seconds')}")
+    rate = now.waste.rate
+    row = [each for each in windows if each.events >= settings.least][-settings.patience :]
+    if rate < settings.threshold:
+        return kept(f"{rate:.1%} of the deliveries are wasted")
+    if now.unjudged * 2 > now.events:
+        return kept(f"{now.unjudged} of {now.events} events could not be judged")
+    if len(row) < settings.patience or any(each.waste.rate < settings.threshold for each in row):
+        return kept(f"{rate:.1%} of the deliveries are wasted, which may pass")
+    if not _is_armed(windows, last, settings):
+        return kept(f"{rate:.1%} of the deliveries are wasted, as they were when nothing better was found")
+    return tuned("waste", f"{rate:.1%} of the deliveries are wasted")
+
+
+def _is_armed(windows: Sequence[Window], last: Decision | None, settings: WatchSettings) -> bool:
+    """Whether something has changed since the last look."""
+    if last is None:
+        return True
+    later = [each for each in windows if each.start >= last.end and each.events >= settings.least]
+    if any(each.waste.rate < settings.release for each in later if (each.epoch or 0) >= (last.new_epoch or 0)):
+        return True
+    return (drift(last.learned, windows[-1]) or 0.0) >= settings.drift
+
+
+def reference(
+    windows: Sequence[Window], decisions: Sequence[Decision], epoch: int | None, settings: WatchSettings
+) -> Window | None:
+    """The traffic that a plan was made from. Of one that came from elsewhere, the first window that was sent by it."""
+    if epoch is None:
+        return None
+    made = next((each.learned for each in reversed(decisions) if each.new_epoch == epoch), None)
+    if made is not None:
+        return made
+    return next((each for each in windows if each.epoch == epoch and each.events >= settings.least), None)

@@ -1,0 +1,60 @@
+"""How far traffic has moved away from the traffic that a plan was made from.
+
+By attribute it is the Jensen-Shannon distance between the two histograms: 0 for the same shares, 1 where no bin has
+events of both. What two samples of the same traffic may differ by chance is taken off, so that short windows do not
+look like changes. The attribute that moved furthest decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pleroma.pipeline.windows import Window, merged
+
+
+def distance(one: Sequence[int], other: Sequence[int]) -> float:
+    """Between two histograms, from 0 to 1; 0 where one of them is empty."""
+    n, m = sum(one), sum(other)
+    if not n or not m:
+        return 0.0
+    divergence, used = 0.0, 0
+    for a, b in zip(one, other, strict=True):
+        p, q = a / n, b / m
+        if p or q:
+            used += 1
+            divergence += (_term(p, (p + q) / 2) + _term(q, (p + q) / 2)) / 2
+    # of two samples of one population the divergence, for small differences the sum of (p - q)**2 / 8p, is chi-square
+    # distributed with a degree of freedom less than there are bins: its mean and two standard deviations
+    freedom = used - 1
+    chance = (freedom + 2 * math.sqrt(2 * freedom)) / (8 * math.log(2)) * (1 / n + 1 / m)
+    return math.sqrt(min(max(divergence - chance, 0.0), 1.0))
+
+
+def _term(share: float, mean: float) -> float:
+    return share * math.log2(share / mean) if share else 0.0
+
+
+def by_attribute(reference: Window, now: Window) -> dict[str, float]:
+    """The distance along each attribute."""
+    pairs = zip(reference.counts, now.counts, strict=True)
+    return {name: distance(*pair) for name, pair in zip(now.attributes, pairs, strict=True)}
+
+
+def drift(reference: Window | None, now: Window) -> float | None:
+    """The largest distance along any attribute; None where there is nothing to compare with."""
+    if reference is None or reference.attributes != now.attributes or not reference.events or not now.events:
+        return None
+    return max(by_attribute(reference, now).values())
+
+
+def alike(windows: Sequence[Window], most: int, limit: float) -> list[Window]:
+    """The newest windows whose traffic is like that of the last: what a plan for it can be learned from."""
+    found: list[Window] = []
+    for each in reversed(windows[-most:]):
+        if each.events:
+            like = merged(found)
+            if like is not None and (drift(like, each) or 0.0) >= limit:
+                break
+            found.append(each)
+    return found[::-1]

@@ -1,0 +1,210 @@
+"""The streaming job: landed events in, closed windows out, and now and then a plan for the controller.
+
+Executors turn events into cells of windows (`counting`), Spark adds cells up by window and knows by its watermark when
+one is complete, and the driver does the rest (`watcher`). Spark's checkpoint holds what was read and what is open, the
+lake what was said, so a job that is started again with the same checkpoint goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pleroma.content import Filter
+from pleroma.errors import LakeError, PleromaError
+from pleroma.pipeline import register
+from pleroma.pipeline.adoption import Handover, LakeHandover
+from pleroma.pipeline.counting import SQL, CountWindows
+from pleroma.pipeline.decisions import Decision, WatchSettings
+from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.layout import EPOCH, folder
+from pleroma.pipeline.storage import Storage
+from pleroma.pipeline.watcher import Told, Watcher
+from pleroma.pipeline.windows import Cell, Window
+from pleroma.tuning.gathered import Gathered
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["Decision", "WatchSettings", "Watching", "Window", "watching"]
+
+LABEL = "pleroma.json"
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",  # for the sums: a few thousand whole numbers a window
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # for the kernels
+    "spark.sql.session.timeZone": "UTC",
+}
+ORDERLY = 60.0
+"""Seconds that stopping waits for what is being done."""
+PATIENCE = 3600.0
+RETRIES, RECENT = 3, 600.0
+"""How often a job may fail, and within how many seconds."""
+
+log = logging.getLogger("pleroma.pipeline")
+
+
+class Watching:
+    """A job that runs until it is stopped, or has seen everything that was there.
+
+    One that fails is begun again by whoever waits for it, a few times: nothing is lost by that, nor done twice.
+    """
+
+    def __init__(self, begin: Callable[[], StreamingQuery]) -> None:
+        self._begin = begin
+        self._failures: list[float] = []
+        self.query = begin()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it is over, or so long: whether it is over. What made it fail too often is raised."""
+        from pyspark.errors import StreamingQueryException
+
+        end = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = PATIENCE if end is None else min(max(end - time.monotonic(), 0.001), PATIENCE)
+            try:
+                if self.query.awaitTermination(left):  # type: ignore[arg-type]  # it takes parts of seconds too
+                    return True
+            except StreamingQueryException as error:
+                self._again(error)
+            if end is not None and time.monotonic() >= end:
+                return False
+
+    def _again(self, error: Exception) -> None:
+        now = time.monotonic()
+        self._failures = [moment for moment in self._failures if now - moment < RECENT] + [now]
+        if len(self._failures) > RETRIES:
+            raise LakeError(f"the job failed: {_cause(error)}", field="watch") from error
+        log.warning("the job failed and is begun again: %s", _cause(error))
+        self.query = self._begin()
+
+    def stop(self, orderly: float = ORDERLY) -> None:
+        """When what is being done is done, but not much later."""
+        end = time.monotonic() + orderly
+        while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < end:
+            time.sleep(0.05)
+        self.query.stop()
+
+    @property
+    def late(self) -> int:
+        """Partial sums that came too late for their windows, and were left out."""
+        steps = (step.get("stateOperators") or [] for step in self.query.recentProgress)
+        return sum(each.get("numRowsDroppedByWatermark", 0) for operators in steps for each in operators)
+
+
+def watching(
+    spark: SparkSession,
+    lake: Lake,
+    schema: str,
+    settings: WatchSettings,
+    controller: Handover | None,
+    told: Told = lambda _: None,
+    *,
+    checkpoint: str | None = None,
+    once: bool = False,
+) -> Watching:
+    """Watch a schema's traffic. Without a controller, what would be done is decided and told.
+
+    `told` is called from a thread of the driver, once for each window and each decision. `once` stops when everything
+    that has landed so far was read.
+    """
+    if "://" not in lake.url:  # workers are at home elsewhere
+        lake = Lake.at(lake.storage.root)
+    checkpoint = checkpoint or f"{lake.url.rstrip('/')}/{folder('checkpoints', schema)}"
+    _claim(checkpoint, lake, schema, settings)
+    known = lake.schema(schema)
+    register(spark)
+
+    def gathering(start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> Gathered:
+        from pleroma.pipeline.gathering import gather_landed
+
+        draw, seed = settings.draw, settings.seed
+        return gather_landed(spark, lake, schema, subscriptions, start=start, end=end, draw=draw, seed=seed)
+
+    def begin() -> StreamingQuery:
+        handover = LakeHandover(lake, schema) if controller is None else controller
+        watcher = Watcher(lake, known, settings, handover, gathering, told, dry=controller is None)
+        landed = spark.readStream.format("pleroma").options(path=lake.url, schema=schema).load()
+        counting = CountWindows(lake.url, schema, settings.length // timedelta(microseconds=1))
+        writer = _summed(landed, counting, settings).writeStream.outputMode("append")
+        writer = writer.queryName(f"pleroma watch {schema}").option("checkpointLocation", checkpoint)
+        trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": _interval(settings.trigger)}
+        with _set(spark):
+            return writer.foreachBatch(_closing(watcher)).trigger(**trigger).start()
+
+    return Watching(begin)
+
+
+@contextmanager
+def _set(spark: SparkSession) -> Iterator[None]:
+    """A query takes the settings of its session along when it starts.
+
+    It cannot have a session of its own: Spark lets a second one neither see nor register a source that the first has.
+    """
+    before = {name: spark.conf.get(name, None) for name in SETTINGS}
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+def _summed(landed: DataFrame, counting: CountWindows, settings: WatchSettings) -> DataFrame:
+    """Cells by window, each window as soon as it is complete."""
+    from pyspark.sql import functions as f
+
+    return (
+        landed.mapInArrow(counting, SQL)
+        .withWatermark("at", _interval(settings.lateness))
+        .groupBy(f.window("at", _interval(settings.window)), "metric", "number", "bin")
+        .agg(f.sum("value").alias("value"))
+        .select(f.unix_micros("window.start").alias("start"), "metric", "number", "bin", "value")
+    )
+
+
+def _closing(watcher: Watcher) -> Callable[[DataFrame, int], None]:
+    def close(frame: DataFrame, _: int) -> None:
+        windows: dict[datetime, dict[Cell, int]] = defaultdict(dict)
+        for start, metric, number, place, value in frame.collect():
+            windows[EPOCH + timedelta(microseconds=start)][Cell(metric, number, place)] = value
+        watcher.closed(windows)
+
+    return close
+
+
+def _claim(checkpoint: str, lake: Lake, schema: str, settings: WatchSettings) -> None:
+    """A checkpoint goes on with what it was made for; with anything else, it would mix two."""
+    storage = Storage.at(checkpoint)
+    mine = {"lake": lake.url, "schema": schema, "window": settings.window}
+    if not storage.exists(LABEL):
+        storage.write_text(LABEL, json.dumps(mine))
+        return
+    try:
+        made_for: Any = json.loads(storage.read_text(LABEL))
+    except ValueError:
+        made_for = None
+    if made_for != mine:
+        reason = f"was made for {made_for}, not for {mine}: choose another"
+        raise LakeError(reason, field="checkpoint", value=checkpoint)
+
+
+def _interval(seconds: float) -> str:
+    return f"{round(seconds * 1_000_000)} microseconds"
+
+
+def _cause(error: Exception) -> str:
+    """The line of a failure that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("pleroma.errors.")]
+    inner = error.__cause__
+    if isinstance(inner, PleromaError):
+        return str(inner)
+    return (ours[-1].partition(": ")[2] if ours else lines[0]) if lines else type(error).__name__

@@ -1,0 +1,200 @@
+"""A window of the traffic: what was published in some minutes, what of it was wasted, and where its values lay.
+
+Everything in it is a sum of whole numbers over events, kept in cells under names, so windows of any parts of the same
+events add up to the window of all, in whatever order the parts come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from pleroma.content import Schema
+from pleroma.errors import LakeError
+from pleroma.index import Waste
+
+BINS = 32
+"""Of equal width over the extent of an attribute. One more counts events that lack it."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+class Cell(NamedTuple):
+    """`number` is an attribute's position, or an epoch; `bin` one of a histogram's. Where there is none, it is 0."""
+
+    metric: str
+    number: int = 0
+    bin: int = 0
+
+
+Cells = Mapping[Cell, int]
+
+
+class Reported(NamedTuple):
+    """What subscribers themselves counted, as far as they had reported it when the window was closed."""
+
+    delivered: int
+    wasted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `start` to before `end`. `events` are those within the domains; `refused` are the others.
+
+    Of the events, `unjudged` met no subscriptions or no plan in the lake: they are in the histograms, and in no count
+    of deliveries. `pairs` are (event, box of a subscription), `matched` those of them that match along an attribute.
+    """
+
+    schema: str
+    attributes: tuple[str, ...]
+    start: datetime
+    end: datetime
+    events: int
+    refused: int
+    unjudged: int
+    epochs: Mapping[int, int]
+    """Events by the plan that they were sent by."""
+    deliveries: int
+    wanted: int
+    pairs: int
+    matched: tuple[int, ...]
+    counts: tuple[tuple[int, ...], ...]
+    """By attribute: events by bin."""
+    empty_before: int = 0
+    """Windows without a single event since the one before."""
+    reported: Reported | None = None
+    drift: float | None = None
+    """From what the plan in force was made from; None where nothing is known of that."""
+
+    @classmethod
+    def of(cls, schema: Schema, start: datetime, length: timedelta, cells: Cells) -> Window:
+        def at(metric: str, number: int = 0, bin: int = 0) -> int:
+            return cells.get(Cell(metric, number, bin), 0)
+
+        dimensions = range(len(schema))
+        return cls(
+            schema=schema.name,
+            attributes=schema.names,
+            start=start,
+            end=start + length,
+            events=at("events"),
+            refused=at("refused"),
+            unjudged=at("unjudged"),
+            epochs={cell.number: n for cell, n in sorted(cells.items()) if cell.metric == "epoch" and n},
+            deliveries=at("deliveries"),
+            wanted=at("wanted"),
+            pairs=at("pairs"),
+            matched=tuple(at("matched", d) for d in dimensions),
+            counts=tuple(tuple(at("histogram", d, place) for place in range(BINS + 1)) for d in dimensions),
+        )
+
+    @property
+    def waste(self) -> Waste:
+        return Waste(self.deliveries, self.wanted)
+
+    @property
+    def epoch(self) -> int | None:
+        """Of the plan that most events were sent by; the newer of two."""
+        return max(self.epochs, key=lambda each: (self.epochs[each], each), default=None)
+
+    @property
+    def histograms(self) -> dict[str, tuple[int, ...]]:
+        return dict(zip(self.attributes, self.counts, strict=True))
+
+    @property
+    def match_rates(self) -> dict[str, float]:
+        """By attribute: the share of (event, box) that match along it; 1 where there was nothing to match."""
+        shares = (matched / self.pairs if self.pairs else 1.0 for matched in self.matched)
+        return dict(zip(self.attributes, shares, strict=True))
+
+    def __add__(self, other: Window) -> Window:
+        """Both together, from the first's start to the last's end."""
+        if (self.schema, self.attributes) != (other.schema, other.attributes):
+            raise LakeError("windows of two schemas do not add up", field="schema", value=other.schema)
+        epochs = {e: self.epochs.get(e, 0) + other.epochs.get(e, 0) for e in sorted({*self.epochs, *other.epochs})}
+        return replace(
+            self,
+            start=min(self.start, other.start),
+            end=max(self.end, other.end),
+            epochs=epochs,
+            matched=_summed(self.matched, other.matched),
+            counts=tuple(_summed(mine, its) for mine, its in zip(self.counts, other.counts, strict=True)),
+            empty_before=self.empty_before + other.empty_before,
+            reported=_both(self.reported, other.reported),
+            drift=None,
+            **{name: getattr(self, name) + getattr(other, name) for name in _SUMS},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": self.schema,
+            "start": written(self.start),
+            "end": written(self.end),
+            "events": self.events,
+            "refused": self.refused,
+            "unjudged": self.unjudged,
+            "empty_before": self.empty_before,
+            "epochs": {str(epoch): n for epoch, n in self.epochs.items()},
+            "deliveries": self.deliveries,
+            "wanted": self.wanted,
+            "waste": self.waste.rate,
+            "reported": None if self.reported is None else self.reported._asdict(),
+            "drift": self.drift,
+            "pairs": self.pairs,
+            "matched": dict(zip(self.attributes, self.matched, strict=True)),
+            "histograms": {name: list(counts) for name, counts in self.histograms.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Window:
+        """What `to_json` gave."""
+        try:
+            reported = data["reported"]
+            return cls(
+                schema=data["schema"],
+                attributes=tuple(data["histograms"]),
+                start=datetime.fromisoformat(data["start"]),
+                end=datetime.fromisoformat(data["end"]),
+                epochs={int(epoch): n for epoch, n in data["epochs"].items()},
+                matched=tuple(data["matched"][name] for name in data["histograms"]),
+                counts=tuple(map(tuple, data["histograms"].values())),
+                reported=None if reported is None else Reported(**reported),
+                drift=data["drift"],
+                empty_before=data["empty_before"],
+                **{name: data[name] for name in _SUMS},
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise LakeError(f"is no window: {error}", field="window") from None
+
+
+_SUMS = ("events", "refused", "unjudged", "deliveries", "wanted", "pairs")
+
+
+def merged(windows: Iterable[Window]) -> Window | None:
+    """All of them together, or None if there are none."""
+    total: Window | None = None
+    for each in windows:
+        total = each if total is None else total + each
+    return total
+
+
+def empty_between(before: Window | None, start: datetime, length: timedelta) -> int:
+    """How many windows had nothing in them since the last that had."""
+    return 0 if before is None or start <= before.end else (start - before.end) // length
+
+
+def written(moment: datetime) -> str:
+    """A moment as text that sorts as moments do."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _summed(mine: tuple[int, ...], its: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(mine, its, strict=True))
+
+
+def _both(mine: Reported | None, its: Reported | None) -> Reported | None:
+    if mine is None or its is None:
+        return mine or its
+    return Reported(mine.delivered + its.delivered, mine.wasted + its.wasted)

@@ -1,0 +1,115 @@
+"""An audit in this process: against the evaluator, with what is missing named."""
+
+from datetime import timedelta
+
+import pytest
+
+from audited_lake import DAY, SHIFT, land
+from pleroma.errors import LakeError
+from pleroma.index import IndexPlan, evaluate
+from pleroma.pipeline.audit import audit_here
+from pleroma.pipeline.findings import Reported
+from pleroma.pipeline.lake import Lake, SubscriptionRow
+from pleroma.pipeline.period import Period
+
+
+@pytest.fixture(scope="module")
+def landed(tmp_path_factory):
+    return land(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="module")
+def found(landed):
+    lake, data, _ = landed
+    return audit_here(lake, data.schema.name, Period.day("2026-11-15"))
+
+
+def test_waste_by_plan_is_that_of_the_reference_evaluator_and_a_sample_stands_for_all(landed, found):
+    lake, data, events = landed
+    before, after = (each.plan.index for each in lake.plans(data.schema.name))
+    first = evaluate(before, data.subscriptions[:-5], list(events[:450]), max_members=8)
+    second = evaluate(after, data.subscriptions, list(events[450:]), max_members=8)
+    assert (found.plans[1].delivered, found.plans[1].wasted) == (first.deliveries, first.wasted)
+    assert (found.plans[2].delivered, found.plans[2].wasted) == (2 * second.deliveries, 2 * second.wasted)
+    assert (found.events, found.of) == (900, 450 + 2 * 450)
+    assert found.total.wasted == first.wasted + 2 * second.wasted
+
+
+def test_subscriptions_rules_and_hours_each_add_up_to_the_total(found):
+    for parts in (found.subscriptions, found.rules):
+        assert sum(each.share.delivered for each in parts) == found.total.delivered
+        assert sum(each.share.wasted for each in parts) == found.total.wasted
+        assert [each.share.wasted for each in parts] == sorted((each.share.wasted for each in parts), reverse=True)
+    assert sum(share.wasted for share in found.hours.values()) == found.total.wasted
+    assert list(found.hours) == ["2026-11-15T09:00Z", "2026-11-15T10:00Z"]
+
+
+def test_every_unwanted_delivery_has_an_attribute_that_could_have_prevented_it(found):
+    unwanted = found.total.wasted - found.repeated
+    assert unwanted > 0
+    assert sum(each.removable for each in found.causes) >= unwanted
+    assert all(each.needed <= each.removable <= unwanted for each in found.causes)
+
+
+def test_reports_stand_beside_what_was_computed(found):
+    said = {each.id: each.reported for each in found.subscriptions}
+    assert said["s00"] == Reported(13, 4)
+    assert said["s03"] == Reported(4, 2)
+    assert said["s01"] is None
+    assert {each.host: each.reported for each in found.hosts} == {"h1": Reported(17, 6), "h2": None, "h3": None}
+
+
+def test_only_the_period_counts(landed):
+    lake, data, _ = landed
+    half = audit_here(lake, data.schema.name, Period(SHIFT, SHIFT + timedelta(hours=2)))
+    assert list(half.plans) == [2]
+    assert half.events == 450
+
+
+def test_what_cannot_be_judged_or_read_is_counted_and_named(tmp_path):
+    lake, data, events = land(tmp_path)
+    name = data.schema.name
+    lake.land_events(events[:7], [SHIFT] * 7, 9, 1.0)
+    lake.land_events(events[:5], [DAY - timedelta(hours=1)] * 5, 1, 1.0)
+    broken = min(tmp_path.glob("events/*/date=2026-11-15/hour=09/*.parquet"))
+    broken.write_bytes(broken.read_bytes()[:200])
+    found = audit_here(lake, name, Period(DAY - timedelta(days=1), DAY + timedelta(days=1)))
+    assert found.unjudged == {"no snapshot of the subscriptions of then": 5, "plan 9 is not in the lake": 7}
+    assert list(found.refused) == [str(broken)]
+    assert found.events < 900
+
+
+def test_without_any_snapshot_there_is_one_line_that_says_so(tmp_path):
+    _, data, events = land(tmp_path / "other")
+    lake = Lake.at(str(tmp_path / "lake"))
+    lake.land_schema(data.schema)
+    lake.land_events(events[:5], [SHIFT] * 5, 1, 1.0)
+    with pytest.raises(LakeError, match="no snapshot"):
+        audit_here(lake, data.schema.name, Period.day("2026-11-15"))
+
+
+def test_a_quiet_day_and_a_lake_without_subscriptions_are_no_errors(tmp_path):
+    lake, data, events = land(tmp_path / "lake")
+    quiet = audit_here(lake, data.schema.name, Period.day("2026-12-01"))
+    assert (quiet.events, quiet.total.waste) == (0, 0.0)
+    empty = Lake.at(str(tmp_path / "empty"))
+    empty.land_schema(data.schema)
+    empty.land_plan(IndexPlan(1, lake.plans(data.schema.name)[0].plan.index), 8, DAY)
+    empty.land_subscriptions(data.schema.name, DAY, list[SubscriptionRow]())
+    empty.land_events(events[:5], [SHIFT] * 5, 1, 1.0)
+    found = audit_here(empty, data.schema.name, Period.newest(empty, data.schema.name))
+    assert (found.events, found.total.delivered) == (5, 0)
+
+
+@pytest.mark.parametrize("text", ["15.11.2026", "2026-13-01", "yesterday"])
+def test_a_day_is_a_date(text):
+    with pytest.raises(LakeError, match="is not a day"):
+        Period.day(text)
+
+
+def test_an_end_comes_after_its_beginning():
+    with pytest.raises(LakeError, match="is not after"):
+        Period.between("2026-11-15T10:00", "2026-11-15T09:00")
+    with pytest.raises(LakeError, match="is not a moment"):
+        Period.between("noon", None)
+    assert Period.between("2026-11-15T10:00", "2026-11-15T12:00+01:00").end == SHIFT + timedelta(hours=1)

@@ -1,0 +1,163 @@
+"""When to look for a better plan: threshold, patience, hysteresis, cool-down and period."""
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleroma.errors import LakeError, SetupError
+from pleroma.index import Waste
+from pleroma.pipeline.decisions import Decision, WatchSettings, decide, reference
+from pleroma.pipeline.windows import Cell, Window
+from watch_cases import BEGIN, SCHEMA, WINDOW
+
+SETTINGS = WatchSettings(window=10, threshold=0.3, hysteresis=0.2, patience=2, cool_down=20, period=10_000, least=100)
+
+
+def window(number, rate, epoch=1, events=1000, spot=0, unjudged=0):
+    """`spot` is where its prices are."""
+    cells = {
+        Cell("events"): events,
+        Cell("epoch", epoch): events,
+        Cell("unjudged"): unjudged,
+        Cell("deliveries"): 1000,
+        Cell("wanted"): 1000 - round(rate * 1000),
+        Cell("histogram", 0, spot): events,
+        Cell("histogram", 1, 0): events,
+        Cell("histogram", 2, 0): events,
+    }
+    return Window.of(SCHEMA, BEGIN + number * WINDOW, WINDOW, cells)
+
+
+def history(*rates, epoch=1):
+    return [window(number, rate, epoch) for number, rate in enumerate(rates)]
+
+
+def looked(at, outcome="not_better", **more):
+    return Decision("stock", at.start, at.end, at.epoch, "waste", "", outcome, learned=at, **more)
+
+
+def verdicts(windows, outcome="not_better", settings=SETTINGS, **more):
+    """One after the other, as they close; every look ends the same way."""
+    decisions, said = [], []
+    for count in range(1, len(windows) + 1):
+        found = decide(windows[:count], decisions, settings)
+        said.append(found.verdict)
+        if found.reason is not None:
+            decisions.append(replace(found, outcome=outcome, learned=windows[count - 1], **more))
+    return said
+
+
+def test_waste_has_to_stay_above_the_threshold_for_two_windows():
+    assert verdicts(history(0.1, 0.5, 0.1, 0.5, 0.4)) == ["keep", "keep", "keep", "keep", "tune"]
+    assert verdicts(history(0.5), settings=replace(SETTINGS, patience=1)) == ["tune"]
+
+
+def test_where_nothing_better_was_found_it_is_not_looked_for_again():
+    assert verdicts(history(*[0.5] * 30)).count("tune") == 1
+
+
+def test_waste_around_the_threshold_swings_nothing():
+    rates = [0.31, 0.32] + [0.29, 0.31, 0.32] * 10  # never below 0.24
+    assert verdicts(history(*rates)).count("tune") == 1
+
+
+def test_below_the_lower_mark_it_is_armed_again():
+    assert verdicts(history(0.5, 0.5, 0.5, 0.2, 0.5, 0.5)) == ["keep", "tune", "keep", "keep", "keep", "tune"]
+
+
+def test_traffic_that_lies_elsewhere_arms_it_again():
+    windows = [*history(*[0.5] * 6), window(6, 0.5, spot=20), window(7, 0.5, spot=20)]
+    assert verdicts(windows) == ["keep", "tune", *["keep"] * 4, "tune", "keep"]
+
+
+def test_after_a_look_there_is_a_rest():
+    windows = [*history(0.5, 0.5), *(window(n, 0.5, spot=20) for n in (2, 3, 4, 5))]
+    assert verdicts(windows)[:5] == ["keep", "tune", "keep", "keep", "tune"]
+    none = replace(SETTINGS, cool_down=0)
+    assert verdicts(windows, settings=none)[:3] == ["keep", "tune", "tune"]
+
+
+def test_when_the_period_is_over_it_looks_whatever_the_waste():
+    settings = replace(SETTINGS, period=50)
+    assert verdicts(history(*[0.0] * 11), settings=settings) == [
+        "tune" if number in (4, 9) else "keep" for number in range(11)
+    ]
+
+
+def test_events_sent_by_the_old_plan_say_nothing_about_the_new():
+    windows = history(*[0.5] * 5) + [window(number, 0.5, epoch=2) for number in range(5, 10)]
+    assert verdicts(windows, "adopted", new_epoch=2).count("tune") == 1
+    found = decide(windows[:4], [looked(windows[1], "adopted", new_epoch=2)], SETTINGS)
+    assert "before plan 2" in found.detail
+
+
+@pytest.mark.parametrize("outcome", ["moved", "away", "failed"])
+def test_a_look_that_came_to_nothing_is_repeated_after_the_rest(outcome):
+    assert verdicts(history(*[0.5] * 8), outcome)[:6] == ["keep", "tune", "keep", "keep", "tune", "keep"]
+
+
+def test_windows_with_few_events_or_none_decide_nothing():
+    empty = Window.of(SCHEMA, BEGIN + 3 * WINDOW, WINDOW, {Cell("refused"): 500})
+    for last in (empty, window(3, 0.9, events=99)):
+        found = decide([*history(0.5, 0.5, 0.5), last], [], SETTINGS)
+        assert (found.verdict, found.outcome) == ("keep", None)
+    # they do not interrupt a row either
+    assert decide([window(0, 0.5), window(1, 0.0, events=5), window(2, 0.5)], [], SETTINGS).verdict == "tune"
+
+
+def test_what_could_not_be_judged_is_no_reason():
+    found = decide([window(0, 0.5, unjudged=600), window(1, 0.5, unjudged=600)], [], SETTINGS)
+    assert found.verdict == "keep"
+    assert "could not be judged" in found.detail
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(1, 4), st.integers(0, 60))
+def test_looks_keep_the_rest_and_follow_rows_above_the_threshold(rates, patience, rest):
+    settings = replace(SETTINGS, patience=patience, cool_down=rest)
+    windows = history(*rates)
+    tuned = [number for number, said in enumerate(verdicts(windows, settings=settings)) if said == "tune"]
+    for number in tuned:
+        assert number + 1 >= patience
+        assert all(each.waste.rate >= 0.3 for each in windows[number + 1 - patience : number + 1])
+    for before, after in pairwise(tuned):
+        assert windows[after].start - windows[before].end >= timedelta(seconds=rest)
+        assert any(each.waste.rate < 0.24 for each in windows[before + 1 : after])
+
+
+def test_a_plan_is_compared_with_what_it_was_made_from():
+    windows = [*history(0.1, 0.2, 0.3), window(3, 0.1, epoch=2), window(4, 0.1, epoch=2, events=3)]
+    adopted = looked(windows[2], "adopted", new_epoch=2)
+    assert reference(windows, [adopted], 2, SETTINGS) == windows[2]
+    assert reference(windows, [], 2, SETTINGS) == windows[3]  # it came from elsewhere
+    assert reference(windows, [], 1, SETTINGS) == windows[0]
+    assert reference(windows, [], 3, SETTINGS) is None
+    assert reference(windows, [], None, SETTINGS) is None
+
+
+def test_decisions_survive_being_written():
+    kept = decide(history(0.1), [], SETTINGS)
+    full = looked(window(0, 0.5), "handing", before=Waste(9, 5), after=Waste(6, 5), index={"kind": "grid"}, seconds=1.5)
+    for each in (kept, full):
+        assert Decision.from_json(each.to_json()) == each
+    for broken in ({}, None, kept.to_json() | {"window": 3}):
+        with pytest.raises(LakeError, match="no decision"):
+            Decision.from_json(broken)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"window": 0}, {"threshold": 1.5}, {"margin": -0.1}, {"lateness": -1}, {"patience": 0}, {"period": 0}]
+)
+def test_settings_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(SetupError) as caught:
+        WatchSettings(**wrong)
+    assert caught.value.field == next(iter(wrong))
+
+
+def test_a_period_that_is_longer_than_what_is_remembered_ends_too():
+    settings = replace(SETTINGS, period=1000)
+    assert decide(history(0.0, 0.0), [], settings).verdict == "keep"
+    assert decide(history(0.0, 0.0), [], settings, BEGIN - timedelta(seconds=990)).reason == "period"

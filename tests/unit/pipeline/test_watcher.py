@@ -1,0 +1,366 @@
+"""What the driver does with closed windows: each is published once, and a plan handed over once, whenever it dies."""
+
+from dataclasses import replace
+from datetime import timedelta
+from shutil import copytree as _copytree
+
+import pytest
+
+from pleroma.content.batch import EventBatch
+from pleroma.errors import ControllerAway, PlanChanging, PlanError
+from pleroma.index import GridIndex, Waste
+from pleroma.pipeline.adoption import Proposal, is_better
+from pleroma.pipeline.counting import Counting, LakeStanding
+from pleroma.pipeline.decisions import Decision, WatchSettings
+from pleroma.pipeline.journal import Journal
+from pleroma.pipeline.lake import Lake, ReportRow
+from pleroma.pipeline.layout import EPOCH
+from pleroma.pipeline.storage import Storage
+from pleroma.pipeline.watcher import Watcher
+from pleroma.pipeline.windows import Window
+from pleroma.tuning.gathered import gather
+from pleroma.tuning.outcome import judge
+from watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
+
+SETTINGS = WatchSettings(window=10, threshold=0.3, patience=2, cool_down=20, least=100, draw=2000)
+US = timedelta(microseconds=1)
+BY_BOTH = GridIndex(SCHEMA, (0, 1) * 6)
+
+
+@pytest.fixture
+def quickly(monkeypatch):
+    """One technique in place of all."""
+
+    def found(in_force, gathered, subscriptions, _):
+        before, after = (judge(index, subscriptions, gathered.judging, MEMBERS) for index in (in_force.index, BY_BOTH))
+        return Proposal("both", BY_BOTH, before.waste, after.waste, after.rules)
+
+    monkeypatch.setattr("pleroma.pipeline.watcher.proposal", found)
+
+
+def gathering(lake):
+    """In this process."""
+
+    def gathered(start, end, subscriptions):
+        events = []
+        for file in lake.files("events", "stock", start, end):
+            table = lake.table("events", "stock", file)
+            inside = [start <= moment < end for moment in table["at"].to_pylist()]
+            events += list(lake.events("stock", file)[inside])
+        return gather(EventBatch.from_events(SCHEMA, events), subscriptions, draw=SETTINGS.draw)
+
+    return gathered
+
+
+def watcher(lake, controller, told, settings=SETTINGS, dry=False):
+    return Watcher(lake, SCHEMA, settings, controller, gathering(lake), told, dry)
+
+
+def closing(lake, first, last, length=WINDOW):
+    """The cells of some windows, as the executors count them."""
+    counting = Counting(SCHEMA, LakeStanding(lake, "stock"), length // US)
+    windows = {}
+    for file in lake.files("events", "stock"):
+        for batch in lake.table("events", "stock", file).combine_chunks().to_batches():
+            for start, _, cells in counting.counted(batch):
+                number = (EPOCH + start * US - BEGIN) // length
+                if first <= number <= last:
+                    kept = windows.setdefault(EPOCH + start * US, {})
+                    for cell, n in cells.items():
+                        kept[cell] = kept.get(cell, 0) + n
+    return windows
+
+
+def shifting(folder, count=8, shift=4, **more):
+    lake = new_lake(folder)
+    for number in range(count):
+        land(lake, number, shifted=number >= shift, **more)
+    return lake
+
+
+def one_by_one(made, lake, first, last):
+    in_turn(made, closing(lake, first, last))
+
+
+def in_turn(made, windows):
+    for start in sorted(windows):
+        made.closed({start: windows[start]})
+
+
+def said(told):
+    return [(each.window - BEGIN) // WINDOW for each in told if isinstance(each, Decision) and each.reason]
+
+
+def test_a_shift_is_noticed_and_a_better_plan_handed_over(tmp_path):
+    lake, told = shifting(tmp_path), []
+    controller = Recorded(lake=lake)
+    made = watcher(lake, controller, told.append)
+    one_by_one(made, lake, 0, 7)
+    windows = [each for each in told if isinstance(each, Window)]
+    assert [each.start for each in windows] == [BEGIN + n * WINDOW for n in range(8)]
+    assert [each.waste.rate > 0.3 for each in windows] == [False] * 4 + [True] * 4
+    assert said(told) == [5]
+    ((epoch, index),) = controller.taken
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert (epoch, decision.outcome, decision.new_epoch) == (1, "adopted", 2)
+    assert decision.after.rate < 0.1 < 0.7 < decision.before.rate
+    assert (decision.learned.start, decision.learned.end) == (windows[4].start, windows[5].end)  # not before the shift
+    land(lake, 8, shifted=True, epoch=2)
+    land(lake, 9, shifted=False, epoch=2)
+    one_by_one(made, lake, 8, 9)
+    after, back = [each for each in told if isinstance(each, Window)][-2:]
+    assert after.waste.rate < 0.1
+    assert after.drift < 0.3 < back.drift  # compared with what plan 2 was made from
+    assert index.to_json() != BY_PRICE.to_json()
+
+
+@pytest.mark.usefixtures("quickly")
+def test_windows_that_close_together_are_all_published_and_the_last_decides(tmp_path):
+    lake, told = shifting(tmp_path), []
+    controller = Recorded()
+    watcher(lake, controller, told.append).closed(closing(lake, 0, 7))
+    assert len(Journal(lake.storage, "stock").windows()) == 8
+    assert said(told) == [7]
+    assert len(controller.taken) == 1
+
+
+@pytest.mark.usefixtures("quickly")
+def test_what_was_said_is_not_said_again(tmp_path):
+    lake, told, again = shifting(tmp_path), [], []
+    controller = Recorded()
+    one_by_one(watcher(lake, controller, told.append), lake, 0, 7)
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    one_by_one(watcher(lake, controller, again.append), lake, 0, 7)
+    assert again == []
+    assert len(controller.taken) == 1
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == files
+
+
+def copytree(source, target):
+    return str(_copytree(source, target))
+
+
+class Died(Exception):
+    pass
+
+
+def dying(step, after):
+    """Before, or after, the step of this number it ends; steps are writing a file, telling, handing over."""
+    done = []
+
+    def counted(real):
+        def wrapped(*arguments):
+            if len(done) == step and not after:
+                raise Died
+            value = real(*arguments)
+            done.append(real)
+            if len(done) == step + 1 and after:
+                raise Died
+            return value
+
+        return wrapped
+
+    return counted, done
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize("after", [False, True])
+def test_whenever_it_dies_the_next_process_ends_with_the_same(tmp_path, after):
+    """It is killed before, or after, every single thing that it does."""
+    landed = shifting(tmp_path / "landed", 6)
+    windows = closing(landed, 3, 5)
+    whole = Lake.at(copytree(tmp_path / "landed", tmp_path / "whole"))
+    in_turn(watcher(whole, Recorded(), lambda _: None), windows)
+    wanted = Journal(whole.storage, "stock")
+    step, total = 0, None
+    while total is None or step < total:
+        lake = Lake.at(copytree(tmp_path / "landed", tmp_path / f"dies at {step}"))
+        controller = Recorded()
+        counted, done = dying(step, after)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Storage, "write_text", counted(Storage.write_text))
+            patch.setattr(controller, "put", counted(controller.put))
+            try:
+                in_turn(watcher(lake, controller, counted(lambda _: None)), windows)
+                total = len(done)
+            except Died:
+                pass
+        controller = controller.again()
+        in_turn(watcher(lake, controller, lambda _: None), windows)
+        journal = Journal(lake.storage, "stock")
+        assert journal.windows() == wanted.windows()
+        (found,), (expected,) = journal.decisions(), wanted.decisions()
+        assert replace(found, seconds=None) == replace(expected, seconds=None)
+        assert len(controller.taken) == 1, step
+        step += 1
+    assert step > 8
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_plan_that_changes_meanwhile_is_left_alone(tmp_path):
+    lake, told = shifting(tmp_path), []
+
+    class Moving(Recorded):
+        """Somebody else is faster than the tuner."""
+
+        def put(self, index, epoch):
+            self.epoch, self.index = 7, BY_VOLUME
+            return super().put(index, epoch)
+
+    controller = Moving()
+    one_by_one(watcher(lake, controller, told.append), lake, 0, 6)
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert (decision.outcome, controller.taken) == ("moved", [])
+    other = shifting(tmp_path / "other")
+    hand_made = Recorded(epoch=4)  # in force, while all these events were sent by plan 1
+    one_by_one(watcher(other, hand_made, told.append), other, 0, 6)
+    (decision,) = Journal(other.storage, "stock").decisions()
+    assert (decision.outcome, decision.technique, hand_made.taken) == ("moved", None, [])
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize("error", [ControllerAway("nobody answers"), PlanChanging("one moment")])
+def test_a_plan_that_cannot_be_handed_over_now_is_handed_over_later(tmp_path, error):
+    lake, told = shifting(tmp_path), []
+
+    class Away(Recorded):
+        away = True
+
+        def put(self, index, epoch):
+            if self.away:
+                raise error
+            return super().put(index, epoch)
+
+    controller = Away()
+    made = watcher(lake, controller, told.append)
+    one_by_one(made, lake, 0, 6)
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert (decision.outcome, controller.taken) == ("handing", [])
+    controller.away = False
+    one_by_one(watcher(lake, controller, told.append), lake, 7, 7)
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert (decision.outcome, decision.new_epoch, len(controller.taken)) == ("adopted", 2, 1)
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_controller_that_is_gone_for_good_is_not_surprised_with_an_old_plan(tmp_path):
+    lake = shifting(tmp_path, 8)
+
+    class Away(Recorded):
+        def put(self, *_):
+            raise ControllerAway("nobody answers")
+
+    settings = replace(SETTINGS, period=60)
+    controller = Away()
+    made = watcher(lake, controller, lambda _: None, settings)
+    one_by_one(made, lake, 4, 7)
+    for number in (14, 15):
+        land(lake, number, shifted=True)
+    one_by_one(made, lake, 14, 14)
+    outcomes = [each.outcome for each in Journal(lake.storage, "stock").decisions()]
+    assert outcomes[0] == "away"
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_second_watcher_of_the_same_lake_leaves_the_first_ones_word(tmp_path):
+    lake = shifting(tmp_path, 6)
+    windows = closing(lake, 3, 5)
+    first, second = Recorded(), Recorded(epoch=9)
+    one, other = (watcher(lake, controller, lambda _: None) for controller in (first, second))
+    for start in sorted(windows):
+        for each in (one, other):
+            each.closed({start: windows[start]})
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert (decision.outcome, len(first.taken), second.taken) == ("adopted", 1, [])
+    assert Journal(lake.storage, "stock").begun() == BEGIN + 3 * WINDOW
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_controller_that_is_away_from_the_start_stops_no_window(tmp_path):
+    lake, told = shifting(tmp_path), []
+
+    class Away(Recorded):
+        def current(self):
+            raise ControllerAway("nobody answers")
+
+    one_by_one(watcher(lake, Away(), told.append), lake, 0, 7)
+    assert len(Journal(lake.storage, "stock").windows()) == 8
+    assert [each.outcome for each in Journal(lake.storage, "stock").decisions()] == ["away"]
+
+
+@pytest.mark.usefixtures("quickly")
+def test_what_the_controller_refuses_is_recorded_and_the_job_goes_on(tmp_path):
+    lake, told = shifting(tmp_path), []
+
+    class Refusing(Recorded):
+        def put(self, *_):
+            raise PlanError("6 bits are more than there are", field="index")
+
+    one_by_one(watcher(lake, Refusing(), told.append), lake, 0, 7)
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert decision.outcome == "failed"
+    assert "6 bits" in decision.detail
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_missing_snapshot_is_named_and_the_job_goes_on(tmp_path):
+    lake, told = shifting(tmp_path), []
+    for path in (tmp_path / "subscriptions").rglob("*.parquet"):
+        path.unlink()
+    settings = replace(SETTINGS, period=30)
+    one_by_one(watcher(lake, Recorded(), told.append, settings), lake, 0, 3)
+    windows = [each for each in told if isinstance(each, Window)]
+    assert [(each.events, each.unjudged) for each in windows] == [(300, 300)] * 4
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert decision.outcome == "failed"
+    assert "no snapshot" in decision.detail
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_dry_run_finds_the_plan_and_keeps_it(tmp_path):
+    lake, told = shifting(tmp_path), []
+    controller = Recorded()
+    one_by_one(watcher(lake, controller, told.append, dry=True), lake, 0, 7)
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert (decision.outcome, controller.taken) == ("dry", [])
+    assert decision.after.rate < decision.before.rate
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_plan_that_is_hardly_better_is_not_worth_a_change(tmp_path):
+    lake, told = shifting(tmp_path), []
+    controller = Recorded()
+    one_by_one(watcher(lake, controller, told.append, replace(SETTINGS, margin=1.0)), lake, 0, 7)
+    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert (decision.outcome, controller.taken) == ("not_better", [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "better"),
+    [
+        (Waste(200, 100), Waste(189, 100), True),
+        (Waste(200, 100), Waste(191, 100), False),  # 9 % of what was wasted
+        (Waste(10_000, 9_950), Waste(9_960, 9_950), False),  # hardly anything was
+        (Waste(100, 100), Waste(100, 100), False),
+        (Waste(200, 100), Waste(220, 100), False),
+    ],
+)
+def test_better_is_by_a_margin_and_a_floor(before, after, better):
+    assert is_better(before, after, WatchSettings(margin=0.1, floor=0.01)) is better
+
+
+@pytest.mark.usefixtures("quickly")
+def test_an_empty_stretch_is_counted_and_reports_stand_beside_predictions(tmp_path):
+    lake, told = new_lake(tmp_path), []
+    for number in (0, 5):
+        land(lake, number)
+    for seconds, wasted in ((1, 10), (9, 20), (11, 400)):
+        rows = [ReportRow("s1", "ann", 100, wasted), ReportRow("s2", "bob", 1, 1)]
+        lake.land_reports("stock", BEGIN + timedelta(seconds=seconds), rows)
+    made = watcher(lake, Recorded(), told.append)
+    one_by_one(made, lake, 0, 0)
+    made.closed({})
+    one_by_one(made, lake, 5, 5)
+    first, second = (each for each in told if isinstance(each, Window))
+    assert first.reported == (202, 32)
+    assert (second.empty_before, second.reported) == (4, None)

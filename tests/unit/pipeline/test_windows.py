@@ -1,0 +1,220 @@
+"""Windows: sums that do not depend on how the events were split, and equal to what counting slowly gives."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pleroma.content.batch import EventBatch
+from pleroma.errors import LakeError
+from pleroma.index import IndexPlan
+from pleroma.pipeline import layout
+from pleroma.pipeline.counting import Counting, LakeStanding
+from pleroma.pipeline.lake import LandedPlan, Snapshot, SubscriptionRow
+from pleroma.pipeline.windows import Cell, Reported, Window, empty_between, merged
+from pleroma.workloads.columns import to_columns
+from watch_cases import (
+    BEGIN,
+    BY_PRICE,
+    BY_VOLUME,
+    MEMBERS,
+    SCHEMA,
+    WINDOW,
+    new_lake,
+    slow_cells,
+    subscriptions,
+    traffic,
+)
+
+LENGTH = WINDOW // timedelta(microseconds=1)
+ROWS = subscriptions(10)
+
+
+class Fixed:
+    """Two plans, and subscriptions that change in the third window."""
+
+    def __init__(self):
+        self.plans = {e: LandedPlan(e, BEGIN, MEMBERS, IndexPlan(e, index)) for e, index in PLANS.items()}
+        self.listed = [Snapshot(BEGIN, THIRD, ROWS), Snapshot(THIRD, None, ROWS[:4])]
+
+    def plan(self, epoch):
+        return self.plans.get(epoch)
+
+    def snapshots(self):
+        return [each.since for each in self.listed]
+
+    def snapshot(self, since):
+        return next(each for each in self.listed if each.since == since)
+
+
+THIRD = BEGIN + 2 * WINDOW
+PLANS = {1: BY_PRICE, 2: BY_VOLUME}
+
+
+def batch(events, at, epoch):
+    names = layout.EventColumns.of(SCHEMA)
+    own = {
+        names.id: pa.array(range(len(events))),
+        names.at: pa.array(at, layout.AT),
+        names.epoch: pa.array(epoch, pa.int32()),
+        names.rate: pa.array([1.0] * len(events)),
+    }
+    return pa.RecordBatch.from_pydict(own | to_columns(events))
+
+
+def windows_of(batches, standing=None):
+    counting = Counting(SCHEMA, standing or Fixed(), LENGTH)
+    found = {}
+    for each in batches:
+        for start, _, cells in counting.counted(each):
+            window = Window.of(SCHEMA, layout.EPOCH + timedelta(microseconds=start), WINDOW, cells)
+            found.setdefault(window.start, []).append(window)
+    return {start: merged(parts) for start, parts in found.items()}
+
+
+@st.composite
+def traffics(draw):
+    """Events of up to four windows, under plans of which the third is not known."""
+    count = draw(st.integers(1, 40))
+    events = traffic(count, draw(st.booleans()), draw(st.integers(0, 5)))
+    at = [BEGIN + timedelta(seconds=draw(st.integers(-5, 35))) for _ in range(count)]
+    epoch = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+    return events, at, epoch, draw(st.integers(0, 2**31))
+
+
+@given(traffics(), st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_the_windows_of_any_parts_add_up_to_those_of_the_whole(case, parts):
+    events, at, epoch, seed = case
+    whole = windows_of([batch(events, at, epoch)])
+    home = np.random.default_rng(seed).integers(0, parts, len(events))
+    rows = [np.flatnonzero(home == part) for part in range(parts)]
+    split = [batch(events[r], [at[i] for i in r], [epoch[i] for i in r]) for r in rows if len(r)]
+    assert windows_of(split[::-1]) == whole
+    assert sum(window.events for window in whole.values()) == len(events)
+
+
+@given(traffics())
+@settings(max_examples=40, deadline=None)
+def test_a_window_holds_what_counting_slowly_gives(case):
+    events, at, epoch, _ = case
+    listed = list(events)
+    for start, window in windows_of([batch(events, at, epoch)]).items():
+        parts = []
+        for number in (1, 2, 3):
+            for since, until, rows in ((None, BEGIN, ROWS), (BEGIN, THIRD, ROWS), (THIRD, None, ROWS[:4])):
+                chosen = [
+                    event
+                    for event, moment, sent in zip(listed, at, epoch, strict=True)
+                    if start <= moment < start + WINDOW
+                    and sent == number
+                    and (since is None or since <= moment)
+                    and (until is None or moment < until)
+                ]
+                if chosen:
+                    judged = number in PLANS and since is not None
+                    cells = slow_cells(chosen, PLANS.get(number), rows, number, judged)
+                    parts.append(Window.of(SCHEMA, start, WINDOW, cells))
+        assert merged(parts) == window
+
+
+def test_events_outside_the_domains_are_refused_and_the_others_counted():
+    good = traffic(20, False)
+    made = batch(good, [BEGIN] * 20, [1] * 20)
+    price = made.column("price").to_pylist()
+    price[3], price[7] = 1000.0, None
+    made = made.set_column(made.schema.get_field_index("price"), "price", pa.array(price))
+    (window,) = windows_of([made]).values()
+    assert (window.events, window.refused) == (18, 2)
+    kept = EventBatch.from_events(SCHEMA, [e for i, e in enumerate(good) if i not in (3, 7)])
+    assert replace(window, refused=0) == windows_of([batch(kept, [BEGIN] * 18, [1] * 18)])[window.start]
+
+
+def test_a_window_of_refused_events_alone_is_an_empty_one():
+    made = batch(traffic(2, False), [BEGIN] * 2, [1] * 2)
+    made = made.set_column(made.schema.get_field_index("volume"), "volume", pa.array([5000, -1]))
+    (window,) = windows_of([made]).values()
+    assert (window.events, window.refused, window.epochs, window.waste.rate) == (0, 2, {}, 0.0)
+
+
+def test_what_has_no_time_is_in_no_window():
+    made = batch(traffic(2, False), [BEGIN, None], [1, 1])
+    assert [window.events for window in windows_of([made]).values()] == [1]
+
+
+def test_without_subscriptions_nothing_is_delivered_and_nothing_unjudged():
+    standing = Fixed()
+    standing.listed = [Snapshot(BEGIN, None, [])]
+    (window,) = windows_of([batch(traffic(9, False), [BEGIN] * 9, [1] * 9)], standing).values()
+    assert (window.deliveries, window.unjudged, window.pairs) == (0, 0, 0)
+    assert set(window.match_rates.values()) == {1.0}
+
+
+def test_plans_and_snapshots_that_land_later_are_found(tmp_path):
+    lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
+    standing = LakeStanding(lake, "stock")
+    early, late = BEGIN - timedelta(seconds=1), BEGIN + timedelta(hours=1)
+
+    def counted(at, epoch):
+        (window,) = windows_of([batch(traffic(5, False), [at] * 5, [epoch] * 5)], standing).values()
+        return window
+
+    assert counted(early, 1).unjudged == 5  # there was no snapshot then
+    assert counted(BEGIN, 1).unjudged == 0
+    assert counted(BEGIN, 2).unjudged == 5
+    lake.land_plan(IndexPlan(2, BY_VOLUME), MEMBERS, late)
+    assert counted(BEGIN, 2).unjudged == 0
+    assert counted(late, 2).pairs == 5 * len(ROWS)
+    lake.land_subscriptions("stock", late, ROWS[:3])
+    assert counted(late, 2).pairs == 15
+    assert counted(BEGIN, 2).pairs == 5 * len(ROWS)
+
+
+def test_a_damaged_snapshot_leaves_its_events_unjudged(tmp_path):
+    lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
+    (path,) = (tmp_path / "subscriptions").rglob("*.parquet")
+    path.write_bytes(path.read_bytes()[:40])
+    (window,) = windows_of([batch(traffic(5, False), [BEGIN] * 5, [1] * 5)], LakeStanding(lake, "stock")).values()
+    assert (window.events, window.unjudged) == (5, 5)
+
+
+def test_covers_follow_a_subscription_that_changes_under_its_id():
+    standing = Fixed()
+    changed = [SubscriptionRow(a.id, a.principal, a.host, b.filter) for a, b in zip(ROWS, ROWS[::-1], strict=True)]
+    standing.listed = [Snapshot(BEGIN, THIRD, ROWS), Snapshot(THIRD, None, changed)]
+    events = traffic(30, False)
+    both = windows_of([batch(events, [BEGIN] * 30, [1] * 30), batch(events, [THIRD] * 30, [1] * 30)], standing)
+    assert both[BEGIN].waste == both[THIRD].waste  # the same filters, by other ids
+
+
+def test_windows_survive_being_written():
+    (window,) = windows_of([batch(traffic(30, False), [BEGIN] * 30, [1, 2, 3] * 10)]).values()
+    for each in (window, replace(window, reported=Reported(3, 4), drift=0.25, empty_before=7)):
+        assert Window.from_json(each.to_json()) == each
+    for broken in ({}, None, [], window.to_json() | {"epochs": 3}, window.to_json() | {"start": "noon"}):
+        with pytest.raises(LakeError, match="no window"):
+            Window.from_json(broken)
+
+
+def test_windows_of_two_schemas_do_not_add_up():
+    window = Window.of(SCHEMA, BEGIN, WINDOW, {Cell("events"): 1})
+    with pytest.raises(LakeError):
+        window + replace(window, schema="other")
+
+
+def test_empty_windows_between_two_are_counted():
+    window = Window.of(SCHEMA, BEGIN, WINDOW, {})
+    assert empty_between(None, BEGIN, WINDOW) == 0
+    assert empty_between(window, BEGIN + WINDOW, WINDOW) == 0
+    assert empty_between(window, BEGIN + 4 * WINDOW, WINDOW) == 3
+
+
+def test_the_plan_of_a_window_is_the_one_most_events_were_sent_by():
+    window = Window.of(SCHEMA, BEGIN, WINDOW, {})
+    assert window.epoch is None
+    assert replace(window, epochs={1: 5, 2: 5}).epoch == 2
+    assert replace(window, epochs={1: 6, 2: 5}).epoch == 1
