@@ -1,0 +1,186 @@
+"""`pleroma audit`: what a day of collected traffic wasted, on whom, why, and what the best plan would have saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pleroma.cli.output import JsonFlag, MasterOption, out, progress, show_json, show_table
+from pleroma.errors import LakeError, SetupError
+
+if TYPE_CHECKING:
+    from pleroma.pipeline.findings import Audit, Reported
+    from pleroma.pipeline.lake import Lake
+    from pleroma.pipeline.period import Period
+
+WIDEST = 60
+"""Letters of a filter in a table."""
+
+
+def audit(
+    lake: Annotated[str, typer.Argument(metavar="LAKE", help="Where `pleroma up --lake` lands: a folder or a URI.")],
+    schema: Annotated[str | None, typer.Option(help="Which schema; the only one, otherwise.")] = None,
+    day: Annotated[str | None, typer.Option(help="2026-11-15, in UTC; the last with events, otherwise.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="From a moment on: 2026-11-15T16:00.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Before a moment.")] = None,
+    master: MasterOption = None,
+    bits: Annotated[
+        int | None, typer.Option(help="Bits for the best plan; as many as the plan has, otherwise.")
+    ] = None,
+    rules: Annotated[int | None, typer.Option(help="Rules that the best plan has to do with.")] = None,
+    best: Annotated[bool, typer.Option(help="Look for the best plan.")] = True,
+    top: Annotated[int, typer.Option(min=1, help="How many subscriptions and rules to name.")] = 10,
+    plot: Annotated[Path | None, typer.Option(help="A folder to draw the findings in.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Look through a day of landed events: who was sent what in vain.
+
+    Each event is judged under the plan it was sent by and the subscriptions of its time. A delivery is one event to one
+    subscription, as if each subscriber had a port of its own; at the hosts, packets are counted, and what clients
+    reported stands beside them.
+    """
+    from pleroma.pipeline.audit import audit_on
+    from pleroma.pipeline.lake import Lake
+    from pleroma.pipeline.needs import check
+    from pleroma.pipeline.progress import followed
+    from pleroma.pipeline.session import session
+
+    if plot is not None and not plot.is_dir():
+        raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
+    for option, number in (("--bits", bits), ("--rules", rules)):
+        if number is not None and number < 1:
+            raise SetupError(f"{number} is too few", field=option, value=number)
+    check()
+    landed = Lake.at(lake)
+    name = _only(landed) if schema is None else landed.schema(schema).name
+    period = _period(landed, name, day, start, end)
+    with (
+        session(master, "pleroma audit") as spark,
+        progress(f"{name}, {period}", 1) as advance,
+        followed(spark, advance),
+    ):
+        found = audit_on(spark, landed, name, period, best=best, bits=bits, rules=rules)
+    drawn = [] if plot is None else _draw(found, plot, top)
+    if json:
+        show_json(found.to_json(top) | ({"plots": list(map(str, drawn))} if drawn else {}))
+        return
+    _show(found, top)
+    for path in drawn:
+        out.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def _only(lake: Lake) -> str:
+    names = lake.schemas()
+    if len(names) != 1:
+        known = ", ".join(names) or "none"
+        raise LakeError(f"the lake has {len(names)} schemas ({known}); name one", field="--schema")
+    return names[0]
+
+
+def _period(lake: Lake, name: str, day: str | None, start: str | None, end: str | None) -> Period:
+    from pleroma.pipeline.period import Period
+
+    if day is not None and (start or end):
+        raise SetupError("a day or a beginning and an end, not both", field="--day", value=day)
+    if day is not None:
+        return Period.day(day)
+    if start is None and end is None:
+        return Period.newest(lake, name)
+    return Period.between(start, end)
+
+
+def _draw(found: Audit, folder: Path, top: int) -> list[Path]:
+    from pleroma.cli.audit_picture import draw_causes, draw_hours, draw_wasters
+
+    paths = [folder / f"{name}.png" for name in ("wasters", "attributes", "hours")]
+    draw_wasters(found, top, paths[0])
+    draw_causes(found, paths[1])
+    draw_hours(found, paths[2])
+    return paths
+
+
+def _show(found: Audit, top: int) -> None:
+    total = found.total
+    estimate = f", standing for {found.of:,.0f}" if found.of != found.events else ""
+    out.print(f"{found.schema}, {found.period}: {found.events:,} events{estimate}")
+    again = f", {found.repeated:,.0f} of them because they came again" if found.repeated else ""
+    out.print(f"{total.delivered:,.0f} deliveries, {total.wasted:,.0f} wasted ({total.waste:.1%}){again}")
+    for reason, count in found.unjudged.items():
+        out.print(f"{count:,} events not judged: {reason}", style="yellow", markup=False)
+    for path, reason in found.refused.items():
+        out.print(f"{path} left out: {reason}", style="yellow", markup=False, soft_wrap=True)
+    rows: list[tuple[Any, ...]] = [
+        (epoch, round(share.delivered), round(share.wasted), f"{share.waste:.1%}")
+        for epoch, share in found.plans.items()
+    ]
+    show_table("by plan", ("plan", "deliveries", "wasted", "waste"), rows)
+    unwanted = total.wasted - found.repeated
+    rows = [
+        (each.attribute, round(each.removable), _of(each.removable, unwanted), round(each.needed))
+        for each in found.causes
+    ]
+    columns: tuple[str, ...] = ("attribute", "it alone could prevent", "share", "only it could prevent")
+    show_table("by attribute: unwanted deliveries", columns, rows)
+    rows = [
+        (
+            each.id,
+            each.host,
+            round(each.share.delivered),
+            round(each.share.wasted),
+            f"{each.share.waste:.1%}",
+            *_said(each.reported),
+            _short(each.filter),
+        )
+        for each in found.subscriptions[:top]
+    ]
+    columns = ("subscription", "host", "deliveries", "wasted", "waste", "reported wanted", "reported wasted", "filter")
+    show_table(f"by subscription, the {len(rows)} worst of {len(found.subscriptions)}", columns, rows)
+    rows = [
+        (each.epoch, each.dz, round(each.share.delivered), round(each.share.wasted), f"{each.share.waste:.1%}")
+        for each in found.rules[:top]
+    ]
+    title = f"by rule, the {len(rows)} worst of {len(found.rules):,}"
+    show_table(title, ("plan", "dz", "deliveries", "wasted", "waste"), rows)
+    rows = [
+        (
+            each.host,
+            round(each.share.delivered),
+            round(each.share.wasted),
+            f"{each.share.waste:.1%}",
+            *_said(each.reported),
+        )
+        for each in found.hosts
+    ]
+    columns = ("host", "packets", "wasted", "waste", "reported wanted", "reported wasted")
+    show_table("by host, each packet once", columns, rows)
+    _show_saving(found)
+
+
+def _show_saving(found: Audit) -> None:
+    saved = found.saving
+    if saved is None:
+        return
+    rows = [
+        (f"plan {saved.plan}", f"{saved.plan_waste:.1%}", saved.plan_wasted, saved.plan_rules),
+        (saved.technique, f"{saved.waste:.1%}", saved.wasted, saved.rules),
+    ]
+    title = f"the best plan, on {saved.events:,} events that it was not made from"
+    show_table(title, ("plan", "waste", "wasted", "rules"), rows)
+    if saved.share > 0:
+        out.print(f"it would have saved {saved.share:.0%} of what was wasted")
+    else:
+        out.print("nothing was found that wastes less than the plan in force")
+
+
+def _of(part: float, whole: float) -> str:
+    return f"{part / whole:.1%}" if whole else "0.0%"
+
+
+def _said(reported: Reported | None) -> tuple[Any, Any]:
+    return ("", "") if reported is None else (reported.delivered, reported.wasted)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"

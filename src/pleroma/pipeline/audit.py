@@ -1,0 +1,111 @@
+"""An audit of landed traffic: one pass over the events, on Spark or in this process, with the same numbers.
+
+Each partition makes a tally of what its events did under the plans and subscriptions of their time, and tallies add up.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pleroma.content import Schema
+from pleroma.pipeline.findings import Audit, Reported, Row, drawn_up
+from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.layout import Snapshot
+from pleroma.pipeline.period import Period
+from pleroma.pipeline.reading import Reading, planned
+from pleroma.pipeline.saving import saving
+from pleroma.pipeline.tally import COLUMNS, COUNTERS, KEYS, InForce, tallied
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INSTANT = timedelta(microseconds=1)
+_REPORTED = ("delivered", "wasted")
+_SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64(): "double"}
+
+
+def audit_here(lake: Lake, name: str, period: Period) -> Audit:
+    """In this process, without a better plan."""
+    held = in_force(lake, name, period)
+    partials = list(tallied(held, _batches(lake, "events", held.schema, period)))
+    reported: dict[str, Reported] = defaultdict(Reported)
+    for batch in _batches(lake, "reports", held.schema, period):
+        columns = (batch.column(each).to_pylist() for each in ("subscription", *_REPORTED))
+        for subscription, delivered, wasted in zip(*columns, strict=True):
+            reported[subscription] += Reported(delivered, wasted)
+    refused = (row for batch in _batches(lake, "refused", held.schema, period) for row in batch.to_pylist())
+    return drawn_up(name, period, held, _summed(partials), reported, {row["path"]: row["reason"] for row in refused})
+
+
+def audit_on(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    period: Period,
+    *,
+    best: bool = False,
+    bits: int | None = None,
+    rules: int | None = None,
+) -> Audit:
+    """On Spark; with what the `best` plan would have saved, within so many bits and rules."""
+    from pyspark.sql import functions as sql
+
+    held = in_force(lake, name, period)
+    events = landed(spark, lake, "events", name, period)
+    said = landed(spark, lake, "reports", name, period)
+    sums = said.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in _REPORTED)).collect()
+    reported = {subscription: Reported(delivered, wasted) for subscription, delivered, wasted in sums}
+    refused = {row["path"]: row["reason"] for row in landed(spark, lake, "refused", name, period).collect()}
+    found = drawn_up(name, period, held, count_on(events, held), reported, refused)
+    plans = [each for each in held.plans if each.since < period.end]
+    if not best or not found.events or not plans:
+        return found
+    return replace(found, saving=saving(events, held, plans[-1], bits=bits, rules=rules))
+
+
+def in_force(lake: Lake, name: str, period: Period) -> InForce:
+    """All plans, and every snapshot that is valid at some moment of the period."""
+    since = [each.since for each in lake.snapshots(name, period.start, period.end)]
+    if not since:
+        lake.subscriptions(name, period.end - INSTANT)  # says so
+    snapshots: list[Snapshot] = [lake.subscriptions(name, moment) for moment in since]
+    return InForce(lake.schema(name), tuple(lake.plans(name)), tuple(snapshots))
+
+
+def count_on(events: DataFrame, held: InForce) -> list[Row]:
+    """Each partition makes a tally, and tallies add up."""
+    from pyspark.sql import functions as sql
+
+    described = ", ".join(f"{each.name} {_SQL[each.type]}" for each in COLUMNS)
+    partials = events.mapInArrow(partial(tallied, held), described)
+    summed = partials.groupBy(*KEYS).agg(*(sql.sum(each).alias(each) for each in COUNTERS))
+    return sorted(tuple(row) for row in summed.collect())
+
+
+def landed(spark: SparkSession, lake: Lake, kind: str, name: str, period: Period) -> DataFrame:
+    """What was landed and happened in a period."""
+    from pleroma.pipeline import register
+
+    register(spark)
+    options = {"path": lake.url, "schema": name, "kind": kind}
+    options |= {"from": period.start.isoformat(), "to": period.end.isoformat()}
+    return spark.read.format("pleroma").options(**options).load()
+
+
+def _batches(lake: Lake, kind: str, schema: Schema, period: Period) -> Iterator[pa.RecordBatch]:
+    reading = Reading.of(lake.url, schema, kind, period.start, period.end)
+    return reading.batches(planned(lake, kind, schema.name, period.start, period.end))
+
+
+def _summed(partials: Sequence[pa.RecordBatch]) -> list[Row]:
+    table = pa.Table.from_batches(partials, COLUMNS)
+    summed = table.group_by(list(KEYS)).aggregate([(name, "sum") for name in COUNTERS])
+    columns = [*KEYS, *(f"{name}_sum" for name in COUNTERS)]
+    return sorted(zip(*(summed[name].to_pylist() for name in columns), strict=True))

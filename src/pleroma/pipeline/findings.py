@@ -1,0 +1,221 @@
+"""What an audit found: the rows of a tally as estimates for all the traffic, with names, the most wasteful first.
+
+Counters of a sample are divided by the rate it was taken at. A delivery is one event to one subscription, as if each
+had a port of its own; at hosts, where a packet comes once however many want it, packets are counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pleroma.pipeline.layout import SubscriptionRow
+from pleroma.pipeline.period import Period
+from pleroma.pipeline.saving import Saving
+from pleroma.pipeline.tally import COUNTERS, InForce
+
+Row = tuple[Any, ...]
+"""The columns of `COLUMNS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What was delivered, and what of it nobody wanted; estimates where events are sampled."""
+
+    delivered: float = 0.0
+    wasted: float = 0.0
+
+    @property
+    def waste(self) -> float:
+        return self.wasted / self.delivered if self.delivered else 0.0
+
+    @property
+    def wanted(self) -> float:
+        return self.delivered - self.wasted
+
+    def to_json(self) -> dict[str, Any]:
+        return {"delivered": round(self.delivered), "wasted": round(self.wasted), "waste": self.waste}
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What clients said they counted: each unwanted packet once, whoever's cells at that client brought it."""
+
+    delivered: int = 0
+    wasted: int = 0
+
+    def __add__(self, other: Reported) -> Reported:
+        return Reported(self.delivered + other.delivered, self.wasted + other.wasted)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    id: str
+    principal: str
+    host: str
+    filter: str
+    share: Share
+    reported: Reported | None
+
+    def to_json(self) -> dict[str, Any]:
+        names = {"id": self.id, "principal": self.principal, "host": self.host, "filter": self.filter}
+        return names | self.share.to_json() | {"reported": None if self.reported is None else asdict(self.reported)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Of the unwanted deliveries: those that this attribute alone could have prevented, and those that could not have
+    been prevented without it.
+    """
+
+    attribute: str
+    removable: float
+    needed: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"attribute": self.attribute, "removable": round(self.removable), "needed": round(self.needed)}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    epoch: int
+    dz: str
+    share: Share
+
+    def to_json(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "dz": self.dz} | self.share.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class AtHost:
+    """Packets that came to a host, and those that nobody there wanted; what its clients reported beside it."""
+
+    host: str
+    share: Share
+    reported: Reported | None
+
+    def to_json(self) -> dict[str, Any]:
+        reported = None if self.reported is None else asdict(self.reported)
+        return {"host": self.host} | self.share.to_json() | {"reported": reported}
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    schema: str
+    period: Period
+    events: int
+    """Landed and judged; `of` is how many they stand for."""
+    of: float
+    total: Share
+    repeated: float
+    """What of the wasted was wanted, and had come already."""
+    plans: Mapping[int, Share]
+    hours: Mapping[str, Share]
+    subscriptions: Sequence[Subscriber]
+    causes: Sequence[Cause]
+    rules: Sequence[Rule]
+    hosts: Sequence[AtHost]
+    unjudged: Mapping[str, int]
+    refused: Mapping[str, str]
+    """Files that could not be read, and why."""
+    saving: Saving | None = None
+
+    def to_json(self, top: int | None = None) -> dict[str, Any]:
+        return {
+            "schema": self.schema,
+            "from": self.period.start.isoformat(),
+            "to": self.period.end.isoformat(),
+            "events": self.events,
+            "of": round(self.of),
+            **self.total.to_json(),
+            "repeated": round(self.repeated),
+            "plans": [{"epoch": epoch} | share.to_json() for epoch, share in self.plans.items()],
+            "hours": [{"hour": hour} | share.to_json() for hour, share in self.hours.items()],
+            "attributes": [each.to_json() for each in self.causes],
+            "subscriptions": [each.to_json() for each in self.subscriptions[:top]],
+            "rules": [each.to_json() for each in self.rules[:top]],
+            "hosts": [each.to_json() for each in self.hosts],
+            "unjudged": dict(self.unjudged),
+            "refused": dict(self.refused),
+            "saving": None if self.saving is None else self.saving.to_json(),
+        }
+
+
+def drawn_up(
+    name: str,
+    period: Period,
+    held: InForce,
+    rows: Iterable[Row],
+    reported: Mapping[str, Reported],
+    refused: Mapping[str, str],
+) -> Audit:
+    """The audit that rows of a tally make, the most wasteful first."""
+    sums = _estimates(rows)
+    known = {row.id: row for snapshot in held.snapshots for row in snapshot.rows}
+    shares = {kind: _shares(sums, kind) for kind in ("subscription", "host", "hour")}
+    everything = {each: shares["subscription"].get(each, Share()) for each in known}
+    causes = [
+        Cause(attribute, *(sums["attribute", 0, attribute][counter] for counter in ("removable", "needed")))
+        for attribute in held.schema.names
+    ]
+    totals = {epoch: counted for (kind, epoch, _), counted in sums.items() if kind == "total"}
+    plans = {epoch: Share(each["delivered"], each["wasted"]) for epoch, each in sorted(totals.items())}
+    of_rules = ((epoch, dz, counted) for (kind, epoch, dz), counted in sums.items() if kind == "rule")
+    rules = [Rule(epoch, dz, Share(each["delivered"], each["wasted"])) for epoch, dz, each in of_rules]
+    unjudged = {reason: round(counted["landed"]) for (kind, _, reason), counted in sums.items() if kind == "unjudged"}
+    return Audit(
+        schema=name,
+        period=period,
+        events=round(sum(each["landed"] for each in totals.values())),
+        of=sum(each["events"] for each in totals.values()),
+        total=Share(*(sum(each[counter] for each in totals.values()) for counter in ("delivered", "wasted"))),
+        repeated=sum(each["repeated"] for each in totals.values()),
+        plans=plans,
+        hours=dict(sorted(shares["hour"].items())),
+        subscriptions=sorted(
+            (_subscriber(known[each], share, reported.get(each)) for each, share in everything.items()),
+            key=lambda each: (-each.share.wasted, each.id),
+        ),
+        causes=sorted(causes, key=lambda each: -each.removable),
+        rules=sorted(rules, key=lambda each: (-each.share.wasted, each.epoch, each.dz)),
+        hosts=_hosts(known, shares["host"], reported),
+        unjudged=unjudged,
+        refused=dict(refused),
+    )
+
+
+def _estimates(rows: Iterable[Row]) -> dict[tuple[str, int, str], dict[str, float]]:
+    """By kind, epoch and name, with the epoch 0 where it does not matter: what all the traffic did.
+
+    `landed` is how many events there are, `events` how many they stand for.
+    """
+    sums: dict[tuple[str, int, str], dict[str, float]] = defaultdict(lambda: dict.fromkeys((*COUNTERS, "landed"), 0.0))
+    for kind, epoch, rate, name, *counted in sorted(rows):
+        into = sums[kind, epoch if kind in ("total", "rule") else 0, name]
+        for counter, count in zip(COUNTERS, counted, strict=True):
+            into[counter] += count / rate
+        into["landed"] += counted[0]
+    return sums
+
+
+def _shares(sums: Mapping[tuple[str, int, str], Mapping[str, float]], kind: str) -> dict[str, Share]:
+    return {name: Share(each["delivered"], each["wasted"]) for (of, _, name), each in sums.items() if of == kind}
+
+
+def _subscriber(row: SubscriptionRow, share: Share, reported: Reported | None) -> Subscriber:
+    return Subscriber(row.id, row.principal, row.host, str(row.filter), share, reported)
+
+
+def _hosts(
+    known: Mapping[str, SubscriptionRow], shares: Mapping[str, Share], reported: Mapping[str, Reported]
+) -> list[AtHost]:
+    said: dict[str, Reported] = {}
+    for each, counted in reported.items():
+        if each in known:
+            host = known[each].host
+            said[host] = said.get(host, Reported()) + counted
+    return [
+        AtHost(host, shares.get(host, Share()), said.get(host)) for host in sorted({r.host for r in known.values()})
+    ]

@@ -1,0 +1,57 @@
+"""A stretch of time that is looked at as a whole: a day, mostly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pleroma.errors import LakeError
+from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.layout import EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `start` on and before `end`, both in UTC."""
+
+    start: datetime
+    end: datetime
+
+    @classmethod
+    def day(cls, text: str) -> Period:
+        try:
+            start = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+        except ValueError:
+            raise LakeError(f"{text!r} is not a day such as 2026-11-15", field="day", value=text) from None
+        return cls(start, start + timedelta(days=1))
+
+    @classmethod
+    def between(cls, start: str | None, end: str | None) -> Period:
+        """From and to moments in ISO format, UTC unless they say otherwise; from the first, and until now."""
+        first = _moment("from", start) if start is not None else EPOCH
+        last = _moment("to", end) if end is not None else datetime.now(UTC)
+        if first >= last:
+            raise LakeError(f"{last.isoformat()} is not after {first.isoformat()}", field="to", value=end)
+        return cls(first, last)
+
+    @classmethod
+    def newest(cls, lake: Lake, name: str) -> Period:
+        """The last day with events in it."""
+        files = lake.files("events", name)
+        if not files:
+            raise LakeError("there are no events", field="schema", value=name)
+        return cls.day(max(file.date for file in files))
+
+    def __str__(self) -> str:
+        if self.end - self.start == timedelta(days=1) and self.start.time() == datetime.min.time():
+            return f"{self.start:%Y-%m-%d}"
+        return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%Y-%m-%d %H:%M:%S}"
+
+
+def _moment(field: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        reason = f"{text!r} is not a moment such as 2026-11-15T16:00"
+        raise LakeError(reason, field=field, value=text) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

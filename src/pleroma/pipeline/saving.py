@@ -1,0 +1,77 @@
+"""What the best plan for some traffic would have saved, judged by events that it was not made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pleroma.pipeline.layout import LandedPlan
+    from pleroma.pipeline.tally import InForce
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """A plan that was in force and the best found, on the same events, which the best was not made from."""
+
+    technique: str
+    bits: Mapping[str, int]
+    rules: int
+    waste: float
+    wasted: int
+    plan: int
+    plan_rules: int
+    plan_waste: float
+    plan_wasted: int
+    events: int
+
+    @property
+    def share(self) -> float:
+        """Of what was wasted: how much would not have been. Below 0 where the best found is worse."""
+        return 1 - self.wasted / self.plan_wasted if self.plan_wasted else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"bits": dict(self.bits), "saved": self.share}
+
+
+def saving(
+    events: DataFrame,
+    held: InForce,
+    plan: LandedPlan,
+    *,
+    bits: int | None = None,
+    rules: int | None = None,
+    seed: int = 0,
+) -> Saving | None:
+    """The best plan for some events and the newest subscriptions, beside a plan that was in force.
+
+    With as many bits and dz per subscription as that has, unless told. None if there are no subscriptions.
+    """
+    from pleroma.pipeline.gathering import gather
+    from pleroma.pipeline.layout import EventColumns
+    from pleroma.tuning.advice import advise_from
+    from pleroma.tuning.outcome import judge
+
+    wanted = [row.filter for row in held.snapshots[-1].rows]
+    if not wanted:
+        return None
+    gathered = gather(events, held.schema, wanted, numbers=EventColumns.of(held.schema).id, seed=seed)
+    members = plan.members if rules is None else None
+    given = plan.plan.index.bits if bits is None else bits
+    best = advise_from(gathered, wanted, given, max_members=members, rules=rules, seed=seed)[0]
+    before = judge(plan.plan.index, wanted, gathered.judging, plan.members)
+    return Saving(
+        technique=best.technique,
+        bits=best.bits,
+        rules=best.outcome.rules,
+        waste=best.outcome.waste.rate,
+        wasted=best.outcome.waste.wasted,
+        plan=plan.epoch,
+        plan_rules=before.rules,
+        plan_waste=before.waste.rate,
+        plan_wasted=before.waste.wasted,
+        events=len(gathered.judging),
+    )

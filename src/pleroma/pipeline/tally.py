@@ -1,0 +1,232 @@
+"""What some landed events did: counters by subscription, attribute, rule and host, under what was in force for each.
+
+An event is judged by the plan that it was sent by and by the subscriptions of its time. The counters are whole numbers
+under names, so tallies of any parts of the traffic add up to that of the whole, in whatever order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pleroma.content import Filter, Schema
+from pleroma.content.batch import EventBatch
+from pleroma.errors import PlanError
+from pleroma.index import DzSet, Index, SelectiveIndex
+from pleroma.index.kernels import Ints
+from pleroma.pipeline.layout import EventColumns, LandedPlan, Snapshot, microseconds
+from pleroma.pipeline.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
+from pleroma.workloads.columns import sifted
+
+CHUNK = 1 << 15
+"""Events judged at a time: what is known of each at each host is kept in memory."""
+HOUR = 3_600_000_000
+KEYS = ("kind", "epoch", "rate", "name")
+COUNTERS = ("events", "delivered", "wasted", "repeated", "removable", "needed")
+COLUMNS = pa.schema(
+    [
+        pa.field("kind", pa.string()),
+        pa.field("epoch", pa.int32()),
+        pa.field("rate", pa.float64()),
+        pa.field("name", pa.string()),
+        *(pa.field(name, pa.int64()) for name in COUNTERS),
+    ]
+)
+
+
+class Key(NamedTuple):
+    """`kind` is total, subscription, attribute, rule, host, hour or unjudged; `rate` is that of the sampling."""
+
+    kind: str
+    epoch: int
+    rate: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """All plans of a schema, and the subscriptions from the oldest snapshot on."""
+
+    schema: Schema
+    plans: tuple[LandedPlan, ...]
+    snapshots: tuple[Snapshot, ...]
+
+
+_Covers = dict[tuple[int, str], tuple[Filter, DzSet]]
+
+
+class _Covered:
+    """A snapshot's subscriptions under one plan, as the arrays that `charge` reads."""
+
+    def __init__(self, plan: LandedPlan, snapshot: Snapshot, known: _Covers) -> None:
+        self.index = plan.plan.index
+        self.rows = snapshot.rows
+        self.words = max(1, -(-self.index.bits // 64))
+        covers = []
+        for row in self.rows:
+            of, cover = known.get((plan.epoch, row.id), (None, DzSet()))
+            if of != row.filter:
+                cover = covered(self.index, row.filter, plan.members)
+                known[plan.epoch, row.id] = row.filter, cover
+            covers.append(cover)
+        members = [(s, dz) for s, cover in enumerate(covers) for dz in cover]
+        self.rules = sorted({dz for _, dz in members})
+        number = {dz: r for r, dz in enumerate(self.rules)}
+        self.start, self.end = bounds([dz.start for _, dz in members], [dz.end for _, dz in members], self.words)
+        self.owner: Ints = np.array([s for s, _ in members], np.int64)
+        self.rule: Ints = np.array([number[dz] for _, dz in members], np.int64)
+        self.hosts = sorted({row.host for row in self.rows})
+        at = {host: h for h, host in enumerate(self.hosts)}
+        self.home: Ints = np.array([at[row.host] for row in self.rows], np.int64)
+        self.first_box: Ints = np.cumsum([0, *(len(row.filter.boxes) for row in self.rows)]).astype(np.int64)
+
+    def charged(self, events: EventBatch) -> tuple[Ints, Ints, Ints, Ints]:
+        """Counters by subscription, rule, attribute and host."""
+        dims = len(events.schema)
+        boxes = [events.bounds(box) for row in self.rows for box in row.filter.boxes]
+        ends = np.array(boxes, np.float64).reshape(-1, dims, 2)
+        codes = self.index.encode(events.points())
+        of_row = codes.of_event(np.arange(len(events), dtype=np.int64))
+        order = np.lexsort(codes.words.T[::-1])
+        counted = tuple(np.zeros((n, 3), np.int64) for n in (len(self.rows), len(self.rules), dims, len(self.hosts)))
+        by_subscription, by_rule, by_attribute, by_home = counted
+        charge(
+            np.ascontiguousarray(codes.words[order]),
+            np.ascontiguousarray(of_row[order]),
+            events.ordinals(),
+            np.ascontiguousarray(ends[:, :, 0]),
+            np.ascontiguousarray(ends[:, :, 1]),
+            self.first_box,
+            self.start,
+            self.end,
+            self.owner,
+            self.rule,
+            self.home,
+            by_subscription,
+            by_rule,
+            by_attribute,
+            by_home,
+        )
+        return by_subscription, by_rule, by_attribute, by_home
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counters under keys; `COUNTERS` says which."""
+
+    in_force: InForce
+    counts: dict[Key, list[int]] = field(default_factory=dict)
+    _covered: dict[tuple[int, int], _Covered] = field(default_factory=dict)
+    _sums: dict[tuple[int, int, float], list[NDArray[np.int64]]] = field(default_factory=dict)
+    _covers: _Covers = field(default_factory=dict)
+
+    def add(self, events: EventBatch, at: Ints, epoch: Ints, rate: NDArray[np.float64]) -> None:
+        """Events with their times in microseconds, the plans they were sent by, and the rates they were sampled at."""
+        since = np.array([microseconds(each.since) for each in self.in_force.snapshots], np.int64)
+        snapshot = np.searchsorted(since, at, side="right") - 1
+        hour = at // HOUR
+        groups = np.column_stack([epoch, snapshot, hour, rate.view(np.int64)])
+        found, of_event = np.unique(groups, axis=0, return_inverse=True)
+        of_event = of_event.reshape(-1)
+        for number, (e, s, h, _) in enumerate(found.tolist()):
+            rows = np.flatnonzero(of_event == number)
+            share = float(rate[rows[0]])
+            for first in range(0, len(rows), CHUNK):
+                self._judge(events[rows[first : first + CHUNK]], e, s, h, share)
+
+    def refuse(self, reason: str, count: int, epoch: int = 0, rate: float = 1.0) -> None:
+        """Events that cannot be judged, and why."""
+        if count:
+            self._count(Key("unjudged", epoch, rate, reason), events=count)
+
+    def _judge(self, events: EventBatch, epoch: int, snapshot: int, hour: int, rate: float) -> None:
+        plan = next((each for each in self.in_force.plans if each.epoch == epoch), None)
+        if plan is None:
+            return self.refuse(f"plan {epoch} is not in the lake", len(events), epoch, rate)
+        if snapshot < 0:
+            return self.refuse("no snapshot of the subscriptions of then", len(events), epoch, rate)
+        if (epoch, snapshot) not in self._covered:
+            self._covered[epoch, snapshot] = _Covered(plan, self.in_force.snapshots[snapshot], self._covers)
+        charged = self._covered[epoch, snapshot].charged(events)
+        sums = self._sums.setdefault((epoch, snapshot, rate), [np.zeros_like(each) for each in charged])
+        for counted, more in zip(sums, charged, strict=True):
+            counted += more
+        delivered, wasted, repeated = charged[0].sum(axis=0).tolist()
+        when = datetime.fromtimestamp(hour * HOUR / 1e6, UTC).strftime("%Y-%m-%dT%H:00Z")
+        for kind, name in (("total", ""), ("hour", when)):
+            key = Key(kind, epoch, rate, name)
+            self._count(key, events=len(events), delivered=delivered, wasted=wasted, repeated=repeated)
+        return None
+
+    def _count(self, key: Key, **more: int) -> None:
+        counts = self.counts.setdefault(key, [0] * len(COUNTERS))
+        for at, name in enumerate(COUNTERS):
+            counts[at] += more.get(name, 0)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Every key with its counters, in order; what was never delivered to is left out."""
+        for (epoch, snapshot, rate), sums in self._sums.items():
+            covered = self._covered[epoch, snapshot]
+            by_subscription, by_rule, by_attribute, by_home = (each.tolist() for each in sums)
+            for kind, names, counted in (
+                ("subscription", [row.id for row in covered.rows], by_subscription),
+                ("rule", [str(dz) for dz in covered.rules], by_rule),
+                ("host", covered.hosts, by_home),
+            ):
+                for name, each in zip(names, counted, strict=True):
+                    if each[DELIVERED]:
+                        more = {"delivered": each[DELIVERED], "wasted": each[WASTED], "repeated": each[REPEATED]}
+                        self._count(Key(kind, epoch, rate, name), **more)
+            for name, each in zip(self.in_force.schema.names, by_attribute, strict=True):
+                key = Key("attribute", epoch, rate, name)
+                self._count(key, removable=each[REMOVABLE], needed=each[NEEDED])
+        self._sums.clear()
+        return sorted((*key, *counts) for key, counts in self.counts.items())
+
+
+def covered(index: Index, wanted: Filter, members: int | None) -> DzSet:
+    """As the controller encloses it: an index that is quiet outside its rectangles is opened where that is wanted."""
+    try:
+        return index.cover(wanted, max_members=members)
+    except PlanError:
+        if not isinstance(index, SelectiveIndex):
+            raise
+        return index.opened().cover(wanted, max_members=members)
+
+
+def tallied(in_force: InForce, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Landed events in, one batch of rows of `COLUMNS` out."""
+    tally = Tally(in_force)
+    for batch in batches:
+        if batch.num_rows:
+            _take(tally, batch)
+    rows = tally.rows()
+    if rows:
+        columns = [pa.array(column, each.type) for column, each in zip(zip(*rows, strict=True), COLUMNS, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
+
+
+def _take(tally: Tally, batch: pa.RecordBatch) -> None:
+    schema = tally.in_force.schema
+    names = EventColumns.of(schema)
+    events, good = checked(schema, batch)
+    epoch, rate = (_numbers(batch, name) for name in (names.epoch, names.rate))
+    at = batch.column(names.at).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(~good).tolist():
+        tally.refuse("outside the schema's domains", 1, int(epoch[row]), float(rate[row]))
+    tally.add(events, at[good], epoch[good].astype(np.int64), rate[good].astype(np.float64))
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[Any]:
+    return np.asarray(batch.column(name).to_numpy(zero_copy_only=False))
+
+
+def checked(schema: Schema, batch: pa.RecordBatch) -> tuple[EventBatch, NDArray[np.bool_]]:
+    """The events of a batch that are within the domains, and which rows these are."""
+    return sifted(schema, {name: batch.column(name) for name in schema.names})

@@ -1,0 +1,146 @@
+"""The learned tree, on Spark: a pass over the events for every level, which only counts them.
+
+Tasks count by node, dimension and bin where the events are; the counts are whole numbers, so that they add up to the
+same however the events were split, and the tree is the one that `tuning.tree_levels` grows in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from pleroma.content import Filter, Schema
+from pleroma.index import TreeIndex
+from pleroma.index.kernels import Ints
+from pleroma.pipeline.traffic import Landed, Rows, Traffic
+from pleroma.tuning.draw import HeldOut
+from pleroma.tuning.gathered import Batch
+from pleroma.tuning.network_outcome import Spread
+from pleroma.tuning.sample import Sample
+from pleroma.tuning.tree_bins import Bins
+from pleroma.tuning.tree_learner import Budget
+from pleroma.tuning.tree_levels import LevelGrowth, fitted
+from pleroma.tuning.tree_smoothing import FLOOR
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pleroma.pipeline.lake import Lake
+
+COUNTERS = 65_536
+"""In one row on its way to be added up."""
+FAN = 16
+"""Tasks that add up the same counters at once, at most."""
+SQL = "part int, piece int, counts binary"
+ROWS = pa.schema([("part", pa.int32()), ("piece", pa.int32()), ("counts", pa.binary())])
+
+
+def grown_on(
+    events: DataFrame,
+    schema: Schema,
+    subscriptions: Sequence[Filter],
+    bits: int,
+    budget: Budget,
+    *,
+    numbers: str | None = None,
+    **how: Unpack[How],
+) -> TreeIndex:
+    """Of any DataFrame that has a column for each attribute. It is read once for every level: persist what is dear."""
+    return grown_from(Rows.of(events, schema, numbers), subscriptions, bits, budget, **how)
+
+
+def grown_landed(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    subscriptions: Sequence[Filter],
+    bits: int,
+    budget: Budget,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    **how: Unpack[How],
+) -> TreeIndex:
+    """Of what a lake has from `[start, end)`."""
+    return grown_from(Landed.of(spark, lake, name, start, end), subscriptions, bits, budget, **how)
+
+
+class How(TypedDict, total=False):
+    """`held_out` events are not learned from; `level` is told after each pass how many there were."""
+
+    spread: Spread
+    floor: float
+    seed: int
+    held_out: HeldOut | None
+    level: Callable[[int], None]
+
+
+def grown_from(
+    traffic: Traffic,
+    subscriptions: Sequence[Filter],
+    bits: int,
+    budget: Budget,
+    **how: Unpack[How],
+) -> TreeIndex:
+    sample = Sample.without_events(traffic.schema, subscriptions)
+    level = how.get("level")
+    passes = 0
+
+    def counted(bins: Bins) -> Ints:
+        nonlocal passes
+        found = traffic.each(Task(bins, how.get("held_out")), SQL)
+        together = found.repartition(found["piece"], found["part"] % FAN)
+        sums = summed(together.mapInArrow(added_up, SQL).toArrow().to_batches())
+        counts = np.zeros(bins.size, np.int64)
+        for piece, each in sums.items():
+            counts[piece * COUNTERS : piece * COUNTERS + len(each)] = each
+        passes += 1
+        if level is not None:
+            level(passes)
+        return counts
+
+    growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR), how.get("seed", 0))
+    return fitted(growth, budget, how.get("spread", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the executors do: count all events of a part. Those outside the domains count nowhere."""
+
+    bins: Bins
+    held_out: HeldOut | None
+
+    def __call__(self, part: int, batches: Iterator[Batch]) -> Iterator[pa.RecordBatch]:
+        counts = np.zeros(self.bins.size, np.int64)
+        for batch in batches:
+            events = batch.events if self.held_out is None else self.held_out.without(batch.events, batch.numbers)
+            self.bins.counted(events.points(), counts)
+        for piece in range(-(-len(counts) // COUNTERS)):
+            mine = counts[piece * COUNTERS : (piece + 1) * COUNTERS]
+            if mine.any():
+                yield _row(part, piece, mine)
+
+
+def added_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of the same piece as one; this runs on the executors."""
+    for piece, counts in summed(batches).items():
+        yield _row(0, piece, counts)
+
+
+def summed(batches: Iterable[pa.RecordBatch]) -> dict[int, Ints]:
+    sums: dict[int, Ints] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            mine = np.frombuffer(row["counts"], np.int64)
+            sums[row["piece"]] = sums[row["piece"]] + mine if row["piece"] in sums else mine
+    return sums
+
+
+def _row(part: int, piece: int, counts: Ints) -> pa.RecordBatch:
+    columns = [part], [piece], [counts.tobytes()]
+    return pa.record_batch([pa.array(each, field.type) for each, field in zip(columns, ROWS, strict=True)], schema=ROWS)

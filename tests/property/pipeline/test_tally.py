@@ -1,0 +1,130 @@
+"""Every delivery is charged as one would by hand, and parts of the traffic add up to the whole in any order."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pleroma.content.batch import EventBatch
+from pleroma.index import IndexPlan
+from pleroma.pipeline.layout import LandedPlan, Snapshot, SubscriptionRow
+from pleroma.pipeline.tally import COLUMNS, COUNTERS, InForce, Tally, covered
+from property.index.grids import grids
+from property.index.test_selective import cases as selective_cases
+from property.index.trees import trees
+from strategies import events, filters, schemas
+
+SINCE = datetime(2026, 11, 15, 9, tzinfo=UTC)
+HOSTS = ("h1", "h2")
+
+
+@st.composite
+def situations(draw):
+    """Two plans, two snapshots with subscriptions of their own, and events before, under and after all of them."""
+    if draw(st.booleans()):
+        index, wanted, points = draw(selective_cases())
+        schema = index.schema
+    else:
+        schema = draw(schemas(most=4))
+        wanted = draw(st.lists(filters(schema, 3), min_size=1, max_size=4))
+        index = draw(grids(schema) | trees(schema, wanted, draw(st.sampled_from([3, 70]))))
+        points = draw(st.lists(events(schema), min_size=1, max_size=8))
+    other = draw(grids(schema))
+    rows = [SubscriptionRow(f"s{n}", "p", draw(st.sampled_from(HOSTS)), each) for n, each in enumerate(wanted)]
+    kept = draw(st.integers(0, len(rows)))
+    members = draw(st.none() | st.integers(1, 20))
+    plans = (LandedPlan(1, SINCE, 40, IndexPlan(1, index)), LandedPlan(2, SINCE, members, IndexPlan(2, other)))
+    middle = SINCE + timedelta(hours=1)
+    snapshots = (Snapshot(SINCE, middle, rows), Snapshot(middle, None, rows[:kept]))
+    count = len(points)
+    minutes = draw(st.lists(st.integers(-30, 150), min_size=count, max_size=count))
+    epochs = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+    rates = draw(st.lists(st.sampled_from([0.5, 1.0]), min_size=count, max_size=count))
+    moments = [SINCE + timedelta(minutes=m) for m in minutes]
+    return InForce(schema, plans, snapshots), list(zip(points, moments, epochs, rates, strict=True))
+
+
+def by_hand(in_force, traffic):
+    """One event, one subscription, one dz and one box at a time."""
+    counts = Counter()
+    for event, at, epoch, rate in traffic:
+        plan = next((each for each in in_force.plans if each.epoch == epoch), None)
+        snapshot = next((each for each in reversed(in_force.snapshots) if each.since <= at), None)
+        if plan is None or snapshot is None:
+            reason = "no snapshot of the subscriptions of then" if plan else f"plan {epoch} is not in the lake"
+            counts["unjudged", epoch, rate, reason, "events"] += 1
+            continue
+        sent = plan.plan.index.dzs(event)
+        hour = at.strftime("%Y-%m-%dT%H:00Z")
+        for kind, name in (("total", ""), ("hour", hour)):
+            counts[kind, epoch, rate, name, "events"] += 1
+        got, pleased = set(), set()
+        for row in snapshot.rows:
+            wanted_yet = row.filter.matches(event)
+            failing = [
+                {d for d, (key, part) in enumerate(zip(event.keys, box.ranges, strict=True)) if key not in part}
+                for box in row.filter.boxes
+            ]
+            for dz in covered(plan.plan.index, row.filter, plan.members):
+                for _ in filter(dz.covers, sent):
+                    names = [("total", ""), ("hour", hour), ("subscription", row.id), ("rule", str(dz))]
+                    got.add(row.host)
+                    outcome = ["delivered"] if wanted_yet else ["delivered", "wasted"]
+                    if row.filter.matches(event):
+                        pleased.add(row.host)
+                        outcome += [] if wanted_yet else ["repeated"]
+                        wanted_yet = False
+                    else:
+                        for d, attribute in enumerate(in_force.schema.names):
+                            alone, needed = all(d in each for each in failing), {d} in failing
+                            counts["attribute", epoch, rate, attribute, "removable"] += alone
+                            counts["attribute", epoch, rate, attribute, "needed"] += needed
+                    for kind, name in names:
+                        for counter in outcome:
+                            if kind != "rule" or counter != "repeated":
+                                counts[kind, epoch, rate, name, counter] += 1
+        for host in got:
+            counts["host", epoch, rate, host, "delivered"] += 1
+            counts["host", epoch, rate, host, "wasted"] += host not in pleased
+    return +counts
+
+
+def tally(in_force, traffic):
+    counted = Tally(in_force)
+    batch = EventBatch.from_events(in_force.schema, [each[0] for each in traffic])
+    at = np.array([int(each[1].timestamp()) * 1_000_000 for each in traffic], np.int64)
+    counted.add(batch, at, np.array([each[2] for each in traffic]), np.array([each[3] for each in traffic]))
+    return counted.rows()
+
+
+def named(rows):
+    found = Counter()
+    for kind, epoch, rate, name, *counters in rows:
+        for counter, count in zip(COUNTERS, counters, strict=True):
+            found[kind, epoch, rate, name, counter] += count
+    return +found
+
+
+@settings(deadline=None)
+@given(situations())
+def test_deliveries_are_charged_as_by_hand(situation):
+    in_force, traffic = situation
+    assert named(tally(in_force, traffic)) == by_hand(in_force, traffic)
+
+
+@settings(deadline=None)
+@given(situations(), st.integers(0, 8), st.randoms(use_true_random=False))
+def test_parts_of_the_traffic_add_up_to_the_whole(situation, cut, random):
+    in_force, traffic = situation
+    whole = named(tally(in_force, traffic))
+    random.shuffle(traffic)
+    parts = [part for part in (traffic[:cut], traffic[cut:]) if part]
+    assert sum((named(tally(in_force, part)) for part in parts), Counter()) == whole
+
+
+def test_rows_are_those_of_the_columns_that_spark_is_told():
+    assert COLUMNS.names == ["kind", "epoch", "rate", "name", *COUNTERS]
+    assert [each.type for each in COLUMNS][4:] == [pa.int64()] * len(COUNTERS)

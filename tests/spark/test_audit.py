@@ -1,0 +1,48 @@
+"""An audit on Spark finds what one in this process finds, however the events are dealt out."""
+
+import pytest
+
+from audited_lake import land
+from pleroma.pipeline.audit import audit_here, audit_on, count_on, in_force, landed
+from pleroma.pipeline.period import Period
+
+DAY = Period.day("2026-11-15")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return land(tmp_path_factory.mktemp("lake"))
+
+
+def test_spark_and_one_process_find_the_same(spark, made):
+    lake, data, _ = made
+    name = data.schema.name
+    assert audit_on(spark, lake, name, DAY).to_json() == audit_here(lake, name, DAY).to_json()
+
+
+def test_the_same_rows_whatever_the_partitions(spark, made):
+    lake, data, _ = made
+    name = data.schema.name
+    held = in_force(lake, name, DAY)
+    events = landed(spark, lake, "events", name, DAY)
+    whole = count_on(events.coalesce(1), held)
+    assert count_on(events.repartition(5, "id"), held) == whole
+    assert len(whole) > 50
+
+
+def test_the_best_plan_is_judged_beside_the_newest_one_on_the_same_held_out_events(spark, made):
+    lake, data, _ = made
+    saving = audit_on(spark, lake, data.schema.name, DAY, best=True, bits=12).saving
+    assert saving.plan == 2
+    assert 0 < saving.events <= 450
+    assert saving.wasted < saving.plan_wasted
+    assert saving.share == 1 - saving.wasted / saving.plan_wasted
+
+
+def test_files_that_cannot_be_read_are_named_and_the_rest_is_judged(spark, tmp_path):
+    lake, data, _ = land(tmp_path)
+    broken = min(tmp_path.glob("events/*/*/*/*.parquet"))
+    broken.write_bytes(broken.read_bytes()[:200])
+    found = audit_on(spark, lake, data.schema.name, DAY)
+    assert list(found.refused) == [str(broken)]
+    assert 0 < found.events < 900

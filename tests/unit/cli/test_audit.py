@@ -1,0 +1,87 @@
+"""`pleroma audit` as far as it goes without Spark: what it shows and draws, and what it refuses."""
+
+import pytest
+
+from audited_lake import land
+from pleroma.cli.audit import _draw, _show, audit
+from pleroma.errors import LakeError, SetupError
+from pleroma.pipeline import needs
+from pleroma.pipeline.audit import audit_here
+from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.period import Period
+from pleroma.pipeline.saving import Saving
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    return land(tmp_path_factory.mktemp("lake"))[0]
+
+
+@pytest.fixture(scope="module")
+def found(lake):
+    return audit_here(lake, "quotes", Period.day("2026-11-15"))
+
+
+def test_the_worst_are_named_and_sums_are_shown(found, capsys):
+    _show(found, 3)
+    shown = capsys.readouterr().out
+    assert "900 events, standing for 1,350" in shown
+    assert "the 3 worst of 40" in shown
+    assert found.subscriptions[0].id in shown
+    assert found.rules[0].dz in shown
+    assert all(each.attribute in shown for each in found.causes)
+    assert "the best plan" not in shown
+
+
+def test_what_would_have_been_saved_is_said(found, capsys):
+    from dataclasses import replace
+
+    figures = {"plan": 2, "plan_rules": 40, "plan_waste": 0.5, "plan_wasted": 100, "events": 450}
+    saving = Saving(technique="learned", bits={"ticker": 3}, rules=30, waste=0.2, wasted=25, **figures)
+    _show(replace(found, saving=saving), 1)
+    assert "it would have saved 75% of what was wasted" in capsys.readouterr().out
+    _show(replace(found, saving=replace(saving, wasted=120)), 1)
+    assert "nothing was found that wastes less" in capsys.readouterr().out
+
+
+def test_three_pictures_are_drawn(found, tmp_path):
+    drawn = _draw(found, tmp_path, 5)
+    assert [path.name for path in drawn] == ["wasters.png", "attributes.png", "hours.png"]
+    assert all(path.stat().st_size > 10_000 for path in drawn)
+
+
+def test_a_day_without_events_can_be_shown_and_drawn(lake, tmp_path, capsys):
+    quiet = audit_here(lake, "quotes", Period.day("2026-12-24"))
+    _show(quiet, 5)
+    assert "0 events" in capsys.readouterr().out
+    assert all(path.exists() for path in _draw(quiet, tmp_path, 5))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"plot": "nowhere"}, "does not exist"),
+        ({"bits": 0}, "too few"),
+        ({"day": "2026-11-15", "start": "2026-11-15T09:00"}, "not both"),
+        ({"schema": "quoted"}, "did you mean 'quotes'"),
+        ({"start": "noon"}, "not a moment"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(lake, tmp_path, monkeypatch, options, reason):
+    monkeypatch.setattr(needs, "check", lambda: None)
+    given = options | ({"plot": tmp_path / options["plot"]} if "plot" in options else {})
+    with pytest.raises((LakeError, SetupError), match=reason) as caught:
+        audit(lake.url, **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_lake_of_several_schemas_needs_a_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(needs, "check", lambda: None)
+    with pytest.raises(LakeError, match="0 schemas"):
+        audit(Lake.at(str(tmp_path)).url)
+
+
+def test_without_spark_one_line_says_what_to_do(lake, monkeypatch):
+    monkeypatch.setattr(needs, "missing", lambda: "Java is missing; please run scripts/setup experiments spark")
+    with pytest.raises(SetupError, match="scripts/setup experiments spark"):
+        audit(lake.url)
