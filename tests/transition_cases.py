@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from control_cases import SMALL
 from pleroma.content.filter_json import from_json
 from pleroma.control.rules import request_of
-from pleroma.index import Dz, DzSet, GridIndex, SelectiveIndex
+from pleroma.index import Dz, DzSet, GridIndex, SelectiveIndex, TreeIndex
 from pleroma.index.selective import Rectangle, Region
+from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Advertise, Change, Subscribe
 from pleroma.routing.router import Family, Router
 from pleroma.switches.table import SimulatedTable
@@ -43,8 +44,38 @@ def selective(schema, spans, quiet=False, bits=2):
     return SelectiveIndex(schema, (inner, Region(Dz.parse("1"), None, grid)), quiet=quiet)
 
 
+@st.composite
+def trees(draw, schema, bits=7, most=12, depth=None):
+    """Any splits anywhere."""
+    dims, cuts = [], []
+    todo = [0]
+    while todo:
+        at = todo.pop()
+        if at == (bits if depth is None else depth) or len(cuts) == most or not draw(st.integers(0, 3)):
+            dims.append(LEAF)
+            continue
+        d = draw(st.integers(0, len(schema.attributes) - 1))
+        low, high = schema.attributes[d].extent
+        dims.append(d)
+        cuts.append(float(draw(st.integers(int(low), int(high)))))
+        todo += [at + 1, at + 1]
+    return TreeIndex(schema, bits, tuple(dims), tuple(cuts))
+
+
+@st.composite
+def regrowths(draw, index):
+    """The tree with other parts below some of its nodes."""
+    for _ in range(draw(st.integers(1, 3))):
+        nodes = [Dz(code) for code in index.layout.codes if 0 < Dz(code).length < index.bits]
+        if nodes:
+            at = draw(st.sampled_from(nodes))
+            part = draw(trees(index.schema, index.bits - at.length, most=5))
+            index = index.regrown(at, part)
+    return index
+
+
 def indices(schema):
-    return grids(schema) | selectives(schema)
+    return grids(schema) | selectives(schema) | trees(schema)
 
 
 def region(index, prefix, command, schema, most=SMALL.max_members):

@@ -13,8 +13,9 @@ from pleroma.content import Filter, Integer, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control import AdoptPlan, ChangePlan, Controller, ControlSettings, CreateSchema, Register, Withdraw
 from pleroma.errors import PlanChanging
-from pleroma.index import Dz, GridIndex, SelectiveIndex
+from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
 from pleroma.index.selective import Rectangle, Region
+from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, FlowTable
 from pleroma.routing.flow import difference
 from pleroma.switches import EmbeddedNetwork, Packet
@@ -47,6 +48,28 @@ PLANS = [
     rectangles(60.0, 255.0),
     GridIndex(SPACE, (2, 2, 2), {2: (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)}),
 ]
+
+
+def tree(randomness, bits, depth):
+    """Cut at random, so deep everywhere."""
+    dims, cuts, todo = [], [], [0]
+    while todo:
+        at = todo.pop()
+        if at == depth:
+            dims.append(LEAF)
+            continue
+        dims.append(randomness.randrange(3))
+        cuts.append(float(randomness.randrange(1, 255)))
+        todo += [at + 1, at + 1]
+    return TreeIndex(SPACE, bits, tuple(dims), tuple(cuts))
+
+
+def with_another_part(randomness, index):
+    """The tree, grown anew below one or two of its nodes."""
+    for _ in range(randomness.choice((1, 1, 2))):
+        at = Dz(randomness.choice([code for code in index.layout.codes if 1 <= code.bit_length() - 1 <= 4]))
+        index = index.regrown(at, tree(randomness, index.bits - at.length, randomness.choice((1, 3))))
+    return index
 
 
 class Publisher:

@@ -10,13 +10,14 @@ from pleroma.content import Filter
 from pleroma.control.command import AdoptPlan, Advance, ChangePlan, CreateSchema, Kind
 from pleroma.control.covering import check_plan, cover, covered_anew, first_index, prefix, spare_prefix
 from pleroma.control.names import check_name
+from pleroma.control.regrowth import MOST_CELLS, Regrowth, differing
 from pleroma.control.result import Done
 from pleroma.control.roll import Roll
 from pleroma.control.rules import METHODS, Changing, Method, Phase, Rules
 from pleroma.control.settings import ControlSettings
 from pleroma.control.standing import Registered, SchemaEntry
-from pleroma.errors import ControlError, PlanChanging, UnknownName
-from pleroma.index import DzSet, GridIndex, IndexPlan
+from pleroma.errors import ControlError, PlanChanging, PlanMoved, UnknownName
+from pleroma.index import EVERYTHING, DzSet, GridIndex, IndexPlan, TreeIndex
 
 
 class Plans:
@@ -27,6 +28,7 @@ class Plans:
         self._roll = roll
         self._rules = rules
         self._settings = settings
+        self._known_regrowth: Regrowth | None = None
 
     @property
     def changing(self) -> Changing | None:
@@ -71,10 +73,22 @@ class Plans:
             return region, None, opened
         if changing.method == "lightweight" and changing.phase == "swapped":
             return region, None, opened  # nobody sends it under the old plan: it was not there then
+        if changing.is_local:
+            regrowth = self._regrowth(changing)
+            return region, regrowth.region(region, wanted) if regrowth.concerns(region) else None, opened
         index, other = cover(changing.prefix, kind, wanted, changing.other_index, most)
         if changing.phase == "prepared":
             changing.after = index
         return region, other, opened
+
+    def _regrowth(self, changing: Changing) -> Regrowth:
+        """From regions in force to those of the other plan."""
+        index, known = changing.other_index, self._known_regrowth
+        assert isinstance(index, TreeIndex)  # noqa: S101 (nothing else changes locally)
+        if known is None or known.index is not index or known.area != changing.area:
+            known = Regrowth(index, changing.prefix, changing.area, self._settings.max_members)
+            self._known_regrowth = known
+        return known
 
     def _mine(self, entry: SchemaEntry) -> list[Registered]:
         return [each for each in self._roll.by_id.values() if each.entry is entry]
@@ -84,6 +98,9 @@ class Plans:
     def check_adoption(self, command: AdoptPlan | ChangePlan) -> SchemaEntry:
         entry = self.find(command.schema)
         check_plan(command.index, entry, self._settings)
+        if command.after is not None and command.after != entry.epoch:
+            reason = f"plan {entry.epoch} of {entry.name} is in force, not {command.after}"
+            raise PlanMoved(reason, field="epoch", value=command.after)
         if self.changing is not None:
             reason = f"the plan of {self.changing.schema} is changing already"
             raise PlanChanging(reason, field="schema", value=self.changing.schema)
@@ -106,26 +123,40 @@ class Plans:
         entry = self.check_adoption(command)
         if command.method not in METHODS:
             raise UnknownName("method", str(command.method), METHODS, field="method")
-        if command.method == "versioning":
-            spare_prefix(entry, self.schemas, self._settings)
-        else:
+        if command.method != "versioning":
             self._rules.check_detours()
+        elif self._area(entry, command) == EVERYTHING:
+            spare_prefix(entry, self.schemas, self._settings)
         return entry
+
+    def _area(self, entry: SchemaEntry, command: ChangePlan) -> DzSet:
+        """Where the next plan differs; with limited tables, in no more cells than there is room for detours."""
+        most = MOST_CELLS if command.method == "versioning" else min(MOST_CELLS, self._rules.room_for_detours)
+        return differing(entry.index, command.index, most)
 
     def prepare(self, command: ChangePlan) -> Done:
         entry = self.check_change(command)
         value = {"schema": entry.name, "epoch": entry.epoch}
         if command.index.to_json() == entry.index.to_json():
             return Done(value | {"unchanged": True})
-        versioned = command.method == "versioning"
+        area = self._area(entry, command)
+        versioned = command.method == "versioning" and area == EVERYTHING
         share = spare_prefix(entry, self.schemas, self._settings) if versioned else entry.prefix
         mine = self._mine(entry)
-        index, moved = covered_anew(share, mine, command.index, self._settings.max_members)
-        other = {each.id: each.region for each in moved}
-        changing = Changing(entry.name, _method(command), "prepared", entry.index, index, share, entry.prefix, other)
+        changing = Changing(
+            entry.name, _method(command), "prepared", entry.index, command.index, share, area.under(entry.prefix)
+        )
+        if changing.is_local:
+            regrowth = self._regrowth(changing)
+            concerned = [each for each in mine if regrowth.concerns(each.region)]
+            changing.other = {each.id: regrowth.region(each.region, each.filter) for each in concerned}
+        else:
+            changing.after, moved = covered_anew(share, mine, command.index, self._settings.max_members)
+            changing.other = {each.id: each.region for each in moved}
         ops, more = self._rules.prepare(changing, mine)
-        _slim(moved)
-        return Done(value | {"phase": "prepared", "registrations": len(mine)}, ops, more)
+        for region in changing.other.values():
+            region.slim()
+        return Done(value | {"phase": "prepared", "registrations": len(changing.other)}, ops, more)
 
     def check_advance(self, command: Advance) -> tuple[SchemaEntry, Changing]:
         entry, changing = self.find(command.schema), self.changing
@@ -138,7 +169,7 @@ class Plans:
         return self._swap(entry, changing) if command.step == "swap" else self._clear(entry)
 
     def _swap(self, entry: SchemaEntry, changing: Changing) -> Done:
-        mine = self._mine(entry)
+        mine = [each for each in self._mine(entry) if each.id in changing.other]
         moved = [replace(each, region=changing.other[each.id]) for each in mine]
         old_prefix, entry.prefix = entry.prefix, changing.prefix
         entry.plans.append(IndexPlan(entry.epoch + 1, changing.after))
@@ -151,13 +182,8 @@ class Plans:
         ops, more = self._rules.clear(self._mine(entry))
         return Done({"schema": entry.name, "epoch": entry.epoch, "phase": "done"}, ops, more)
 
-    def resume(self, changing: Changing, others: Iterable[str]) -> None:
-        """Go on with a change from a snapshot, which names those that have another region."""
-        most = self._settings.max_members
-        for each in map(self._roll.by_id.__getitem__, others):
-            _, region = cover(changing.prefix, each.kind, each.filter, changing.other_index, most)
-            region.slim()
-            changing.other[each.id] = region
+    def resume(self, changing: Changing) -> None:
+        """Go on with a change from a snapshot."""
         self._rules.changing = changing
 
 

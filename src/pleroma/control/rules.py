@@ -12,10 +12,15 @@ enough: a packet never leaves by the port it came in by, so sending it to all po
 Versioning: **prepare** adds the rules of the new plan beside the old ones, under another prefix that tells the versions
 apart; **swap** has publishers use it; **clear** removes the old ones. Nothing is wasted meanwhile, but tables have to
 hold both.
+
+Where two trees differ only below some nodes (`regrowth`), all of that is about this area alone: detours cover nothing
+else, and the rules of both versions stand side by side there under the one prefix, so that an event in the area goes
+where either plan would have it. Outside, an event has the same dz before and after, and the same people want it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
@@ -50,7 +55,7 @@ class Changing:
     """A schema between two plans.
 
     `other` has the regions that registrations have besides those in force: until the swap those of the next plan, after
-    it those of the last one, under `prefix`.
+    it those of the last one, under `prefix`. Who has nothing in the area of a local change is not among them.
     """
 
     schema: str
@@ -59,13 +64,18 @@ class Changing:
     before: Index
     after: Index
     prefix: Dz
-    area: Dz
-    """What detours cover."""
+    area: DzSet
+    """Where events may have another dz after the change: what detours cover."""
     other: dict[str, DzSet] = field(default_factory=dict)
 
     @property
     def other_index(self) -> Index:
         return self.after if self.phase == "prepared" else self.before
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a part of the event space stays as it is."""
+        return self.area.longest > self.prefix.length
 
 
 class Rules:
@@ -134,7 +144,8 @@ class Rules:
         concerned = [each for each in leaving if self._concerns(each)]
         doubles = [each.id for each in self._doubles(concerned)]
         flows = self.router.exchange([*(each.id for each in leaving), *doubles], ())
-        more = _detours(self.detours.exchange([each.id for each in self._detoured(concerned)], ()))
+        detoured = [each.id for each in concerned if each.id in self.detours.registrations]
+        more = _detours(self.detours.exchange(detoured, ()))
         for each in leaving:
             more += self._expel(each, each.region)
             other = self._other.pop(each.id, None)
@@ -157,9 +168,14 @@ class Rules:
         if small:
             raise LimitReached("the table has room for one rule, and for no detour", field="switch", value=small[0])
 
+    @property
+    def room_for_detours(self) -> int:
+        """How many no table would miss: an eighth of the smallest, and one in any case."""
+        return max(min(self.topology.limits.values(), default=sys.maxsize) // 8, 1)
+
     def prepare(self, changing: Changing, registered: Iterable[Registered]) -> tuple[list[FlowOp], list[More]]:
         """`changing.other` has the regions of the new plan for these registrations."""
-        concerned = list(registered)
+        concerned = [each for each in registered if each.id in changing.other]
         self.changing = changing
         flows = self._make_room()
         flows += self.router.exchange((), self._doubles(concerned))
@@ -181,7 +197,7 @@ class Rules:
         """The change is over."""
         concerned = list(registered)
         flows = self.router.exchange([each.id for each in self._doubles(concerned)], ())
-        more = _detours(self.detours.exchange([each.id for each in self._detoured(concerned)], ()))
+        more = _detours(self.detours.exchange(list(self.detours.registrations), ()))
         for each in concerned:
             if each.id in self._other:
                 more += self._expel(each, self._other[each.id])
@@ -193,10 +209,11 @@ class Rules:
         return self.router.change_topology(self._with_room()) if self._now.limits else []
 
     def _with_room(self) -> Topology:
-        """What is there now. While there are detours, each table has to have room for one."""
+        """What is there now. While there are detours, each table has to have room for them."""
         if self.changing is None or self.changing.method != "lightweight":
             return self._now
-        return replace(self._now, limits={switch: max(limit - 1, 1) for switch, limit in self._now.limits.items()})
+        most = len(self.changing.area)
+        return replace(self._now, limits={switch: max(limit - most, 1) for switch, limit in self._now.limits.items()})
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -215,11 +232,20 @@ class Rules:
         return [_request(each, f"{each.id}'", other[each.id]) for each in registered if each.id in other]
 
     def _detoured(self, registered: Iterable[Registered]) -> list[Registration]:
-        """Otherwise everybody wants, or says, anything in the area."""
+        """Otherwise everybody wants, or says, anything in the cells of the area that they have something in."""
         if self.changing is None or self.changing.method != "lightweight":
             return []
-        area = DzSet([self.changing.area])
-        return [_request(each, each.id, area) for each in registered]
+        found = ((each, self._cells(each)) for each in registered)
+        return [_request(each, each.id, cells) for each, cells in found if cells]
+
+    def _cells(self, registered: Registered) -> DzSet:
+        """By either plan, so that a swap makes no difference."""
+        assert self.changing is not None  # noqa: S101 (there are detours only while it changes)
+        area = self.changing.area
+        if not self.changing.is_local:
+            return area
+        regions = [DzSet(registered.region), DzSet(self._other.get(registered.id, ()))]
+        return DzSet(cell for cell in area if any(region.overlaps(cell) for region in regions))
 
     def _admit(self, registered: Registered, region: DzSet) -> list[AdmitOp]:
         if registered.kind != "advertisement":

@@ -1,8 +1,9 @@
 """The state as bytes, so that a restart need not replay everything.
 
-A line of JSON, a line for each registration and for each answer, then the regions of all registrations, packed. They
-are written down because to cover a hundred thousand filters again would take the better part of a minute. Lines are put
-together from texts that the state keeps anyway: the event loop waits for a snapshot to be taken.
+A line of JSON, a line for each registration and for each answer, then the regions of all registrations, packed, and of
+those that have another while their plan changes. They are written down because to cover a hundred thousand filters
+again would take the better part of a minute, and because a plan that changed in parts left the others alone. Lines are
+put together from texts that the state keeps anyway: the event loop waits for a snapshot to be taken.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def snapshot(state: ControlState, answers: Answers) -> bytes:
     }
     registrations = state.registrations.values()
     lines = "\n".join([canonical(head), *_lines(registrations), *answers.lines(), ""])
-    return b"".join([lines.encode(), *(registered.region.pack() for registered in registrations)])
+    regions = [registered.region.pack() for registered in registrations]
+    others = () if state.plans.changing is None else state.plans.changing.other.values()
+    return b"".join([lines.encode(), *regions, *(region.pack() for region in others)])
 
 
 def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple[ControlState, Answers]:
@@ -68,9 +71,11 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
         state.principals = {each["name"]: Principal(**each) for each in read["principals"]}
         count = read["registrations"]
         _, *lines, regions = data.split(b"\n", 1 + count + read["answers"])
-        _restore_registrations(state, lines[:count], regions)
+        at = _restore_registrations(state, lines[:count], regions)
         if read.get("changing") is not None:
-            _resume(state, read["changing"])
+            at = _resume(state, read["changing"], regions, at)
+        if at != len(regions):
+            raise OtherControl(f"{len(regions)} bytes are not the {at} of all regions", field="snapshot", value=at)
         state.rules.load(state.registrations.values())
         return state, Answers.read(line.decode() for line in lines[count:])
 
@@ -81,7 +86,7 @@ def _schema(entry: SchemaEntry) -> dict[str, Any]:
 
 
 def _changing(changing: Changing) -> dict[str, Any]:
-    """The regions are left out: they follow from the plans."""
+    """`other` says how many members the other regions have; they come behind all those in force."""
     return {
         "schema": changing.schema,
         "method": changing.method,
@@ -89,17 +94,25 @@ def _changing(changing: Changing) -> dict[str, Any]:
         "before": changing.before.to_json(),
         "after": changing.after.to_json(),
         "prefix": str(changing.prefix),
-        "area": str(changing.area),
-        "other": list(changing.other),
+        "area": [str(cell) for cell in changing.area],
+        "other": [[each, len(region)] for each, region in changing.other.items()],
     }
 
 
-def _resume(state: ControlState, read: Mapping[str, Any]) -> None:
+def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: int) -> int:
+    if isinstance(read["area"], str):
+        reason = "it was taken by an earlier version while a plan changed; that version has to finish the change"
+        raise OtherControl(reason, field="snapshot", value=read["schema"])
     schema = state.schemas[read["schema"]].schema
     before, after = (index_from_json(schema, read[each]) for each in ("before", "after"))
-    prefix, area = (Dz.parse(read[each]) for each in ("prefix", "area"))
+    prefix, area = Dz.parse(read["prefix"]), DzSet.parse(*read["area"])
     changing = Changing(read["schema"], read["method"], read["phase"], before, after, prefix, area)
-    state.plans.resume(changing, read["other"])
+    for each, members in read["other"]:
+        size = members * PACKED
+        changing.other[each] = DzSet.unpack(regions[at : at + size])
+        at += size
+    state.plans.resume(changing)
+    return at
 
 
 def _lines(registrations: Iterable[Registered]) -> Iterable[str]:
@@ -111,7 +124,7 @@ def _lines(registrations: Iterable[Registered]) -> Iterable[str]:
         yield f"{each.id}\t{len(each.region)}\t{each.publisher}\t{text}\t{each.boxes}"
 
 
-def _restore_registrations(state: ControlState, lines: Iterable[bytes], regions: bytes) -> None:
+def _restore_registrations(state: ControlState, lines: Iterable[bytes], regions: bytes) -> int:
     rests: dict[str, Any] = {}
     at = 0
     for line in lines:
@@ -123,5 +136,4 @@ def _restore_registrations(state: ControlState, lines: Iterable[bytes], regions:
         kind, principal, host, schema, *lease = rest
         entry = state.schemas[schema]
         state.roll.keep(Registered(name, kind, principal, host, entry, boxes, region, int(publisher), *lease))
-    if at != len(regions):
-        raise OtherControl(f"{len(regions)} bytes are not the {at} of all regions", field="snapshot", value=at)
+    return at

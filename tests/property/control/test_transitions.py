@@ -1,7 +1,12 @@
-"""Changes of plans against a plain model: any requests between any steps, restarts of any kind, tables with limits."""
+"""Changes of plans against a plain model: any requests between any steps, restarts of any kind, tables with limits.
+
+Trees also change in parts only. Then the model does not say which region a registration gets, but what must be true of
+it: every event that it wants is in it, it is what it was wherever events keep their dz, and so is all forwarding there.
+"""
 
 import json
 from collections import defaultdict
+from itertools import product
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -9,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER
 from pleroma.content import Schema
-from pleroma.content.filter_json import to_json
+from pleroma.content.filter_json import from_json, to_json
 from pleroma.control import (
     AdoptPlan,
     Advance,
@@ -26,10 +31,10 @@ from pleroma.control import (
 from pleroma.control.answers import Answers
 from pleroma.control.command import written
 from pleroma.control.snapshot import restore, snapshot
-from pleroma.index import DzSet
+from pleroma.index import DzSet, TreeIndex
 from pleroma.routing import build
 from strategies import filters
-from transition_cases import Mirror, as_request, indices, region, tables_of
+from transition_cases import Mirror, as_request, indices, region, regrowths, tables_of, trees
 
 RING = build("ring:4")
 SCHEMAS = {"weather": WEATHER, "traffic": TRAFFIC}
@@ -38,6 +43,11 @@ hosts = st.sampled_from([host.name for host in RING.hosts])
 schemas = st.sampled_from([WEATHER, TRAFFIC])
 methods = st.sampled_from(["lightweight", "versioning"])
 leases = st.none() | st.sampled_from(["one", "two"])
+EVENTS = {
+    "weather": [WEATHER.event({"temperature": t, "wind": w}) for t, w in product(range(16), range(8))],
+    "traffic": [TRAFFIC.event({"speed": s, "road": r}) for s, r in product(range(16), ("a1", "a2", "a3"))]
+    + [TRAFFIC.event({"speed": s}) for s in range(16)],
+}
 
 
 @st.composite
@@ -56,16 +66,17 @@ def plans(draw, kind):
 
 
 class ChangesAgainstModel(RuleBasedStateMachine):
-    @initialize(limit=st.none() | st.integers(2, 8), commands=st.lists(registers(), max_size=6))
+    @initialize(limit=st.none() | st.integers(2, 8) | st.integers(16, 32), commands=st.lists(registers(), max_size=6))
     def begin(self, limit, commands):
         self.topology = RING.with_limit(limit)
         self.state = ControlState(self.topology, SMALL)
         self.mirror = Mirror(self.topology)
         self.log = []
         self.registered = {}
+        self.regions = {}  # in force
         self.index = {}  # by schema, of the plan in force
         self.prefix = {}
-        self.change = None  # schema, method, phase, the other index, the other prefix, who has another region
+        self.change = None  # schema, method, phase, the other index, the other prefix, the area, the other regions
         for command in (CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN):
             self.do(command)
         for name, entry in self.state.schemas.items():
@@ -85,27 +96,54 @@ class ChangesAgainstModel(RuleBasedStateMachine):
 
     @rule(command=registers())
     def register(self, command):
-        made = self.do(command).value
-        self.registered[made["id"]] = command
+        made = self.do(command).value["id"]
+        self.registered[made] = command
+        self.regions[made] = self.covered(command)
         change = self.change
         if change is None or change["schema"] != command.schema:
             return
         if change["method"] == "versioning" or change["phase"] == "prepared":
-            change["double"].add(made["id"])
+            self.gets_another(made)
+
+    def covered(self, command):
+        name = command.schema
+        return region(self.index[name], self.prefix[name], command, SCHEMAS[name])
+
+    def gets_another(self, id_):
+        """From first principles where everything changes; else it is looked at, and kept."""
+        change, command, now = self.change, self.registered[id_], self.regions[id_]
+        if not change["local"]:
+            change["other"][id_] = region(change["index"], change["prefix"], command, SCHEMAS[command.schema])
+            return
+        other = self.state.plans.changing.other.get(id_)
+        assert (other is None) == (not now.overlaps(change["area"]))
+        if other is None:
+            return
+        wanted = from_json(SCHEMAS[command.schema], command.filter)
+        matching = [event for event in EVENTS[command.schema] if wanted.matches(event)]
+        assert all(other.covers(change["prefix"].then(change["index"].dz(event))) for event in matching)
+        assert other - change["area"] == now - change["area"]
+        assert len(other) <= SMALL.max_members
+        change["other"][id_] = other
 
     @precondition(lambda self: self.registered)
     @rule(data=st.data())
     def withdraw(self, data):
         gone = data.draw(st.sampled_from(sorted(self.registered)))
         assert self.do(Withdraw(gone, "ann"))
-        del self.registered[gone]
+        self.forget(gone)
+
+    def forget(self, gone):
+        del self.registered[gone], self.regions[gone]
+        if self.change is not None:
+            self.change["other"].pop(gone, None)
 
     @rule(lease=st.sampled_from(["one", "two"]))
     def expire(self, lease):
         gone = [each for each, command in self.registered.items() if command.lease == lease]
         assert (self.do(Expire(lease, "ann")) is not None) == bool(gone)
         for each in gone:
-            del self.registered[each]
+            self.forget(each)
 
     @rule(schema=st.sampled_from(FURTHER))
     def create_a_schema(self, schema):
@@ -123,11 +161,23 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         assert (made is None) == (self.change is not None)
         if made is not None:
             self.index[command.schema] = command.index
+            mine = {each: other for each, other in self.registered.items() if other.schema == command.schema}
+            self.regions |= {each: self.covered(other) for each, other in mine.items()}
+
+    @rule(schema=schemas, method=methods, data=st.data())
+    def regrow_parts(self, schema, method, data):
+        index = self.state.schemas[schema.name].index
+        if self.change is None and not isinstance(index, TreeIndex):
+            self.adopt_at_once(AdoptPlan(schema.name, data.draw(trees(schema, most=30))))
+            index = self.state.schemas[schema.name].index
+        if isinstance(index, TreeIndex):
+            self.begin_a_change(ChangePlan(schema.name, data.draw(regrowths(index)), method))
 
     @rule(command=plans(ChangePlan))
     def begin_a_change(self, command):
         before = self.state.schemas[command.schema].epoch
         same = self.state.schemas[command.schema].index.to_json() == command.index.to_json()
+        forwarding = self.forwarding(command.schema)
         made = self.do(command)
         assert self.state.schemas[command.schema].epoch == before
         if self.change is not None:
@@ -138,18 +188,51 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         elif same:
             assert made.all == []
         else:
-            mine = {each for each, other in self.registered.items() if other.schema == command.schema}
+            own, changing = self.prefix[command.schema], self.state.plans.changing
             self.change = {
                 "schema": command.schema,
                 "method": command.method,
                 "phase": "prepared",
                 "index": command.index,
-                "prefix": self.state.plans.changing.prefix,
-                "double": mine,
+                "prefix": changing.prefix,
+                "area": changing.area,
+                "local": changing.area != DzSet([own]),
+                "other": {},
             }
-            own = self.prefix[command.schema]
-            assert (self.change["prefix"] == own) == (command.method == "lightweight")
-            assert command.method == "lightweight" or self.change["prefix"] not in self.prefix.values()
+            self.outside_the_area_nothing_moves()
+            self.outside_the_area_all_goes_as_before(forwarding)
+            for each, other in self.registered.items():
+                if other.schema == command.schema:
+                    self.gets_another(each)
+            in_place = command.method == "lightweight" or self.change["local"]
+            assert (self.change["prefix"] == own) == in_place
+            assert in_place or self.change["prefix"] not in self.prefix.values()
+
+    def outside_the_area_nothing_moves(self):
+        change = self.change
+        name = change["schema"]
+        assert DzSet([self.prefix[name]]).covers(change["area"])
+        if not change["local"]:
+            return
+        for event in EVENTS[name]:
+            old, new = (self.prefix[name].then(index.dz(event)) for index in (self.index[name], change["index"]))
+            assert old == new or (change["area"].covers(old) and change["area"].covers(new))
+
+    def forwarding(self, name):
+        """By switch and event, where it goes; of events that the area does not have, this stays."""
+        if name not in SCHEMAS or not isinstance(self.index[name], TreeIndex):
+            return {}
+        cells = {self.prefix[name].then(self.index[name].dz(event)) for event in EVENTS[name]}
+        return {(s, dz): table.lookup(dz) for s, table in self.mirror.tables.items() for dz in cells}
+
+    def outside_the_area_all_goes_as_before(self, forwarding):
+        change = self.change
+        if not change["local"] or self.topology.limits:  # a table that is full is made anew as a whole
+            return
+        for (switch, dz), flow in forwarding.items():
+            if not change["area"].covers(dz):
+                now = self.mirror.tables[switch].lookup(dz)
+                assert (now and now.outputs) == (flow and flow.outputs)
 
     @rule(command=plans(ChangePlan))
     def the_same_again_is_free(self, command):
@@ -167,12 +250,17 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         expected = self.change is not None and self.change["schema"] == schema.name
         expected = expected and {"swap": "prepared", "clear": "swapped"}.get(step) == self.change["phase"]
         epoch = self.state.schemas[schema.name].epoch
+        forwarding = self.forwarding(schema.name)
         made = self.do(Advance(schema.name, step))
         assert (made is not None) == expected
         if made is None:
             return
+        self.outside_the_area_all_goes_as_before(forwarding)
         if step == "swap":
             name, change = schema.name, self.change
+            new = change["other"]
+            change["other"] = {each: self.regions[each] for each in new}
+            self.regions |= new
             self.index[name], change["index"] = change["index"], self.index[name]
             self.prefix[name], change["prefix"] = change["prefix"], self.prefix[name]
             change["phase"] = "swapped"
@@ -208,29 +296,21 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         assert anew.detours() == self.mirror.detours()
         assert anew.admitted == self.mirror.admitted
 
-    def others(self):
-        if self.change is None:
-            return {}
-        index, prefix = self.change["index"], self.change["prefix"]
-        mine = {each: command for each, command in self.registered.items() if each in self.change["double"]}
-        return {each: region(index, prefix, command, SCHEMAS[command.schema]) for each, command in mine.items()}
-
     @invariant()
     def rules_follow_from_the_registrations(self):
         if not hasattr(self, "state"):
             return
-        wanted = {}
-        for each, command in self.registered.items():
-            name = command.schema
-            wanted[each] = region(self.index[name], self.prefix[name], command, SCHEMAS[name])
+        wanted = self.regions
+        for each in self.registered:
             assert self.state.registrations[each].region == wanted[each]
         requests = [as_request(command, each, wanted[each]) for each, command in self.registered.items()]
-        others = self.others()
+        others = self.change["other"] if self.change is not None else {}
         topology = self.topology
         if self.change is not None and self.change["method"] == "versioning":
             requests += [as_request(self.registered[each], f"{each}'", area) for each, area in others.items()]
         if self.change is not None and self.change["method"] == "lightweight" and topology.limits:
-            topology = topology.with_limit(next(iter(topology.limits.values())) - 1)
+            room = next(iter(topology.limits.values())) - len(self.change["area"])
+            topology = topology.with_limit(max(room, 1))
         families = self.state.router.families
         assert tables_of(topology, families, requests, SMALL.max_length) == self.mirror.rules()
         self.only_what_is_advertised_is_let_in(wanted, others)
@@ -248,21 +328,24 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         assert self.mirror.admitted == outermost
 
     @invariant()
-    def a_switch_has_at_most_one_detour(self):
+    def a_switch_has_at_most_one_detour_for_each_cell_of_the_area(self):
         if not hasattr(self, "state"):
             return
         detours = self.mirror.detours()
         if self.change is None or self.change["method"] == "versioning":
             assert not any(detours.values())
             return
-        name = self.change["schema"]
-        everything = DzSet([self.prefix[name]])
-        mine = {each: command for each, command in self.registered.items() if command.schema == name}
-        requests = [as_request(command, each, everything) for each, command in mine.items()]
+        name, area = self.change["schema"], self.change["area"]
+        requests = []
+        for each, command in self.registered.items():
+            if command.schema == name:
+                both = self.regions[each] | self.change["other"].get(each, DzSet())
+                cells = DzSet(cell for cell in area if both.overlaps(cell))
+                requests += [as_request(command, each, cells)] if cells else []
         plain = self.topology.with_limit(None)
         expected = tables_of(plain, self.state.router.families, requests, SMALL.max_length)
         assert {switch: list(table) for switch, table in expected.items()} == detours
-        assert all(len(listed) <= 1 for listed in detours.values())
+        assert all(len(listed) <= len(area) for listed in detours.values())
 
 
 TestChangesAgainstModel = ChangesAgainstModel.TestCase

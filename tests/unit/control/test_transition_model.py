@@ -13,7 +13,8 @@ from control_cases import ANN, advertise, settled, subscribe
 from pleroma.content import Integer, Schema
 from pleroma.content.filter_json import from_json
 from pleroma.control import AdoptPlan, Advance, ChangePlan, CreateSchema
-from pleroma.index import GridIndex
+from pleroma.index import Dz, GridIndex, TreeIndex
+from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
 from pleroma.switches.table import SimulatedTable
 from pleroma.switches.wiring import Wiring
@@ -26,6 +27,16 @@ FINE = GridIndex.regular(SPACE, 4)
 SHIFTED = GridIndex(SPACE, (0,), {0: (2.5,)})
 CORNER = selective(SPACE, {0: (0.0, 1.0), 1: (0.0, 1.0)})
 PLANS = [(BY_X, BY_Y), (FINE, SHIFTED), (SHIFTED, CORNER), (CORNER, BY_X)]
+QUARTERS = TreeIndex(SPACE, 4, (0, 1, LEAF, LEAF, 1, LEAF, LEAF), (2.0, 2.0, 2.0))
+ONE_FINER = QUARTERS.regrown(Dz.parse("10"), TreeIndex(SPACE, 2, (1, 0, LEAF, LEAF, LEAF), (1.0, 3.0)))
+OTHER_HALF = QUARTERS.regrown(Dz.parse("1"), TreeIndex(SPACE, 3, (1, LEAF, 0, LEAF, LEAF), (3.0, 3.0)))
+TWO_PLACES = ONE_FINER.regrown(Dz.parse("01"), TreeIndex(SPACE, 2, (0, LEAF, LEAF), (1.0,)))
+LOCAL = {
+    "a part is finer": (QUARTERS, ONE_FINER, {"10"}),
+    "a part is coarser": (ONE_FINER, QUARTERS, {"10"}),
+    "a half is cut otherwise": (ONE_FINER, OTHER_HALF, {"1"}),
+    "two parts": (TWO_PLACES, QUARTERS, {"01", "10"}),
+}
 TREES = {
     "line:2": [("h1", "true"), ("h2", "x < 2"), ("h1", "y == 3")],
     "line:3": [("h1", "x < 1"), ("h2", "y > 1"), ("h3", "x > 0 and y < 3")],
@@ -208,6 +219,42 @@ def test_no_order_of_things_loses_or_doubles_an_event(shape, method, plans):
     wrong, moments = outcomes(shape, *plans, by_steps(method))
     assert not wrong
     assert moments > 1000
+
+
+@pytest.mark.parametrize("shape", TREES)
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+@pytest.mark.parametrize("plans", LOCAL.values(), ids=LOCAL)
+def test_nor_does_it_when_only_a_part_of_a_tree_changes(shape, method, plans):
+    *trees, area = plans
+
+    def in_that_part(state, new):
+        made = by_steps(method)(state, new)
+        detours = {op.flow.dz for op in made[0][0] if isinstance(op, DetourOp)}
+        prefix = state.schemas["space"].prefix
+        assert detours == ({prefix.then(Dz.parse(bits)) for bits in area} if method == "lightweight" else set())
+        return made
+
+    wrong, moments = outcomes(shape, *trees, in_that_part)
+    assert not wrong
+    assert moments > 1000
+
+
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+@pytest.mark.parametrize("text", ["y > 0", "x == 2", "x < 2"])
+def test_who_subscribes_while_a_part_changes_is_served_as_well(method, text):
+    wrong, _ = outcomes("line:3", QUARTERS, TWO_PLACES, by_steps(method, subscribe("ann", text, "h2", SPACE)))
+    assert not wrong
+
+
+def test_detours_of_another_part_do_lose_events():
+    def elsewhere(state, new):
+        steps, told, last, later = by_steps("lightweight")(state, new)
+        wrong_place = {state.schemas["space"].prefix.then(Dz.parse("10"))}
+        kept = [[op for op in step if not isinstance(op, DetourOp) or op.flow.dz in wrong_place] for step in steps]
+        return kept, told, last, later
+
+    wrong, _ = outcomes("line:3", QUARTERS, TWO_PLACES, elsewhere)
+    assert any(kind == "lost" for kind, _ in wrong)
 
 
 @pytest.mark.parametrize("method", ["lightweight", "versioning"])

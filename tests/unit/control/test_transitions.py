@@ -31,6 +31,8 @@ from pleroma.control import (
     Expire,
     Refused,
 )
+from pleroma.control.answers import Answers
+from pleroma.control.snapshot import restore, snapshot
 from pleroma.errors import (
     ControlError,
     ControllerClosed,
@@ -40,7 +42,8 @@ from pleroma.errors import (
     PlanTooOld,
     UnknownName,
 )
-from pleroma.index import GridIndex
+from pleroma.index import Dz, DzSet, GridIndex, TreeIndex
+from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
 from transition_cases import Mirror
 
@@ -164,6 +167,125 @@ class TestVersioning:
             CreateSchema(WEATHER), ANN, settings=ControlSettings(schema_bits=0, default_bits=7, max_length=20)
         )
         assert isinstance(state.apply(9, change(method="versioning")).error, LimitReached)
+
+
+# temperature below 8: by wind; from 8 on: by temperature
+COLD_AND_WARM = TreeIndex(WEATHER, 8, (0, 1, LEAF, LEAF, 0, LEAF, LEAF), (8.0, 4.0, 12.0))
+WARM = Dz.parse("1")
+BY_WIND_WHEN_WARM = COLD_AND_WARM.regrown(WARM, TreeIndex(WEATHER, 7, (1, LEAF, 1, LEAF, LEAF), (2.0, 5.0)))
+IN_PARTS = (
+    AdoptPlan("weather", COLD_AND_WARM),
+    advertise("ben", "temperature < 8", lease="cold"),
+    advertise("ben", "true", "h2", lease="any"),
+    subscribe("ben", "temperature < 3 and wind < 4", "h1"),
+    subscribe("ben", "temperature > 9 and wind < 2", "h3"),
+)
+METHODS = pytest.mark.parametrize("method", ["lightweight", "versioning"])
+
+
+class TestPartsOfTrees:
+    @METHODS
+    def test_only_rules_in_that_part_are_touched(self, method):
+        state = peopled(*IN_PARTS)
+        part = state.schemas["weather"].prefix.then(WARM)
+        for result in after(state, change(BY_WIND_WHEN_WARM, method), SWAP, CLEAR):
+            touched = [op.dz if isinstance(op, AdmitOp) else op.flow.dz for op in result.all]
+            assert all(part.covers(dz) for dz in touched)
+        assert state.router.tables == fresh_tables(state)
+        assert state.schemas["weather"].index == BY_WIND_WHEN_WARM
+
+    def test_the_detour_is_for_that_part_and_where_somebody_wants_something_of_it(self):
+        state = peopled(*IN_PARTS)
+        (prepared,) = after(state, change(BY_WIND_WHEN_WARM))
+        detours = [op for op in prepared.all if isinstance(op, DetourOp)]
+        assert {op.flow.dz for op in detours} == {state.schemas["weather"].prefix.then(WARM)}
+        assert {op.switch for op in detours} == {LINE.host["h2"].switch, LINE.host["h3"].switch}
+
+    @METHODS
+    def test_who_has_nothing_there_keeps_its_region(self, method):
+        state = peopled(*IN_PARTS)
+        before = {each.id: each.region for each in state.registrations.values()}
+        (prepared,) = after(state, change(BY_WIND_WHEN_WARM, method))
+        assert prepared.value["registrations"] == 2
+        assert set(state.plans.changing.other) == {"a9", "s11"}
+        after(state, SWAP, CLEAR)
+        assert {id_ for id_, old in before.items() if state.registrations[id_].region == old} == {"a8", "s10", "a9"}
+
+    def test_versions_stand_under_the_one_prefix(self):
+        state = peopled(*IN_PARTS)
+        prefix = state.schemas["weather"].prefix
+        _, swapped, _ = after(state, change(BY_WIND_WHEN_WARM, "versioning"), SWAP, CLEAR)
+        assert state.schemas["weather"].prefix == prefix
+        assert swapped.all == []
+
+    def test_versions_need_no_spare_prefix_then(self):
+        settings = ControlSettings(schema_bits=0, default_bits=7, max_length=20)
+        state = settled(CreateSchema(WEATHER), ANN, AdoptPlan("weather", COLD_AND_WARM), settings=settings)
+        after(state, change(BY_WIND_WHEN_WARM, "versioning"), SWAP, CLEAR)
+        assert state.schemas["weather"].epoch == 3
+
+    @METHODS
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_who_comes_between_two_steps_has_a_region_in_both_plans(self, method, first):
+        state = peopled(*IN_PARTS)
+        after(state, change(BY_WIND_WHEN_WARM, method), *[SWAP][:first])
+        after(state, subscribe("ben", "temperature > 9 and wind < 5", "h3"))
+        made = state.registrations[f"s{100}"]
+        plans = [COLD_AND_WARM, BY_WIND_WHEN_WARM]
+        in_force, other = (plans[(first + n) % 2].cover(made.filter) for n in (0, 1))
+        prefix = state.schemas["weather"].prefix
+        assert made.region == in_force.under(prefix)
+        if method == "versioning" or not first:
+            assert state.plans.changing.other[made.id] == other.under(prefix)
+
+    @METHODS
+    @pytest.mark.parametrize("steps", [0, 1])
+    def test_a_snapshot_between_two_steps_has_it_all(self, method, steps):
+        state = peopled(*IN_PARTS)
+        after(state, change(BY_WIND_WHEN_WARM, method), *[SWAP][:steps])
+        again, _ = restore(snapshot(state, Answers()), LINE, SMALL)
+        assert again.plans.changing == state.plans.changing
+        assert again.rules.detours.tables == state.rules.detours.tables
+        assert again.router.tables == state.router.tables
+
+    def test_a_plan_that_differs_in_many_places_has_few_detours(self):
+        even = TreeIndex(WEATHER, 8, *even_tree(5))
+        other = even
+        for code in range(16):
+            other = other.regrown(Dz(1 << 5 | 2 * code), TreeIndex(WEATHER, 3, (1, LEAF, LEAF), (3.0,)))
+        state = peopled(AdoptPlan("weather", even), *IN_PARTS[1:])
+        after(state, change(other))
+        assert 1 < len(state.plans.changing.area) <= 8
+        assert state.plans.changing.area.covers(even.changed(other).under(state.schemas["weather"].prefix))
+
+    def test_a_small_table_has_room_for_one(self):
+        state = settled(CreateSchema(WEATHER), ANN, AdoptPlan("weather", TWO_PLACES), topology=LINE.with_limit(9))
+        after(state, change(COLD_AND_WARM))
+        assert state.plans.changing.area == DzSet([state.schemas["weather"].prefix])
+
+    @METHODS
+    def test_there_and_back_again_comes_to_the_same(self, method):
+        state = peopled(*IN_PARTS)
+        regions = {each.id: each.region for each in state.registrations.values()}
+        for index in (BY_WIND_WHEN_WARM, COLD_AND_WARM):
+            after(state, change(index, method), SWAP, CLEAR)
+        assert {each.id: each.region for each in state.registrations.values()} == regions
+
+
+def even_tree(depth):
+    dims, cuts, todo = [], [], [0]
+    while todo:
+        at = todo.pop()
+        dims.append(LEAF if at == depth else at % 2)
+        if at < depth:
+            cuts.append(float(2 + at))
+            todo += [at + 1, at + 1]
+    return tuple(dims), tuple(cuts)
+
+
+TWO_PLACES = COLD_AND_WARM.regrown(Dz.parse("00"), TreeIndex(WEATHER, 6, (0, LEAF, LEAF), (3.0,))).regrown(
+    Dz.parse("11"), TreeIndex(WEATHER, 6, (1, LEAF, LEAF), (3.0,))
+)
 
 
 class TestRefusals:
@@ -355,6 +477,18 @@ async def test_it_waits_for_publishers_with_a_lease(tmp_path):
         assert controller.state.plans.changing.phase == "swapped"
         assert not task.done()
         controller.transitions.adopted("ann", "one", {"weather": 2})
+        await asyncio.wait_for(task, 20)
+        assert controller.transitions.stragglers == []
+
+
+@ran
+async def test_it_does_not_wait_for_publishers_that_have_nothing_in_the_part_that_changes(tmp_path):
+    network = Held()
+    async with controlled(tmp_path, network, *PEOPLE, *IN_PARTS) as controller:
+        task = asyncio.create_task(controller.transitions.change(change(BY_WIND_WHEN_WARM)))
+        await until(lambda: controller.state.schemas["weather"].epoch == 3)
+        assert controller.state.plans.changing.phase == "swapped"
+        controller.transitions.adopted("ben", "any", {"weather": 3})
         await asyncio.wait_for(task, 20)
         assert controller.transitions.stragglers == []
 

@@ -8,9 +8,11 @@ from contextlib import suppress
 import pytest
 
 from pleroma.control import AdoptPlan
+from pleroma.control.regrowth import MOST_CELLS
 from pleroma.errors import PleromaError
+from pleroma.index import TreeIndex
 from pleroma.routing import build
-from transition_traffic import PLANS, World, churn
+from transition_traffic import PLANS, World, churn, tree, with_another_part
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 CHANGES = 200 if LONG else 20
@@ -48,8 +50,12 @@ async def running(folder, seed, work):
     return world
 
 
+def index_of(world):
+    return world.controller.state.schemas["space"].index
+
+
 def others(world):
-    now = world.controller.state.schemas["space"].index.to_json()
+    now = index_of(world).to_json()
     return [plan for plan in PLANS if plan.to_json() != now]
 
 
@@ -75,11 +81,42 @@ def test_many_changes_lose_and_double_nothing(tmp_path, method):
     ran(main())
 
 
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+def test_many_changes_of_parts_of_a_tree_lose_and_double_nothing(tmp_path, method):
+    async def work(world):
+        going = True
+        people = asyncio.create_task(churn(world, lambda: going))
+        await world.change(tree(world.random, 12, 5), method)
+        prefix = world.controller.state.schemas["space"].prefix
+        for _ in range(CHANGES // 2):
+            await world.change(with_another_part(world.random, index_of(world)), method)
+            await world.sleep(world.random.uniform(0, 0.01))
+        assert world.controller.state.schemas["space"].prefix == prefix  # versions need no other one
+        going = False
+        await people
+
+    async def main():
+        world = await running(tmp_path, f"parts {method}", work)
+        assert world.account() == ([], [])
+        assert world.refused == 0
+        assert world.controller.state.schemas["space"].epoch > CHANGES / 2
+        assert len(world.network.deliveries) > 50 * CHANGES
+        most = MOST_CELLS if method == "lightweight" else 0
+        assert bool(most) <= max(world.fullest.values()) <= most
+
+    ran(main())
+
+
 def test_a_controller_that_dies_at_any_moment_loses_and_doubles_nothing(tmp_path):
     async def work(world):
         for number in range(CHANGES):
             method = world.random.choice(("lightweight", "versioning"))
-            task = asyncio.create_task(world.change(world.random.choice(others(world)), method))
+            now = index_of(world)
+            if isinstance(now, TreeIndex) and number % 6:
+                index = with_another_part(world.random, now)
+            else:
+                index = world.random.choice([*others(world), *(tree(world.random, 12, 5) for _ in range(6))])
+            task = asyncio.create_task(world.change(index, method))
             await world.sleep(world.random.choice((0.0005, 0.002, world.random.uniform(0, 0.08))))
             if number % 3 == 0:
                 with suppress(PleromaError):
