@@ -9,7 +9,7 @@ import typer
 
 from pleroma.cli.output import JsonFlag, out, show_json
 from pleroma.cli.remote import FOLDER
-from pleroma.cli.up import address
+from pleroma.cli.up import KeepOption, LakeOption, SampleOption, address
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ def broker(
         str | None, typer.Option(envvar="PLEROMA_UPSTREAM_TOKEN", help="The token with which to join it.")
     ] = None,
     principal: Annotated[str | None, typer.Option(help="Whose token that is.")] = None,
+    lake: LakeOption = None,
+    sample: SampleOption = 0.01,
+    keep: KeepOption = 30.0,
     json: JsonFlag = False,
 ) -> None:
     """Carry events in software, until Ctrl-C: a broker for networks without programmable switches.
@@ -39,7 +42,7 @@ def broker(
     """
     from pleroma.broker.upstream import Above
     from pleroma.client.udp import Place
-    from pleroma.service import BrokerSettings, serve
+    from pleroma.service import BrokerSettings, CollectingSettings, serve
     from pleroma.service.broker import TOPOLOGY
 
     host, port = address(listen)
@@ -71,4 +74,5 @@ def broker(
         out.print("ready; stop with Ctrl-C")
         out.file.flush()
 
-    serve(folder, TOPOLOGY, host, port, broker=BrokerSettings(above), announce=announce)
+    collecting = None if lake is None else CollectingSettings(lake, sample, keep)
+    serve(folder, TOPOLOGY, host, port, broker=BrokerSettings(above), collecting=collecting, announce=announce)
