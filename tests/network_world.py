@@ -532,12 +532,13 @@ class World:
 
 
 @contextmanager
-def world(topology, folder, *, real=None, addresses=IPV6, patience=STEADY, discovers=False, begin=BEGINNING):
+def world(
+    topology, folder, *, real=None, addresses=IPV6, patience=STEADY, discovers=False, begin=BEGINNING, control=None
+):
     """`real` is the network as it is, where it is not as the controller is told."""
     port = free_port()
     settings = OpenFlowSettings(addresses=addresses, patience=patience, discovers=discovers)
-    control = ControlSettings.within(addresses.bits)
-    made = World(topology, folder, port, settings, control)
+    made = World(topology, folder, port, settings, control or ControlSettings.within(addresses.bits))
     try:
         made.listen()
         with Lab.up(real or topology, controller=f"tcp:127.0.0.1:{port}") as lab:

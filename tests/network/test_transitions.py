@@ -8,9 +8,10 @@ from random import Random
 
 from control_cases import boxes
 from network_world import LIMIT, WEATHER, random_event, random_filter, subscribe, world
-from pleroma.control import ChangePlan, Register
-from pleroma.index import Dz, GridIndex, SelectiveIndex
+from pleroma.control import AdoptPlan, ChangePlan, Register
+from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
 from pleroma.index.selective import Rectangle, Region
+from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
@@ -135,6 +136,26 @@ def test_changes_on_real_switches_lose_and_double_nothing(tmp_path):
         assert sum(each.sent for each in publishers) > 20 * CHANGES
         _, tables = made.run(made._wanted())
         assert made.switches.tables == tables  # and no detour is left
+
+
+def test_a_part_of_a_tree_changes_on_real_switches_and_nothing_is_lost_or_doubled(tmp_path):
+    tree = TreeIndex(WEATHER, 12, (0, 1, LEAF, LEAF, 1, 0, LEAF, LEAF, LEAF), (10.0, 30.0, 20.0, 25.0))
+    other = tree.regrown(Dz.parse("10"), TreeIndex(WEATHER, 10, (1, LEAF, 2, LEAF, LEAF), (8.0, 2.0)))
+    with world(TESTBED, tmp_path) as made:
+        made.submit(AdoptPlan("weather", tree))
+        publishers, found = peopled(made, Random(7)), Counter()
+        for each in publishers:
+            each.start()
+        try:
+            for index, method in ((other, "lightweight"), (tree, "versioning")):
+                changed(made, found, index, method).result(LIMIT)
+                assert made.controller.state.schemas["weather"].index == index
+        finally:
+            lost, twice = accounted(made, publishers, found)
+        assert (lost, twice) == (Counter(), [])
+        assert sum(each.sent for each in publishers) > 20
+        _, tables = made.run(made._wanted())
+        assert made.switches.tables == tables
 
 
 def test_a_controller_that_stops_in_the_middle_loses_nothing(tmp_path):

@@ -27,7 +27,8 @@ from pleroma.control import (
     Register,
 )
 from pleroma.experiments.report import Report, Verdict
-from pleroma.index import ROOT, Dz, GridIndex, Index
+from pleroma.experiments.scenarios import Performer, one_by_one
+from pleroma.index import ROOT, Dz, DzSet, GridIndex, Index
 from pleroma.index.codes import WORD, Codes
 from pleroma.matching import wanted_by
 from pleroma.routing import FlowTable, SwitchId, Topology, build
@@ -112,9 +113,14 @@ class Standing:
 
 
 def tables_in_force(state: ControlState) -> Mapping[SwitchId, FlowTable]:
-    """What events follow: where there is a detour, nothing else (with one schema)."""
+    """What events follow: where there is a detour, nothing else."""
     detours, rules = state.rules.detours.tables, state.router.tables
-    return {switch: detours[switch] if len(detours[switch]) else rules[switch] for switch in rules}
+    return {switch: _below(detours[switch], rules[switch]) for switch in rules}
+
+
+def _below(detours: FlowTable, rules: FlowTable) -> FlowTable:
+    area = DzSet(flow.dz for flow in detours)
+    return FlowTable([*(flow for flow in rules if not area.covers(flow.dz)), *detours]) if area else rules
 
 
 # -- figure 10 -------------------------------------------------------------------------------------------------------
@@ -133,17 +139,15 @@ class AdditionalRules:
     counts: tuple[int, ...]
     members: int = 4
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
         counts = self.counts[:3] if quick else self.counts
         lines: dict[str, dict[int, float]] = {VERSIONING: {}, LIGHTWEIGHT: {}}
         rows = []
         switches = len(build(TOPOLOGY).switches)
-        for count in counts:
-            before, added = self._added(count)
+        for count, (before, added) in zip(counts, perform(self._added, counts, advance), strict=True):
             for method, extra in added.items():
                 lines[method][before] = float(extra)
             rows.append((f"{count:,}", before, *(added[method] for method in lines)))
-            advance(1 / len(counts))
         light, versions = (list(lines[method].values()) for method in (LIGHTWEIGHT, VERSIONING))
         grown = [extra / before for before, extra in lines[VERSIONING].items()]
         verdicts = [

@@ -76,6 +76,7 @@ class How(TypedDict, total=False):
     spread: Spread
     floor: float
     seed: int
+    patient: bool
     held_out: HeldOut | None
     level: Callable[[int], None]
 
@@ -104,7 +105,7 @@ def grown_from(
             level(passes)
         return counts
 
-    growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR), how.get("seed", 0))
+    growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR), how.get("seed", 0), how.get("patient", True))
     return fitted(growth, budget, how.get("spread", ()))
 
 

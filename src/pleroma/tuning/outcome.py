@@ -7,6 +7,7 @@ for each distinct dz of all covers, since no dz of a cover is in another of the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
-from pleroma.index import DzSet, Index, TreeIndex, Waste
+from pleroma.index import Dz, DzSet, Index, TreeIndex, Waste
 from pleroma.index.codes import WORD, Codes
 from pleroma.tuning.evaluation import GridEvaluator
 from pleroma.tuning.sample import Sample
@@ -26,6 +27,9 @@ from pleroma.tuning.tree_counts import deliveries_of, rules_of
 class Outcome:
     waste: Waste
     rules: int
+    """Of the fullest switch."""
+    beyond: int = 0
+    """By how many the rules of any switch exceed the limit of its own, where it has one."""
 
 
 def judge(index: Index, subscriptions: Sequence[Filter], events: EventBatch, max_members: int | None = None) -> Outcome:
@@ -48,14 +52,19 @@ def judge_tree(index: TreeIndex, sample: Sample, wanted: int | None = None) -> O
 
 def held(codes: Codes, covers: Sequence[DzSet]) -> int:
     """How many (event, cover) pairs there are in which the cover holds the event."""
-    bounds = [bound for cover in covers for dz in cover for bound in (dz.start, dz.end)]
+    asked = Counter(dz for cover in covers for dz in cover)
+    return int((events_in(codes, list(asked)) * np.array(list(asked.values()), np.int64)).sum())
+
+
+def events_in(codes: Codes, cells: Sequence[Dz]) -> NDArray[np.int64]:
     atoms = _atoms(codes)
+    bounds = [bound for dz in cells for bound in (dz.start, dz.end)]
     if codes.words.shape[1] == 1:  # 112-bit atoms, cut to the word that has all the bits
         places = np.array([bound >> 48 for bound in bounds[::2]], np.uint64)
         last = np.array([(bound >> 48) - 1 for bound in bounds[1::2]], np.uint64)
-        return int((np.searchsorted(atoms, last, "right") - np.searchsorted(atoms, places, "left")).sum())
+        return np.asarray(np.searchsorted(atoms, last, "right") - np.searchsorted(atoms, places, "left"))
     found = np.searchsorted(atoms, np.array(bounds, object), "left")
-    return int((found[1::2] - found[::2]).sum())
+    return np.asarray(found[1::2] - found[::2])
 
 
 def _atoms(codes: Codes) -> NDArray[np.uint64] | NDArray[np.object_]:

@@ -6,6 +6,8 @@ far as they fill a node, the dz it needs. The distinct ones of all subscribers a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,19 +16,29 @@ from pleroma.index.kernels import Floats, Int, Ints, compiled
 from pleroma.tuning.sample import Sample
 
 
+class Nodes(NamedTuple):
+    """A tree in preorder, as `TreeTables` has it."""
+
+    dims: Ints
+    cuts: Floats
+    right: Ints
+    parent: Ints
+
+
 def deliveries_of(index: TreeIndex, sample: Sample) -> int:
-    return _counted(index, sample, _events(index, sample))[0]
+    return _counted(_nodes(index), sample, _events(index, sample))[0]
 
 
-def rules_of(index: TreeIndex, sample: Sample) -> int:
+def rules_of(tree: TreeIndex | Nodes, sample: Sample) -> int:
     """What the subscriptions need, whatever the events."""
-    return _counted(index, sample, np.zeros(len(index.dimensions), np.int64))[1]
+    nodes = tree if isinstance(tree, Nodes) else _nodes(tree)
+    return _counted(nodes, sample, np.zeros(len(nodes.dims), np.int64))[1]
 
 
 def load_of(index: TreeIndex, sample: Sample) -> tuple[Ints, Ints]:
     """By leaf, as it stands among the nodes: its events and the owners that meet it. Other nodes have none."""
     events = _events(index, sample)
-    return events, _counted(index, sample, events)[2]
+    return events, _counted(_nodes(index), sample, events)[2]
 
 
 def _events(index: TreeIndex, sample: Sample) -> Ints:
@@ -34,11 +46,13 @@ def _events(index: TreeIndex, sample: Sample) -> Ints:
     return np.bincount(leaves, minlength=len(index.dimensions)).astype(np.int64)
 
 
-def _counted(index: TreeIndex, sample: Sample, events: Ints) -> tuple[int, int, Ints]:
+def _nodes(index: TreeIndex) -> Nodes:
     tables = index.tables
-    found, rules, met = _count(
-        tables.dims, tables.cuts, tables.right, tables.parent, sample.first, sample.last, sample.owner, events
-    )
+    return Nodes(tables.dims, tables.cuts, tables.right, tables.parent)
+
+
+def _counted(nodes: Nodes, sample: Sample, events: Ints) -> tuple[int, int, Ints]:
+    found, rules, met = _count(*nodes, sample.first, sample.last, sample.owner, events)
     return int(found), int(rules.sum()), met
 
 

@@ -18,8 +18,8 @@ from pleroma.index.kernels import Floats, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
-from pleroma.tuning.tree_counts import deliveries_of, rules_of
-from pleroma.tuning.tree_growth import Ranks, grow
+from pleroma.tuning.tree_counts import Nodes, deliveries_of, rules_of
+from pleroma.tuning.tree_growth import Ranks, grow, preorder
 from pleroma.tuning.tree_smoothing import SMOOTHINGS, Weighted
 
 SET_ASIDE = 0.25
@@ -28,6 +28,10 @@ COMPARED = 12_000
 """More events than this are not needed to compare smoothings; the budget shrinks with them."""
 SHARE = 0.1
 """What telling apart two subscriptions of one subscriber counts, against those of two."""
+PATIENT = 0.65
+"""The share of the bits, from the root on, in which cuts are made for what a node will cost in the end."""
+AT_ONCE = "at once"
+"""Cuts for what they save at once, which is better where many subscriptions share a host: tried on events set aside."""
 ROUNDS = 3
 """Leaves that nobody wants need no rule, so a tree may have more leaves than rules: the splits are doubled so often."""
 
@@ -38,17 +42,45 @@ class Budget:
 
     rules: int | None = None
     leaves: int | None = None
+    own: tuple[int | None, ...] = ()
+    """By switch of a spread: its own number of rules, or None where `rules` is its number too."""
 
     def __post_init__(self) -> None:
-        for name, value in (("rules", self.rules), ("leaves", self.leaves)):
+        given = (("rules", self.rules), ("leaves", self.leaves), *(("own", each) for each in self.own))
+        for name, value in given:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise TuningError(f"{value!r} {name} are no budget", field=name, value=value)
-        if self.rules is None and self.leaves is None:
+        if all(value is None for _, value in given):
             raise TuningError("a tree is grown to a number of rules or of leaves", field="rules")
 
     def part(self, share: float) -> Budget:
-        rules, leaves = (None if n is None else max(int(n * share), 1) for n in (self.rules, self.leaves))
-        return Budget(rules, leaves)
+        def less(number: int | None) -> int | None:
+            return None if number is None else max(int(number * share), 1)
+
+        return Budget(less(self.rules), less(self.leaves), tuple(map(less, self.own)))
+
+
+class Tables:
+    """The tables that a tree would need on every switch, and whether they have room."""
+
+    def __init__(self, sample: Sample, budget: Budget, spread: Spread = ()) -> None:
+        self._views = [sample.grouped(ports) for ports in spread] or [sample]
+        own = budget.own or (None,) * len(self._views)
+        if len(own) != len(self._views):
+            raise TuningError(f"{len(own)} numbers for {len(self._views)} switches", field="own", value=len(own))
+        self._limits = [budget.rules if each is None else each for each in own]
+
+    @property
+    def most(self) -> int | None:
+        """The rules of the largest, or None where no table has a limit."""
+        return max((limit for limit in self._limits if limit is not None), default=None)
+
+    def fullest(self, tree: TreeIndex) -> int:
+        return max(rules_of(tree, view) for view in self._views)
+
+    def fit(self, tree: TreeIndex | Nodes) -> bool:
+        pairs = zip(self._views, self._limits, strict=True)
+        return all(limit is None or rules_of(tree, view) <= limit for view, limit in pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,20 +101,17 @@ class Growth:
 
     def tree(self, splits: int) -> TreeIndex:
         """After so many of them."""
-        dim, at, child = self.dim.tolist(), self.at.tolist(), self.child.tolist()
-        dims: list[int] = []
-        values: list[float] = []
-        stack = [0]
-        while stack:
-            node = stack.pop()
-            first = child[node]
-            if not 0 < first < 2 * splits:
-                dims.append(LEAF)
-                continue
-            dims.append(dim[node])
-            values.append(float(self.cuts[dim[node]][at[node]]))
-            stack += (first + 1, first)
-        return TreeIndex(self.sample.schema, self.bits, tuple(dims), tuple(values))
+        nodes = self.nodes(splits)
+        inner = nodes.dims != LEAF
+        return TreeIndex(self.sample.schema, self.bits, tuple(nodes.dims.tolist()), tuple(nodes.cuts[inner].tolist()))
+
+    def nodes(self, splits: int) -> Nodes:
+        """The same where only counting matters."""
+        dims, ranks, right, parent = preorder(self.dim, self.at, self.child, min(splits, self.splits))
+        values = np.zeros(len(dims))
+        for d, cuts in enumerate(self.cuts):
+            values[dims == d] = cuts[ranks[dims == d]]
+        return Nodes(dims, values, right, parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +120,10 @@ class Learned:
     rules: int
     """Of the fullest switch."""
     smoothing: str
+    patient: bool
+    """Whether the upper cuts were made for what nodes will cost in the end."""
     compared: dict[str, int]
-    """By smoothing: the deliveries of events set aside, with a tree from the others."""
+    """By smoothing, and for the best of them at once: the deliveries of events set aside, by a tree from the others."""
 
 
 def learn(
@@ -102,21 +133,24 @@ def learn(
     *,
     spread: Spread = (),
     smoothing: str | None = None,
+    patient: bool | None = None,
     seed: int = 0,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Learned:
     """The tree of least waste within a budget.
 
     Every owner of the sample is a subscriber to be told apart. Without a `spread`, each has a port of its own on one
-    switch; with it, rules are counted for each switch, where subscribers behind the same port need no separate ones.
+    switch; with it, rules are counted for each switch, where subscribers behind the same port need no separate ones,
+    and no switch may have more than its own budget.
     """
     if not 1 <= bits <= MAX_LENGTH:
         raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {bits}", field="bits", value=bits)
     compared = {} if smoothing is not None else _compared(sample, bits, budget, spread, seed, advance)
-    chosen = smoothing if smoothing is not None else min(compared, key=lambda name: compared[name])
-    index, rules = _fitted(sample, bits, budget, spread, chosen, seed)
+    chosen = smoothing if smoothing is not None else min(SMOOTHINGS, key=lambda name: compared.get(name, 0))
+    waits = patient if patient is not None else compared.get(chosen, 0) <= compared.get(AT_ONCE, 0)
+    index, rules = _fitted(sample, bits, budget, spread, chosen, waits, seed)
     advance(1)
-    return Learned(index, rules, chosen, compared)
+    return Learned(index, rules, chosen, waits, compared)
 
 
 def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: int = 0) -> TreeIndex:
@@ -124,7 +158,7 @@ def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: i
     inside, low, high = _within(index, at, sample)
     if not inside.events:
         return index
-    part, _ = _fitted(inside, index.bits - at.length, budget, (), "neighbours", seed, (low, high))
+    part, _ = _fitted(inside, index.bits - at.length, budget, (), "neighbours", True, seed, (low, high))
     return index.regrown(at, part)
 
 
@@ -135,14 +169,15 @@ def _compared(
     order = random.permutation(sample.events)[:COMPARED]
     aside = int(len(order) * SET_ASIDE)
     if not aside:
-        return {"as seen": 0}
+        return {}
     part = budget.part((len(order) - aside) / sample.events)
     learning, judging = _only(sample, order[aside:]), _only(sample, order[:aside])
     found = {}
     for name in SMOOTHINGS:
-        found[name] = deliveries_of(_fitted(learning, bits, part, spread, name, seed)[0], judging)
+        found[name] = deliveries_of(_fitted(learning, bits, part, spread, name, True, seed)[0], judging)
         advance(1)
-    return found
+    best = min(found, key=lambda name: found[name])
+    return found | {AT_ONCE: deliveries_of(_fitted(learning, bits, part, spread, best, False, seed)[0], judging)}
 
 
 def _only(sample: Sample, events: Ints) -> Sample:
@@ -156,42 +191,43 @@ def _fitted(
     budget: Budget,
     spread: Spread,
     smoothing: str,
+    patient: bool,
     seed: int,
     bounds: tuple[Floats, Floats] | None = None,
 ) -> tuple[TreeIndex, int]:
     """The largest tree within the budget."""
     seen = SMOOTHINGS[smoothing](sample, np.random.default_rng([seed, 2]))
-    views = [sample.grouped(ports) for ports in spread] or [sample]
-
-    def rules(tree: TreeIndex) -> int:
-        return max(rules_of(tree, view) for view in views)
-
-    splits = (budget.leaves or budget.rules or 1) - 1 if budget.rules is None else budget.rules
-    if budget.leaves is not None:
-        splits = min(splits, budget.leaves - 1)
-    growth = grown(sample, seen, bits, splits, bounds)
-    if budget.rules is None:
-        tree = growth.tree(growth.splits)
-        return tree, rules(tree)
+    tables = Tables(sample, budget, spread)
+    most = None if budget.leaves is None else budget.leaves - 1
+    if tables.most is None:
+        tree = grown(sample, seen, bits, most or 0, bounds, patient).tree(most or 0)
+        return tree, tables.fullest(tree)
+    splits = tables.most if most is None else min(tables.most, most)
+    growth = grown(sample, seen, bits, splits, bounds, patient)
     for _ in range(ROUNDS):
-        wider = 2 * splits if budget.leaves is None else min(2 * splits, budget.leaves - 1)
-        if growth.splits < splits or wider == splits or rules(growth.tree(splits)) > budget.rules:
+        wider = 2 * splits if most is None else min(2 * splits, most)
+        if growth.splits < splits or wider == splits or not tables.fit(growth.nodes(splits)):
             break
         splits = wider
-        growth = grown(sample, seen, bits, splits, bounds)
-    least, most = 0, growth.splits
-    while least < most:
-        middle = (least + most + 1) // 2
-        if rules(growth.tree(middle)) <= budget.rules:
+        growth = grown(sample, seen, bits, splits, bounds, patient)
+    least, largest = 0, growth.splits
+    while least < largest:
+        middle = (least + largest + 1) // 2
+        if tables.fit(growth.nodes(middle)):
             least = middle
         else:
-            most = middle - 1
+            largest = middle - 1
     tree = growth.tree(least)
-    return tree, rules(tree)
+    return tree, tables.fullest(tree)
 
 
 def grown(
-    sample: Sample, seen: Weighted, bits: int, splits: int, bounds: tuple[Floats, Floats] | None = None
+    sample: Sample,
+    seen: Weighted,
+    bits: int,
+    splits: int,
+    bounds: tuple[Floats, Floats] | None = None,
+    patient: bool = True,
 ) -> Growth:
     """Growth over the borders of the sample's boxes, within bounds where there are some."""
     cuts = [_borders(sample, d, bounds) for d in range(len(sample.schema))]
@@ -205,6 +241,7 @@ def grown(
         bits,
         splits,
         SHARE,
+        round(PATIENT * bits) if patient else 0,
     )
     return Growth(sample, bits, cuts, *made)
 

@@ -6,15 +6,18 @@ import pytest
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
-from pleroma.experiments.frontier import spread_of
+from pleroma.experiments.placement import placement_of, spread_of
 from pleroma.experiments.simulation import simulate
 from pleroma.index import Dz, TreeIndex
 from pleroma.routing import build
 from pleroma.tuning import Budget, GridEvaluator, Sample, learn, regrown
-from pleroma.tuning.advice import LEARNED, advise, halves
+from pleroma.tuning.advice import LEARNED, advise
+from pleroma.tuning.gathered import gather
 from pleroma.tuning.network_outcome import judge_on
 from pleroma.tuning.outcome import judge, judge_tree
 from pleroma.tuning.tree_counts import deliveries_of, load_of, rules_of
+from pleroma.tuning.tree_learner import grown
+from pleroma.tuning.tree_smoothing import Weighted
 from pleroma.workloads import THESIS, generate
 
 PLANE = Schema("plane", (Integer("x", False, 0, 99), Integer("y", False, 0, 99)))
@@ -116,12 +119,12 @@ def test_with_the_same_rules_the_tree_wastes_several_times_less():
 def test_what_was_learned_too_well_shows_on_other_events():
     workload = generate(replace(THESIS, distribution="zipfian", subscriptions=100, events=2_000, seed=3))
     few = workload.events[:400]
-    training, unseen = halves(few, 0)
+    parts = gather(few, workload.subscriptions, seed=0)
     advice = advise(few, workload.subscriptions, 20, rules=2_000, max_members=None, selections=(), splits=("regular",))
     tree = next(each for each in advice if each.technique == LEARNED)
-    known = judge(tree.index, workload.subscriptions, training).waste
+    known = judge(tree.index, workload.subscriptions, parts.training).waste
     later = judge(tree.index, workload.subscriptions, workload.events[1_000:]).waste
-    assert tree.outcome.waste == judge(tree.index, workload.subscriptions, unseen).waste
+    assert tree.outcome.waste == judge(tree.index, workload.subscriptions, parts.judging).waste
     assert (
         known.rate < tree.outcome.waste.rate - 0.1
     )  # it looks better on what it has seen, and that is not what is said
@@ -130,8 +133,30 @@ def test_what_was_learned_too_well_shows_on_other_events():
 
 def test_smoothing_is_chosen_by_events_set_aside(seen):
     found = learn(seen, 23, Budget(rules=400))
-    assert set(found.compared) == {"as seen", "neighbours", "subscriptions"}
-    assert found.compared[found.smoothing] == min(found.compared.values())
+    assert set(found.compared) == {"as seen", "neighbours", "subscriptions", "at once"}
+    assert found.compared[found.smoothing] == min(found.compared[each] for each in found.compared if each != "at once")
+    assert found.patient == (found.compared[found.smoothing] <= found.compared["at once"])
+
+
+def test_cuts_made_for_the_end_waste_less_where_subscriptions_crowd():
+    crowded = generate(replace(THESIS, distribution="zipfian", subscriptions=200, events=8_000, seed=4))
+    seen = Sample.of(crowded.events[:5_000], crowded.subscriptions)
+    unseen = Sample.of(crowded.events[5_000:], crowded.subscriptions)
+    wanted = GridEvaluator(unseen, 1).wanted
+    patient, at_once = (
+        learn(seen, 23, Budget(rules=600), smoothing="subscriptions", patient=waits).index for waits in (True, False)
+    )
+    assert deliveries_of(patient, unseen) - wanted < 0.95 * (deliveries_of(at_once, unseen) - wanted)
+
+
+def test_counting_needs_no_index(seen):
+    growth = grown(seen, Weighted(seen.points, np.ones(seen.events)), 12, 90)
+    for splits in (0, 1, 40, growth.splits):
+        nodes, tree = growth.nodes(splits), growth.tree(splits)
+        tables = tree.tables
+        for mine, its in zip(nodes, (tables.dims, tables.cuts, tables.right, tables.parent), strict=True):
+            np.testing.assert_array_equal(mine, its)
+        assert rules_of(nodes, seen) == rules_of(tree, seen)
 
 
 def test_places_without_events_still_tell_subscriptions_apart():
@@ -155,9 +180,7 @@ def test_rules_behind_shared_ports_are_what_the_network_has(workload):
     events = workload.events[:500]
     index = learn(Sample.of(events, workload.subscriptions), 16, Budget(leaves=150), smoothing="as seen").index
     real = simulate(network, replace(workload, events=events), index, max_members=None, seed=7)
-    random = np.random.default_rng(7)
-    random.permutation(len(network.hosts))
-    homes = random.integers(0, len(network.hosts), len(workload.subscriptions))
+    homes = placement_of(network, len(workload.subscriptions), seed=7).homes
     judged = judge_on(index, workload.subscriptions, homes, spread_of(network), events)
     assert judged.rules == max(real.rules)
     sample = Sample.of(events, workload.subscriptions).grouped(homes)
@@ -176,6 +199,32 @@ def test_a_tree_for_a_network_keeps_to_the_rules_of_its_fullest_switch(workload,
         judged.waste.wanted
         == GridEvaluator(Sample.of(workload.events[1_000:], workload.subscriptions).grouped(homes), 1).wanted
     )
+
+
+def test_every_switch_keeps_to_a_budget_of_its_own(workload, seen):
+    network = build("line:3")
+    roomy, tight = network.with_limit(150), replace(network, limits={network.switches[2]: 25})
+    rules = {}
+    for name, limited in (("roomy", roomy), ("tight", tight)):
+        placement = placement_of(limited, len(workload.subscriptions), rules=150, seed=7)
+        budget = Budget(rules=150, own=placement.limits)
+        grouped = seen.grouped(placement.homes)
+        index = learn(grouped, 16, budget, spread=placement.spread, smoothing="as seen").index
+        judged = placement.judge(index, workload.subscriptions, workload.events[1_000:])
+        assert judged.beyond == 0
+        real = simulate(limited, replace(workload, events=workload.events[1_000:]), index, max_members=None, seed=7)
+        assert not real.router.coarsened
+        assert judged.rules == max(real.rules)
+        rules[name] = real.rules
+    assert max(rules["roomy"]) > 75
+    assert 5 < rules["tight"][2] <= 25
+    over = placement.judge(learn(seen, 16, Budget(leaves=400)).index, workload.subscriptions, workload.events[1_000:])
+    assert over.beyond > 0
+
+
+def test_a_number_of_rules_for_every_switch_is_needed(seen):
+    with pytest.raises(TuningError, match="2 numbers for 1 switches"):
+        learn(seen, 16, Budget(own=(10, None)))
 
 
 @pytest.mark.parametrize(("budget", "field"), [({}, "rules"), ({"rules": 0}, "rules"), ({"leaves": -1}, "leaves")])

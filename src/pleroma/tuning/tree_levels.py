@@ -1,0 +1,275 @@
+"""Growing a tree without having the events: level by level, from counts that others make where the events are.
+
+Best-first growth takes the splits in the order of their gain, as soon as the node is there. So it takes, of all splits,
+those with the largest least gain on the way from the root; and a node that falls behind so many others in this will not
+be taken, whatever else is found. All nodes that may still be taken are counted in one pass, then their children; in the
+end the splits are put in the order in which best-first growth takes them: both come to the same tree.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pleroma.content import Filter
+from pleroma.content.batch import EventBatch
+from pleroma.errors import TuningError
+from pleroma.index import MAX_LENGTH, TreeIndex
+from pleroma.index.kernels import Floats, Int, Ints, compiled
+from pleroma.index.tree_walk import LEAF
+from pleroma.tuning.network_outcome import Spread
+from pleroma.tuning.sample import Sample
+from pleroma.tuning.tree_bins import Bins, Shape
+from pleroma.tuning.tree_growth import BINS, Ranks, _spans, best_cut
+from pleroma.tuning.tree_learner import PATIENT, ROUNDS, SHARE, Budget, Tables, _borders, _ranks
+from pleroma.tuning.tree_smoothing import FLOOR, MOST, inside_subscriptions
+
+COUNTERS = 1 << 23
+"""In one pass. More nodes than have room in it are counted in several."""
+
+MAX_SPLITS = 1 << 20
+"""However many rules there are."""
+
+Counting = Callable[[Bins], Ints]
+"""A pass over all events."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A part of the event space, and its best split where that is known and gains something."""
+
+    depth: int
+    low: Ints
+    high: Ints
+    boxes: Ranks
+    within: float
+    """The least gain of the splits above it."""
+    gain: float = 0.0
+    dim: int = LEAF
+    at: int = 0
+    child: int = 0
+    """Where its two parts stand among the nodes, once they were needed."""
+
+    @property
+    def worth(self) -> float:
+        return min(self.gain, self.within)
+
+
+@dataclass(slots=True, eq=False)
+class LevelGrowth:
+    """All that is known of the nodes. `sample` has the boxes; its events are not looked at."""
+
+    sample: Sample
+    bits: int
+    count: Counting
+    floor: float = FLOOR
+    """What points inside subscriptions weigh, where nothing was seen, against all events."""
+    seed: int = 0
+    patient: bool = True
+    passes: int = field(default=0, init=False)
+    events: int = field(default=0, init=False)
+    nodes: list[Node] = field(default_factory=list, init=False)
+    _cuts: list[Floats] = field(default_factory=list, init=False)
+    _boxes: tuple[Ranks, Ranks, Ranks] = field(init=False)
+    _points: Floats = field(init=False)
+    _reach: tuple[Ranks, Ranks] = field(init=False)
+    _seen: tuple[Ints, Ints] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sample = self.sample
+        self._cuts = [_borders(sample, d, None) for d in range(len(sample.schema))]
+        self._boxes = _ranks(self._cuts, sample.first), _ranks(self._cuts, sample.last), sample.owner.astype(np.int32)
+        random = np.random.default_rng([self.seed, 2])
+        self._points = inside_subscriptions(sample, random, self.floor, MOST if self.floor else 0).points
+        groups = int(sample.owner.max(initial=-1)) + 1
+        self._reach = np.zeros(groups, np.int32), np.zeros(groups, np.int32)
+        self._seen = np.full(groups, -1, np.int64), np.zeros(1, np.int64)
+        high = np.array([len(each) for each in self._cuts], np.int64)
+        everything = np.arange(sample.boxes, dtype=np.int32)
+        self.nodes = [Node(0, np.zeros_like(high), high, everything, np.inf)]
+        if self.bits > 0:
+            self._count_in([0])
+
+    def grow(self, splits: int) -> None:
+        """Until the best so many splits are known."""
+        while True:
+            known = [node.worth for node in self.nodes if node.gain > 0]
+            least = np.partition(known, -splits)[-splits] if 0 < splits < len(known) else 0.0
+            opened = [node for node in self.nodes if node.gain > 0 and not node.child and node.worth >= least]
+            if not splits or not opened:
+                return
+            new = [at for node in opened for at in self._part(node) if self.nodes[at].depth < self.bits]
+            if new:
+                self._count_in(new)
+
+    def order(self, splits: int) -> Iterator[Node]:
+        """At most so many splits, as best-first growth would take them. So many have to be known."""
+        if not splits or self.nodes[0].gain <= 0:
+            return
+        heap = [(-self.nodes[0].gain, 0, self.nodes[0])]
+        for made in range(splits):
+            if not heap:
+                return
+            _, _, node = heapq.heappop(heap)
+            yield node
+            for side in range(2):
+                part = self.nodes[node.child + side]
+                if part.gain > 0:
+                    heapq.heappush(heap, (-part.gain, 2 * made + 1 + side, part))
+
+    def tree(self, splits: int) -> TreeIndex:
+        taken = {id(node) for node in self.order(splits)}
+        dims: list[int] = []
+        values: list[float] = []
+        stack = [self.nodes[0]]
+        while stack:
+            node = stack.pop()
+            if id(node) not in taken:
+                dims.append(LEAF)
+                continue
+            dims.append(node.dim)
+            values.append(float(self._cuts[node.dim][node.at]))
+            stack += [self.nodes[node.child + 1], self.nodes[node.child]]
+        return TreeIndex(self.sample.schema, self.bits, tuple(dims), tuple(values))
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def _part(self, node: Node) -> tuple[int, int]:
+        node.child = len(self.nodes)
+        first, last, _ = self._boxes
+        d, k = node.dim, node.at
+        high, low = node.high.copy(), node.low.copy()
+        high[d], low[d] = k, k + 1
+        below, above = node.boxes[first[d][node.boxes] <= k], node.boxes[last[d][node.boxes] > k]
+        self.nodes.append(Node(node.depth + 1, node.low, high, below, node.worth))
+        self.nodes.append(Node(node.depth + 1, low, node.high, above, node.worth))
+        return node.child, node.child + 1
+
+    def _count_in(self, numbers: list[int]) -> None:
+        """Find the best splits of these nodes."""
+        shape = self._shape()
+        widest = BINS * len(self._cuts)
+        for at in range(0, len(numbers), max(COUNTERS // widest, 1)):
+            chosen = numbers[at : at + max(COUNTERS // widest, 1)]
+            low, high = (np.array([getattr(self.nodes[n], side) for n in chosen]) for side in ("low", "high"))
+            bins = Bins.of(shape, np.array(chosen, np.int64), low, high, self._cuts)
+            if not bins.size:
+                continue
+            counts = self.count(bins)
+            self.passes += 1
+            if not self.events:
+                self.events = int(counts[: bins.bins[bins.bins > 0][0]].sum())
+                if not self.events:
+                    raise TuningError("there are no events to learn from", field="events")
+            weights = counts.astype(np.float64)
+            if len(self._points):
+                weights += self.floor * self.events / len(self._points) * bins.counted(self._points)
+            for s, n in enumerate(chosen):
+                self._choose(self.nodes[n], weights, bins, s)
+
+    def _choose(self, node: Node, weights: Floats, bins: Bins, s: int) -> None:
+        first, last, group = self._boxes
+        (least, most), (seen, tick) = self._reach, self._seen
+        row = bins.offset[s], bins.bins[s], bins.shift[s], node.low, node.high
+        patient = self.patient and node.depth < round(PATIENT * self.bits)
+        gain, d, k = _best(weights, *row, node.boxes, first, last, group, least, most, seen, tick, SHARE, patient)
+        node.gain, node.dim, node.at = float(gain), int(d), int(k)
+
+    def _shape(self) -> Shape:
+        dim = np.array([max(node.dim, 0) for node in self.nodes], np.int64)
+        cut = np.array([self._cuts[node.dim][node.at] if node.child else 0.0 for node in self.nodes])
+        return Shape(dim, cut, np.array([node.child for node in self.nodes], np.int64))
+
+
+def fitted(growth: LevelGrowth, budget: Budget, spread: Spread = ()) -> TreeIndex:
+    """The largest tree within a budget, as `tree_learner.learn` has it."""
+    if not 1 <= growth.bits <= MAX_LENGTH:
+        raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {growth.bits}", field="bits", value=growth.bits)
+    tables = Tables(growth.sample, budget, spread)
+    most = MAX_SPLITS if budget.leaves is None else budget.leaves - 1
+    splits = most if tables.most is None else min(most, tables.most)
+    growth.grow(splits)
+    if tables.most is None:
+        return growth.tree(splits)
+    for _ in range(ROUNDS):
+        if splits == most or not tables.fit(growth.tree(splits)):
+            break
+        splits = min(2 * splits, most)
+        growth.grow(splits)
+    least, largest = 0, splits
+    while least < largest:
+        middle = (least + largest + 1) // 2
+        if tables.fit(growth.tree(middle)):
+            least = middle
+        else:
+            largest = middle - 1
+    return growth.tree(least)
+
+
+def grown(
+    events: EventBatch,
+    subscriptions: Sequence[Filter],
+    bits: int,
+    budget: Budget,
+    *,
+    spread: Spread = (),
+    floor: float = FLOOR,
+    seed: int = 0,
+    patient: bool = True,
+) -> TreeIndex:
+    """Level by level over events that are here."""
+    sample = Sample.of(events, subscriptions)
+    growth = LevelGrowth(sample, bits, lambda bins: bins.counted(sample.points), floor, seed, patient)
+    return fitted(growth, budget, spread)
+
+
+@compiled
+def _best(
+    weights: Floats,
+    offset: Ints,
+    bins: Ints,
+    shift: Ints,
+    low: Ints,
+    high: Ints,
+    boxes: Ranks,
+    first: Ranks,
+    last: Ranks,
+    group: Ranks,
+    least: Ranks,
+    most: Ranks,
+    seen: Ints,
+    tick: Ints,
+    share: float,
+    patient: bool,
+) -> tuple[float, Int, Int]:
+    """What `tree_growth` finds for a node, from the weight of its events in every bin."""
+    starts = np.empty(BINS)
+    ends = np.empty(BINS)
+    touched = np.empty(boxes.shape[0], np.int32)
+    single = seen.shape[0] == first.shape[1]
+    best, best_gain, best_d, best_k = 0.0, 0.0, np.int64(-1), np.int64(0)
+    for d in range(first.shape[0]):
+        if bins[d] == 0:
+            continue
+        a, span, by = low[d], high[d] - low[d], shift[d]
+        starts[: bins[d]] = 0
+        ends[: bins[d]] = 0
+        each = 1.0 if single else share
+        for box in boxes:
+            starts[max(first[d, box] - a, 0) >> by] += each
+            ends[min(last[d, box] - a, span) >> by] += each
+        met = each * boxes.shape[0]
+        if not single:
+            groups = _spans(first[d], last[d], group, boxes, least, most, seen, tick, touched)
+            met += groups
+            for mine in touched[:groups]:
+                starts[max(least[mine] - a, 0) >> by] += 1.0
+                ends[min(most[mine] - a, span) >> by] += 1.0
+        mass = weights[offset[d] : offset[d] + bins[d]]
+        value, gain, j = best_cut(mass, starts[: bins[d]], ends[: bins[d]], met, patient, best)
+        if j >= 0:
+            best, best_gain, best_d, best_k = value, gain, np.int64(d), a + (j + 1 << by) - 1
+    return best_gain, best_d, best_k

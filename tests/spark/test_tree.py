@@ -1,0 +1,50 @@
+"""A tree grown where the events are is the one grown in one process, however the events are split."""
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from pleroma.errors import TuningError
+from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.tree import grown_landed, grown_on
+from pleroma.tuning import Budget, tree_levels
+from pleroma.workloads import EXPRESSIVE, generate
+from pleroma.workloads.columns import to_columns
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+FEW = Budget(leaves=7)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return generate(dataclasses.replace(EXPRESSIVE, events=3_000, subscriptions=60, width=0.3, dimensions=3))
+
+
+@pytest.fixture(scope="module")
+def here(data):
+    return tree_levels.grown(data.events, data.subscriptions, 112, FEW)
+
+
+def test_however_events_are_split_the_same_tree_grows(spark, data, here):
+    rows = spark.createDataFrame(pa.table(to_columns(data.events))).repartition(5, "d0").persist()
+    passes = []
+    tree = grown_on(rows, data.schema, data.subscriptions, 112, FEW, level=passes.append)
+    rows.unpersist()
+    assert tree == here
+    assert passes == list(range(1, len(passes) + 1))
+    assert len(passes) <= max(tree.layout.depth) + 2
+
+
+def test_tasks_read_a_lake_themselves(spark, data, tmp_path):
+    lake = Lake.at(str(tmp_path / "lake"))
+    lake.land_schema(data.schema)
+    for hour in range(3):
+        part = data.events[hour * 1_000 : (hour + 1) * 1_000]
+        lake.land_events(part, [NOON + timedelta(hours=hour)] * len(part), 1, 1.0)
+    few, name = Budget(rules=4), data.schema.name
+    later = grown_landed(spark, lake, name, data.subscriptions, 112, few, start=NOON + timedelta(hours=1))
+    assert later == tree_levels.grown(data.events[1_000:], data.subscriptions, 112, few)
+    with pytest.raises(TuningError, match="no events"):
+        grown_landed(spark, lake, name, data.subscriptions, 112, few, start=NOON + timedelta(days=1))

@@ -1,0 +1,139 @@
+"""Trees grown level by level, from counts alone, are those that growing best split first finds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pleroma.content import Filter, Integer, Schema
+from pleroma.content.batch import EventBatch
+from pleroma.errors import TuningError
+from pleroma.tuning import Budget, Sample, learn, tree_levels
+from pleroma.tuning.tree_counts import deliveries_of, rules_of
+from pleroma.tuning.tree_learner import grown as best_first
+from pleroma.tuning.tree_levels import LevelGrowth, fitted, grown
+from pleroma.tuning.tree_smoothing import Weighted
+from pleroma.workloads import THESIS, generate
+
+PLANE = Schema("plane", (Integer("x", False, 0, 99), Integer("y", False, 0, 99)))
+
+
+@pytest.fixture(scope="module")
+def workload():
+    return generate(replace(THESIS, dimensions=4, subscriptions=80, events=6_000, seed=5))
+
+
+@pytest.fixture(scope="module")
+def seen(workload):
+    return Sample.of(workload.events[:4_000], workload.subscriptions)
+
+
+@pytest.fixture(scope="module")
+def unseen(workload):
+    return Sample.of(workload.events[4_000:], workload.subscriptions)
+
+
+def by_levels(sample, bits=112, floor=0.0, parts=1, patient=True):
+    pieces = np.array_split(sample.points, parts)
+    return LevelGrowth(sample, bits, lambda bins: sum(bins.counted(piece) for piece in pieces), floor, 0, patient)
+
+
+def as_seen(sample, bits, splits, patient=True):
+    return best_first(sample, Weighted(sample.points, np.ones(sample.events)), bits, splits, patient=patient)
+
+
+@pytest.mark.parametrize("splits", [0, 1, 30, 511])
+@pytest.mark.parametrize("bits", [5, 112])
+@pytest.mark.parametrize("patient", [True, False])
+def test_the_tree_is_that_of_best_first_growth(seen, splits, bits, patient):
+    growth = by_levels(seen, bits, patient=patient)
+    growth.grow(splits)
+    assert growth.tree(splits) == as_seen(seen, bits, splits, patient).tree(splits)
+
+
+def test_so_is_every_smaller_one(seen):
+    growth, other = by_levels(seen), as_seen(seen, 112, 200)
+    growth.grow(200)
+    for splits in (1, 2, 3, 17, 64, 199):
+        assert growth.tree(splits) == other.tree(splits)
+
+
+def test_and_so_it_is_where_subscriptions_share_hosts(seen):
+    shared = seen.grouped(np.arange(seen.owners) % 9)
+    growth = by_levels(shared)
+    growth.grow(150)
+    assert growth.tree(150) == as_seen(shared, 112, 150).tree(150)
+
+
+def test_growing_further_comes_to_the_same_as_growing_at_once(seen):
+    step_by_step, at_once = by_levels(seen), by_levels(seen)
+    for splits in (3, 40, 160):
+        step_by_step.grow(splits)
+    at_once.grow(160)
+    assert step_by_step.tree(160) == at_once.tree(160)
+
+
+def test_however_the_events_are_split_the_tree_is_the_same(seen):
+    trees = [fitted(by_levels(seen, floor=0.02, parts=parts), Budget(leaves=120)) for parts in (1, 2, 7, 100)]
+    assert all(tree == trees[0] for tree in trees)
+
+
+def test_so_it_is_in_passes_that_have_room_for_few_nodes(seen, monkeypatch):
+    wide = by_levels(seen)
+    wide.grow(100)
+    monkeypatch.setattr(tree_levels, "COUNTERS", 3 * 256 * 4)
+    narrow = by_levels(seen)
+    narrow.grow(100)
+    assert narrow.tree(100) == wide.tree(100)
+    assert narrow.passes > wide.passes
+
+
+def test_a_pass_is_made_for_each_level(seen):
+    growth = by_levels(seen)
+    growth.grow(255)
+    assert growth.passes <= max(growth.tree(255).layout.depth) + 2
+
+
+@pytest.mark.parametrize("rules", [1, 25, 200])
+def test_it_keeps_to_its_rules(seen, rules):
+    tree = fitted(by_levels(seen), Budget(rules=rules))
+    assert rules_of(tree, seen) <= rules
+    assert rules == 1 or rules_of(tree, seen) > 0.8 * rules
+
+
+def test_both_budgets_hold(seen):
+    tree = fitted(by_levels(seen), Budget(rules=200, leaves=50))
+    assert tree.leaves == 50
+
+
+def test_on_events_not_seen_it_wastes_what_the_learner_of_one_process_wastes(workload, seen, unseen):
+    tree = grown(workload.events[:4_000], workload.subscriptions, 112, Budget(leaves=400))
+    other = learn(seen, 112, Budget(leaves=400), smoothing="as seen", patient=True).index
+    mine, its = deliveries_of(tree, unseen), deliveries_of(other, unseen)
+    assert 0.97 < mine / its < 1.03
+
+
+def test_subscriptions_where_no_event_was_are_told_apart_as_well():
+    events = EventBatch.from_columns(PLANE, {"x": np.arange(10), "y": np.arange(10)})
+    filters = [Filter.parse(PLANE, text) for text in ("x < 20", "x > 50 and y < 30", "x > 50 and y > 60")]
+    tree = grown(events, filters, 8, Budget(leaves=8))
+    assert not tree.cover(filters[1]).overlaps(tree.cover(filters[2]))
+
+
+def test_the_events_need_not_be_there_at_all():
+    filters = [Filter.parse(PLANE, text) for text in ("x < 20", "x > 50")]
+    sample = Sample.without_events(PLANE, filters)
+    points = np.array([[5.0, 5.0], [60.0, 5.0]])
+    assert fitted(LevelGrowth(sample, 8, lambda bins: bins.counted(points)), Budget(leaves=2)).leaves == 2
+
+
+def test_without_any_events_there_is_nothing_to_learn_from():
+    sample = Sample.without_events(PLANE, [Filter.parse(PLANE, "x < 20")])
+    with pytest.raises(TuningError, match="no events"):
+        LevelGrowth(sample, 8, lambda bins: bins.counted(sample.points))
+
+
+@pytest.mark.parametrize("bits", [0, 113])
+def test_an_index_has_some_bits(seen, bits):
+    with pytest.raises(TuningError, match="bits"):
+        fitted(by_levels(seen, bits), Budget(leaves=4))
