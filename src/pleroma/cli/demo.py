@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.output import JsonFlag, err, out, show_json, show_table
+from pleroma.cli.output import JsonFlag, check_picture, err, out, show_json, show_table
 from pleroma.errors import RoutingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
     from rich.table import Table
 
     from pleroma.experiments.demonstration import Half, Look
+    from pleroma.experiments.stage import Stage
+
+    Place = Callable[..., AbstractAsyncContextManager[Stage]]
 
 
 class Network(StrEnum):
@@ -23,25 +30,61 @@ class Network(StrEnum):
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=2, help="How long to publish; tuning comes on top.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=2, help="How long to publish, at least.")] = 60.0,
     subscriptions: Annotated[int, typer.Option(min=1, help="How many to make up.")] = 300,
-    rate: Annotated[float, typer.Option(min=1, help="Quotes a second.")] = 200.0,
+    rate: Annotated[float, typer.Option(min=1, help="Quotes a second.")] = 150.0,
     network: Annotated[
         Network, typer.Option(help="embedded: simulated switches; ovs: Open vSwitch and network namespaces, as root.")
     ] = Network.EMBEDDED,
+    spark: Annotated[
+        bool, typer.Option(help="Let the pipeline find and adopt the better plan; otherwise one comes halfway.")
+    ] = True,
+    plot: Annotated[Path | None, typer.Option(help="Draw the waste of the loop over time: a .png or .svg.")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Watch the whole system: real stock quotes on a fat tree of ten switches, and a better plan halfway.
+    """Watch the whole system: real stock quotes on a fat tree of ten switches, and plans that follow the traffic.
 
-    Starts a controller with a live network, subscribers and a publisher as separate processes on this machine, and
-    leaves nothing running.
+    Midway trading moves to other stocks. Waste rises, the pipeline, on Spark in local mode, notices and hands the
+    controller a better plan, and waste falls, while publishing goes on. Everything is a process of its own on this
+    machine, and nothing is left running.
     """
+    from pleroma.experiments.stage import embedded, open_vswitch
+    from pleroma.pipeline.needs import missing
+
+    check_picture(plot)
+    stage = open_vswitch if network is Network.OVS else embedded
+    reason = missing() if spark else None
+    if reason is not None:
+        err.print(f"[bold yellow]NO CLOSED LOOP[/bold yellow]: {reason}. A better plan comes halfway instead.")
+    if spark and reason is None:
+        _closed_loop(subscriptions, rate, seconds, stage, plot, json)
+    else:
+        _halves(subscriptions, rate, seconds, stage, json)
+
+
+def _closed_loop(subscriptions: int, rate: float, seconds: float, stage: Place, plot: Path | None, json: bool) -> None:
+    from rich.live import Live
+
+    from pleroma.cli.demo_loop import screen, summary
+    from pleroma.experiments.closed_loop import ClosedLoop
+
+    with Live(console=err, refresh_per_second=5, transient=True) as live:
+        loop = asyncio.run(ClosedLoop(subscriptions, rate, seconds, screen(live), stage).run())
+    if json:
+        show_json(loop.to_json())
+    else:
+        summary(loop)
+    if plot is not None and loop.curve:
+        from pleroma.cli.loop_picture import draw_loop
+
+        draw_loop(loop, plot)
+    _check(loop.missed, loop.too_many)
+
+
+def _halves(subscriptions: int, rate: float, seconds: float, stage: Place, json: bool) -> None:
     from rich.live import Live
 
     from pleroma.experiments.demonstration import Demonstration
-    from pleroma.experiments.stage import embedded, open_vswitch
-
-    stage = open_vswitch if network is Network.OVS else embedded
 
     with Live(console=err, refresh_per_second=5, transient=True) as live:
         said: set[str] = set()
@@ -62,6 +105,10 @@ def demo(
         show_json({"halves": [half.to_json() for half in halves], "missed": missed, "too_many": too_many})
     else:
         _summary(halves)
+    _check(missed, too_many)
+
+
+def _check(missed: int, too_many: int) -> None:
     if missed or too_many:
         raise RoutingError(f"{missed} wanted events did not arrive and {too_many} came that should not have")
 

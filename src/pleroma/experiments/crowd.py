@@ -78,11 +78,18 @@ class _Crowd:
             for name in totals:
                 totals[name] += getattr(each.info, name)
         packets = sum(client.info["packets"] for client in self.clients.values())
-        lost = sum(client.info["overrun"] for client in self.clients.values())
+        lost, stray = (sum(client.info[name] for client in self.clients.values()) for name in ("overrun", "stray"))
         late, self._late = sorted(self._late), []
         quantiles = {f"p{q}_us": late[len(late) * q // 100] if late else None for q in (50, 99)}
         by_subscription = [self.members[number].info.delivered for number in sorted(self.members)]
-        return {**totals, "packets": packets, "overrun": lost, **quantiles, "by_subscription": by_subscription}
+        return {
+            **totals,
+            "packets": packets,
+            "overrun": lost,
+            "stray": stray,
+            **quantiles,
+            "by_subscription": by_subscription,
+        }
 
     def stop(self) -> None:
         for task in self._tasks:

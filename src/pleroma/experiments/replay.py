@@ -36,12 +36,14 @@ class Counts:
     duplicates: int = 0
     dropped: int = 0
     overrun: int = 0
+    stray: int = 0
+    """Events that no subscription's cells account for: sent by an earlier plan, or for others at the same host."""
     late_us: tuple[float | None, float | None] = (None, None)
     by_subscription: tuple[int, ...] = ()
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Counts:
-        names = ("delivered", "wasted", "duplicates", "dropped", "overrun")
+        names = ("delivered", "wasted", "duplicates", "dropped", "overrun", "stray")
         late = data["p50_us"], data["p99_us"]
         return cls(**{name: data[name] for name in names}, late_us=late, by_subscription=tuple(data["by_subscription"]))
 
@@ -53,7 +55,7 @@ class Counts:
 
     def since(self, earlier: Counts) -> Counts:
         """The same, from an earlier moment on."""
-        names = ("delivered", "wasted", "duplicates", "dropped", "overrun")
+        names = ("delivered", "wasted", "duplicates", "dropped", "overrun", "stray")
         more = {name: getattr(self, name) - getattr(earlier, name) for name in names}
         before = earlier.by_subscription or (0,) * len(self.by_subscription)
         pairs = zip(self.by_subscription, before, strict=True)

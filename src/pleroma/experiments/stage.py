@@ -19,6 +19,8 @@ from pleroma.routing import build
 
 START = 30.0
 ADMIN = "admin"
+LAND = 0.5
+"""Seconds after which events are in the lake; every event is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Stage:
     client_url: str
     principal: str | None = None
     namespaces: Mapping[str, str] = field(default_factory=dict)
+    lake: str | None = None
+    """Where events are collected, if they are."""
 
     def connect(self, host: str) -> Client:
         """To be opened `at_host`."""
@@ -41,13 +45,13 @@ def at_host(namespace: str | None) -> AbstractContextManager[None]:
 
 
 @asynccontextmanager
-async def embedded(topology: str, members: int | None = None) -> AsyncIterator[Stage]:
-    async with _controller(topology, members) as (url, token):
-        yield Stage(url, token, url)
+async def embedded(topology: str, members: int | None = None, collecting: bool = False) -> AsyncIterator[Stage]:
+    async with _controller(topology, members, collecting) as (url, token, lake):
+        yield Stage(url, token, url, lake=lake)
 
 
 @asynccontextmanager
-async def open_vswitch(topology: str, members: int | None = None) -> AsyncIterator[Stage]:
+async def open_vswitch(topology: str, members: int | None = None, collecting: bool = False) -> AsyncIterator[Stage]:
     """Real switches and real hosts. Programs at the hosts reach the controller through the switches, as they have no
     other network.
     """
@@ -55,15 +59,19 @@ async def open_vswitch(topology: str, members: int | None = None) -> AsyncIterat
         listen = "{}:{}".format(*free.getsockname())
     network = build(topology)
     with await asyncio.to_thread(Lab.up, network, controller=f"tcp:{listen}") as lab:
-        async with _controller(topology, members, "--network", "openflow", "--listen", listen) as (url, token):
+        openflow = ("--network", "openflow", "--listen", listen)
+        async with _controller(topology, members, collecting, *openflow) as (url, token, lake):
             names = {str(host.name): lab.namespace(host.name) for host in network.hosts}
-            yield Stage(url, token, "inband://", ADMIN, names)
+            yield Stage(url, token, "inband://", ADMIN, names, lake)
 
 
 @asynccontextmanager
-async def _controller(topology: str, members: int | None, *more: str) -> AsyncIterator[tuple[str, str]]:
-    """Its address and a token; everything is in a folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="pleroma-") as folder:
+async def _controller(
+    topology: str, members: int | None, collecting: bool, *more: str
+) -> AsyncIterator[tuple[str, str, str | None]]:
+    """Its address, a token and its lake; everything is in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="pleroma-", ignore_cleanup_errors=True) as folder:
+        lake = str(Path(folder) / "lake") if collecting else None
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -77,6 +85,7 @@ async def _controller(topology: str, members: int | None, *more: str) -> AsyncIt
             topology,
             "--json",
             *(() if members is None else ("--members", str(members))),
+            *(() if lake is None else ("--lake", lake, "--sample", "1", "--land", str(LAND))),
             *more,
             stdout=asyncio.subprocess.PIPE,
         )
@@ -87,7 +96,7 @@ async def _controller(topology: str, members: int | None, *more: str) -> AsyncIt
             if not line:
                 raise SetupError("the controller did not start; see above")
             told = json.loads(line)
-            yield told["url"], Path(told["token_file"]).read_text(encoding="ascii").strip()
+            yield told["url"], Path(told["token_file"]).read_text(encoding="ascii").strip(), lake
         finally:
             if process.returncode is None:
                 process.terminate()

@@ -6,7 +6,6 @@ and runs for weeks, so these are read from the lake when an event needs them, an
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -111,7 +110,7 @@ class Counting:
         window = at // self._length
         place = np.cumsum(good) - 1  # of a row among the events that are good
         since = self._standing.snapshots()
-        begins = [layout.microseconds(each) for each in since]
+        begins = np.array([layout.microseconds(each) for each in since], np.int64)
         for number in np.unique(window).tolist():
             rows = np.flatnonzero(window == number)
             chosen = rows[good[rows]]
@@ -119,7 +118,7 @@ class Counting:
             if len(chosen):
                 taken = events[place[chosen]]
                 cells.update(_described(taken))
-                valid = np.array([bisect_right(begins, each) - 1 for each in at[chosen].tolist()])
+                valid = np.searchsorted(begins, at[chosen], side="right") - 1
                 for e, s in sorted(set(zip(epoch[chosen].tolist(), valid.tolist(), strict=True))):
                     some = taken[(epoch[chosen] == e) & (valid == s)]
                     cells.update(self._judged(some, e, since[s] if s >= 0 else None))

@@ -9,7 +9,9 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from pleroma.errors import SparkError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,10 +64,16 @@ def _performed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _answer(work: bytes) -> bytes:
-    answer: tuple[Any, Exception | None]
     try:
         task, scenario = pickle.loads(work)  # noqa: S301 (of our own driver)
-        answer = task(scenario), None
+        return pickle.dumps((task(scenario), None))
     except Exception as error:
-        answer = None, error
-    return pickle.dumps(answer)
+        return pickle.dumps((None, error if _travels(error) else SparkError(repr(error), field="scenario")))
+
+
+def _travels(error: Exception) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 (our own)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""The closed loop, small: real processes, a shift in the traffic, and a plan that the watcher hands over by itself."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+
+from pleroma.errors import LakeError
+from pleroma.experiments.closed_loop import ClosedLoop
+from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, SHIFTED
+from pleroma.experiments.onlooker import TRIES, Onlooker
+from pleroma.pipeline.audit import audit_here
+from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.period import Period
+
+SUBSCRIPTIONS, RATE, SECONDS = 100, 150.0, 6.0
+PATIENCE = 30.0
+
+
+def audited(lake, schema):
+    """The audit of all that has landed, when nothing more comes."""
+    period = Period.between(None, None)
+    found, again = None, audit_here(lake, schema, period)
+    end = time.monotonic() + PATIENCE
+    while found != again and time.monotonic() < end:
+        time.sleep(1.5)
+        found, again = again, audit_here(lake, schema, period)
+    return again
+
+
+def watch_in(spark, audits):
+    """The watcher in the session of the tests, which is warm already. When all clients have gone, there is an audit."""
+    from pleroma.pipeline.adoption import ControllerHandover
+    from pleroma.pipeline.watch import WatchSettings, Window, watching
+
+    settings = WatchSettings(
+        window=2.0,
+        lateness=0.5,
+        threshold=0.5,
+        patience=1,
+        cool_down=4.0,
+        least=60,
+        selections=(),
+        splits=("regular",),
+        trigger=0.3,
+    )
+
+    @asynccontextmanager
+    async def watch(lake, schema, url, token):
+        made, loop = Onlooker(), asyncio.get_running_loop()
+
+        def told(each):
+            kind = "window" if isinstance(each, Window) else "decision"
+            loop.call_soon_threadsafe(made.hear, {kind: each.to_json()})
+
+        with ControllerHandover(url, token, schema) as controller:
+
+            def begin():
+                made.starts += 1
+                return watching(spark, Lake.at(lake), schema, settings, controller, told)
+
+            def check():
+                """Spark gives a Python process ten seconds to begin: on a busy machine, once more."""
+                try:
+                    running[0].wait(0.001)
+                except LakeError:
+                    if made.starts == TRIES:
+                        raise
+                    running[0] = begin()
+
+            running = [await asyncio.to_thread(begin)]
+            while "Initializing" in running[0].query.status["message"]:
+                await asyncio.sleep(0.1)
+            made.check = check
+            try:
+                yield made
+            finally:
+                await asyncio.to_thread(running[0].stop)
+                audits.append(await asyncio.to_thread(audited, Lake.at(lake), schema))
+
+    return watch
+
+
+def test_traffic_shifts_the_watcher_re_plans_and_nothing_is_lost(spark):
+    looks, audits = [], []
+    loop = ClosedLoop(SUBSCRIPTIONS, RATE, SECONDS, looks.append, watch=watch_in(spark, audits))
+    story = asyncio.run(loop.run())
+    assert (story.missed, story.too_many) == (0, 0)
+    assert story.wanted > 0
+    adopted = [each for each in story.decisions if each["outcome"] == "adopted"]
+    assert adopted[0]["reason"] == "waste"
+    assert adopted[0]["after"]["rate"] < adopted[0]["before"]["rate"]
+    names = [each.name for each in story.stretches]
+    assert (names[:2], names[-1]) == ([BEFORE, SHIFTED], AFTERWARDS)
+    assert adopted[0]["new_epoch"] == story.stretches[0].epoch + 1
+    assert story.stretches[-1].epoch == story.stretches[0].epoch + len(adopted)
+    assert story.waste(SHIFTED) > story.waste(BEFORE)
+    assert story.shift_to_plan <= story.shift_to_settled
+    assert sum(each.published for each in story.stretches) == story.published
+    assert looks[-1].epoch == story.stretches[-1].epoch
+    (audit,) = audits  # every event was landed, and what clients reported is what was wanted of them
+    assert (audit.events, audit.of, audit.unjudged) == (story.published, story.published, {})
+    assert sum(each.share.wanted for each in audit.subscriptions) == story.wanted
+    assert sum(each.reported.delivered for each in audit.subscriptions if each.reported) == story.wanted

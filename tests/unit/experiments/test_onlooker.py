@@ -1,0 +1,34 @@
+"""The watcher's process, as far as it goes without Spark."""
+
+import asyncio
+
+import pytest
+
+from pleroma.errors import SetupError
+from pleroma.experiments import onlooker
+from pleroma.experiments.onlooker import Onlooker, watcher
+
+
+def test_a_watcher_that_cannot_start_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(onlooker, "TRIES", 1)
+
+    async def begin():
+        async with watcher(str(tmp_path / "nothing"), "quotes", "http://127.0.0.1:9", "token") as made:
+            while True:
+                made.check()
+                await asyncio.sleep(0.1)
+
+    with pytest.raises(SetupError, match=r"the watcher stopped: .*there is no lake here"):
+        asyncio.run(begin())
+
+
+def test_windows_and_decisions_to_tune_are_kept_and_the_others_are_not():
+    heard = []
+    made = Onlooker(on_decision=heard.append)
+    made.hear({"window": {"events": 5, "unjudged": 5}})
+    assert not made.is_awake
+    made.hear({"window": {"events": 5, "unjudged": 0}})
+    made.hear({"decision": {"verdict": "keep"}})
+    made.hear({"decision": {"verdict": "tune"}})
+    assert made.is_awake
+    assert heard == made.decisions == [{"verdict": "tune"}]
