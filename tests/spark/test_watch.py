@@ -18,7 +18,7 @@ from pleroma.index import IndexPlan, index_from_json
 from pleroma.pipeline.adoption import ControllerHandover
 from pleroma.pipeline.decisions import Decision, WatchSettings
 from pleroma.pipeline.journal import Journal
-from pleroma.pipeline.watch import watching
+from pleroma.pipeline.watch import RETRIES, Watching, watching
 from pleroma.pipeline.windows import Window
 from watch_cases import (
     BEGIN,
@@ -101,7 +101,7 @@ def test_windows_are_those_counted_slowly_and_published_once(spark, tmp_path):
     lake.land_events(late, moments(BEGIN, WINDOW, 50), 1, 1.0)
     for number in (5, 6, 9, 10):
         land(lake, number, count=COUNT, shifted=True)
-    watched(spark, lake, controller, again)
+    assert watched(spark, lake, controller, again).late > 0
     fifth = [*traffic(COUNT, True, 4), *more]
     windows = said(again, Window)
     assert list(map(facts, windows)) == [counted(4, fifth), *(counted(n) for n in (5, 6, 9))]
@@ -248,3 +248,31 @@ def test_an_interrupted_stream_of_many_small_batches_ends_with_the_same_windows(
     land(lake, 2, count=COUNT)
     watched(spark, lake, None, told)
     assert list(map(facts, said(told, Window))) == [counted(number) for number in range(2)]
+
+
+class Failing:
+    """A query that fails as often as it is told, and then is over."""
+
+    def __init__(self, failures):
+        self.failures, self.begun = failures, 0
+
+    def begin(self):
+        self.begun += 1
+        return self
+
+    def awaitTermination(self, _):  # noqa: N802
+        from pyspark.errors import StreamingQueryException
+
+        if self.begun <= self.failures:
+            raise StreamingQueryException("it failed\npleroma.errors.LakeError: the disk is full\n at line 3")
+        return True
+
+
+def test_a_job_that_fails_is_begun_again_but_not_for_ever():
+    query = Failing(RETRIES)
+    assert Watching(query.begin).wait(LONG)
+    assert query.begun == RETRIES + 1
+    query = Failing(RETRIES + 1)
+    with pytest.raises(LakeError, match="the job failed: the disk is full"):
+        Watching(query.begin).wait(LONG)
+    assert query.begun == RETRIES + 1

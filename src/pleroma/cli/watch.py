@@ -122,6 +122,8 @@ def _run(
                 err.print("stopping")
                 running.stop()
                 break
+        if running.late:
+            err.print(f"{running.late} sums of events came too late for their windows; --lateness waits longer")
 
 
 @contextmanager

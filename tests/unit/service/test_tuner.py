@@ -87,3 +87,18 @@ def test_of_two_that_judged_by_the_same_plan_one_changes_it(tmp_path):
             assert (await api.get(PLAN))["epoch"] == 2
 
     run(main)
+
+
+def test_a_plan_that_followed_another_is_in_force_after_a_restart(tmp_path):
+    async def change():
+        async with world(tmp_path) as api:
+            await api("PUT", PLAN, 200, json=at_once(INDEX, epoch=1))
+            await api("PUT", PLAN, 200, json={"index": OTHER, "epoch": 2})
+
+    async def again():
+        async with world(tmp_path) as api:
+            assert (await api.get(PLAN))["epoch"] == 3
+            assert (await api.get(PLAN))["plan"]["index"]["order"] == OTHER["order"]
+
+    run(change)
+    run(again)
