@@ -1,7 +1,7 @@
 """Spark takes Java and PySpark. Without them these tests are skipped, and the summary says so.
 
-There is one session at a time, in one process: all of these tests are one group, which pytest-xdist leaves to one
-worker. First come the tests in local mode, then those on a cluster, whose session follows in the same Java process.
+There is one session at a time, in one process: pytest-xdist leaves all of these tests to one worker (see the conftest
+above). First come the tests in local mode, then those on a cluster, whose session follows in the same Java process.
 """
 
 import os
@@ -15,6 +15,8 @@ HERE = Path(__file__).parent
 
 QUICKLY_UP = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICKLY_UP)  # of drivers, also of those that tests start as processes
+
 
 def pytest_collection_modifyitems(items):
     reason = missing()
@@ -22,7 +24,6 @@ def pytest_collection_modifyitems(items):
     ours = sorted((items[place] for place in places), key=lambda item: "cluster" in getattr(item, "fixturenames", ()))
     for place, item in zip(places, ours, strict=True):
         items[place] = item
-        item.add_marker(pytest.mark.xdist_group("spark"))
         if reason is not None:
             item.add_marker(pytest.mark.skip(reason=f"NO SPARK TESTS: {reason}"))
 
@@ -58,7 +59,6 @@ def cluster_spark(cluster):
 def _session(master):
     from pleroma.pipeline.session import session
 
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICKLY_UP)  # of drivers, also of those that tests start
     settings = {
         "spark__driver__memory": "1g",
         "spark__executor__extraJavaOptions": QUICKLY_UP,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
 from pleroma.errors import SetupError, UnknownName
 
+if TYPE_CHECKING:
+    from pleroma.experiments.report import Report
+
 
 def experiment(
     name: Annotated[str, typer.Argument(help="Which figure; without a name, they are listed.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, seconds; the papers' sizes otherwise.")] = False,
     plot: Annotated[Path | None, typer.Option(help="A folder to draw the figure in.")] = None,
+    spark: Annotated[
+        str | None, typer.Option(metavar="MASTER", help="Send scenarios to Spark: local[*], spark://HOST:PORT, ...")
+    ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="Name all figures and what they stand for.")] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -35,14 +41,20 @@ def experiment(
         raise UnknownName("figure", name, EXPERIMENTS)
     if plot is not None and not plot.is_dir():
         raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
-    with progress(f"experiment {name}", 1) as advance:
-        report = EXPERIMENTS[name].run(quick, advance)
+    if spark is not None:
+        report = _on_spark(name, quick, spark)
+    else:
+        with progress(f"experiment {name}", 1) as advance:
+            report = EXPERIMENTS[name].run(quick, advance)
     drawn = None
     if plot is not None:
-        from pleroma.cli.figure_picture import draw_lines
+        from pleroma.cli.figure_picture import draw_grid, draw_lines
 
         drawn = plot / f"{name}.png"
-        draw_lines(report.lines, report.title, report.x, report.y, drawn, report.ticks)
+        if report.panels:
+            draw_grid(report.panels, report.title, report.x, report.y, drawn)
+        else:
+            draw_lines(report.lines, report.title, report.x, report.y, drawn, report.ticks)
     if json:
         data: dict[str, Any] = {
             "figure": report.figure,
@@ -58,3 +70,19 @@ def experiment(
         out.print(f"{'holds' if verdict.holds else 'DOES NOT HOLD'}: {verdict.claim}", markup=False, soft_wrap=True)
     if drawn is not None:
         out.print(f"drew {drawn}", markup=False, soft_wrap=True)
+
+
+def _on_spark(name: str, quick: bool, master: str) -> Report:
+    from pleroma.experiments.figures import SWEEPS
+
+    if name not in SWEEPS:
+        reason = f"{name} cannot be split: it measures this machine, or is one scenario; run it without --spark"
+        raise SetupError(reason, field="--spark", value=master)
+    from pleroma.pipeline.needs import check
+
+    check()
+    from pleroma.pipeline.session import session
+    from pleroma.pipeline.sweep import SparkSweep
+
+    with progress(f"experiment {name}", 1) as advance, session(master, f"pleroma experiment {name}") as spark:
+        return SWEEPS[name].run(quick, advance, SparkSweep(spark))

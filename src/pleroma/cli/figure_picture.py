@@ -15,6 +15,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 MARKS = "os^vDPX*<>"
 MANY = 100
 """A line of so many points needs no marks."""
+ACROSS = 4
+"""Panels in a row."""
 Lines = Mapping[str, Mapping[int, float]]
 
 
@@ -67,4 +69,39 @@ def draw_panels(panels: Mapping[str, Lines], title: str, x: str, path: Path) -> 
     rows[0].yaxis.set_major_formatter(PercentFormatter(1.0))
     rows[-1].legend(fontsize=8)
     figure.suptitle(title, fontsize=11)
+    figure.savefig(path, dpi=130)
+
+
+def draw_grid(panels: Mapping[str, Lines], title: str, x: str, y: str, path: Path) -> None:
+    """Shares in rows of panels, with the same colours and scales in all; the last line of each panel stands out."""
+    across = min(len(panels), ACROSS)
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(3.4 * across, 2.9 * down + 0.9), layout="constrained")
+    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
+    drawn = {}
+    for canvas, (heading, lines) in zip(grid.flat, panels.items(), strict=False):
+        for number, (label, line) in enumerate(lines.items(), 1):
+            at = labels.index(label)
+            look = {"lw": 2.4, "color": "black"} if number == len(lines) else {"lw": 1.0, "color": f"C{at}"}
+            style = "-" if number == len(lines) else ("-", "--", ":")[at // 10 % 3]
+            mark = MARKS[at % len(MARKS)]
+            (drawn[label],) = canvas.plot(list(line), list(line.values()), style, marker=mark, ms=3.5, **look)
+        canvas.set_xscale("log")
+        canvas.set_ylim(0, 1)
+        canvas.yaxis.set_major_formatter(PercentFormatter(1.0))
+        canvas.set_title(heading, fontsize=8)
+        canvas.grid(color="#e4e7eb", lw=0.6)
+        canvas.tick_params(labelsize=8)
+        canvas.label_outer()
+    for canvas in list(grid.flat)[len(panels) :]:
+        canvas.set_visible(False)
+    for canvas in grid[-1]:
+        canvas.set_xlabel(x, fontsize=8)
+    for canvas in grid[:, 0]:
+        canvas.set_ylabel(y, fontsize=8)
+    figure.suptitle(title, fontsize=10)
+    figure.legend(
+        drawn.values(), drawn.keys(), loc="outside lower center", fontsize=7, ncols=min(len(drawn), 2 * across)
+    )
     figure.savefig(path, dpi=130)

@@ -1,4 +1,4 @@
-"""`pleroma lab`: a network of real switches on this machine, for as long as you want it."""
+"""`pleroma lab`: a network of real switches on this machine, or a Spark cluster, for as long as you want it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from pleroma.errors import SetupError, UnknownName
 if TYPE_CHECKING:
     from pleroma.lab import Record
 
-app = typer.Typer(help="Open vSwitch and hosts on this machine, wired as a topology says.", no_args_is_help=True)
+app = typer.Typer(
+    help="Real parts on this machine: Open vSwitch and hosts, wired as a topology says; a Spark cluster.",
+    no_args_is_help=True,
+)
 
 Name = Annotated[str | None, typer.Option(help="Which lab; may be left out when there is one.")]
 
@@ -100,6 +103,36 @@ def down(
             out.print(f"lab {each} is gone")
         elif not everything:
             raise UnknownName("lab", each, known)
+
+
+@app.command()
+def spark(
+    workers: Annotated[int, typer.Option(help="How many workers.")] = 2,
+    cores: Annotated[int, typer.Option(help="Cores that each of them offers.")] = 1,
+    memory: Annotated[str, typer.Option(help="Memory that each of them offers, like 512m or 2g.")] = "1g",
+    json: JsonFlag = False,
+) -> None:
+    """A Spark cluster on this machine, until Ctrl-C: a standalone master and its workers, on loopback only."""
+    import signal
+    import time
+
+    from pleroma.lab.spark import SparkCluster
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with SparkCluster.up(workers=workers, cores=cores, memory=memory) as cluster:
+            if json:
+                show_json({"url": cluster.url, "page": cluster.page, "folder": str(cluster.folder)})
+            else:
+                out.print(f"{workers} workers at {cluster.url}, seen at {cluster.page}; logs in {cluster.folder}")
+                out.print(f"use it:  pleroma pipeline tune ... --master {cluster.url}", markup=False)
+                out.print("ready; stop with Ctrl-C")
+            out.file.flush()
+            while True:
+                cluster.check()
+                time.sleep(0.5)
+    except KeyboardInterrupt:
+        return
 
 
 @app.command("list")

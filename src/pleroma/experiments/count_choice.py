@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source, generated, smaller
 from pleroma.tuning import (
     Evidence,
@@ -53,13 +55,10 @@ class CountChoice:
     bits: int
     claims: Mapping[str, Callable[[list[Choices]], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
         source = smaller(self.source) if quick else self.source
         seeds = range(2 if quick else 5)
-        found = []
-        for seed in seeds:
-            found.append(_choices(replace(source, seed=seed), self.bits))
-            advance(1 / len(seeds))
+        found = perform(partial(_choices, bits=self.bits), [replace(source, seed=seed) for seed in seeds], advance)
         lines: dict[str, list[float]] = {}
         picked: dict[str, str] = {}
         for technique in found[0].by_count:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source, generated, smaller
 from pleroma.tuning import SPLITS, Evidence, GridEvaluator, Sample, Split, Statistics, select
 from pleroma.tuning.advice import halves
@@ -40,17 +42,15 @@ class Sweep:
     techniques: tuple[str, ...]
     claims: Mapping[str, Callable[[Lines], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
         named = self.workloads if isinstance(self.workloads, Mapping) else {"": self.workloads}
         seeds = range(2 if quick else 5)
+        sized = [smaller(source) if quick else source for source in named.values()]
+        scenarios = [replace(source, seed=seed) for source in sized for seed in seeds]
+        found = perform(partial(_lines, bits=self.bits, techniques=self.techniques), scenarios, advance)
         lines: dict[str, list[float]] = {}
-        for name, source in named.items():
-            runs = []
-            for seed in seeds:
-                runs.append(
-                    _lines(replace(smaller(source) if quick else source, seed=seed), self.bits, self.techniques)
-                )
-                advance(1 / len(seeds) / len(named))
+        for at, name in enumerate(named):
+            runs = found[at * len(seeds) : (at + 1) * len(seeds)]
             for technique in self.techniques:
                 label = f"{technique}, {name}" if name else technique
                 lines[label] = np.mean([run[technique] for run in runs], axis=0).tolist()

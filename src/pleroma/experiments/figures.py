@@ -14,6 +14,7 @@ from pleroma.experiments.length_sweep import LengthSweep, falls_with_length, fal
 from pleroma.experiments.plan_changes import AdditionalRules, WasteOverTime
 from pleroma.experiments.report import Report
 from pleroma.experiments.run_times import RunTimes, ThesisRunTimes, faster_than_the_thesis, fastest, slowest
+from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source
 from pleroma.experiments.subscription_sweep import (
     SubscriptionSweep,
@@ -51,6 +52,12 @@ class Figure(Protocol):
     def title(self) -> str: ...
 
     def run(self, quick: bool, advance: Callable[[float], None]) -> Report: ...
+
+
+class SweepFigure(Figure, Protocol):
+    """One of independent scenarios, which may be gone through elsewhere."""
+
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report: ...
 
 
 def _sizes(model: Model) -> dict[str, Source]:
@@ -502,3 +509,8 @@ FIGURES: Mapping[str, Figure] = {each.figure: each for each in (*_ALL, *TAMA_FIG
 
 EXPERIMENTS: Mapping[str, Figure] = {**FIGURES, **{each.figure: each for each in (Frontier(),)}}
 """And what they do not."""
+
+_SWEEPS = (Sweep, SubscriptionSweep, LengthSweep, CountChoice, AdditionalRules, Frontier)
+
+SWEEPS: Mapping[str, SweepFigure] = {name: each for name, each in EXPERIMENTS.items() if isinstance(each, _SWEEPS)}
+"""All but those that measure this machine, or are one scenario."""

@@ -11,30 +11,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from pleroma.content.batch import EventBatch
+from pleroma.experiments.frontier_stage import Stage
 from pleroma.experiments.report import Report, Verdict
-from pleroma.experiments.source import Source, generated
+from pleroma.experiments.scenarios import Performer, one_by_one
+from pleroma.experiments.source import Source
 from pleroma.index import GridIndex, Index, Waste
-from pleroma.index.kernels import Ints
-from pleroma.routing import Router, Topology, build
-from pleroma.tuning import SPLITS, Evidence, Sample, Statistics, select
-from pleroma.tuning.advice import CUTS, LEARNED, SELECTIONS, halves
-from pleroma.tuning.network_outcome import Spread, judge_on
-from pleroma.tuning.outcome import Outcome, judge
+from pleroma.tuning import SPLITS, Evidence, Statistics, select
+from pleroma.tuning.advice import CUTS, LEARNED, SELECTIONS
+from pleroma.tuning.outcome import Outcome
 from pleroma.tuning.selection import EVALUATING
-from pleroma.tuning.tree_learner import Budget, learn
-from pleroma.workloads import EXPRESSIVE, StockModel, Workload
+from pleroma.workloads import EXPRESSIVE, StockModel
 
-LENGTHS = (4, 6, 8, 10, 12, 14, 16, 20, 23, 32, 64, 112)
-MEMBERS = (1, 4, 16, 64, None)
-EXHAUSTIVE = 14
+LENGTHS = (4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 23, 32, 64, 112)
+MEMBERS = (None, 256, 64, 16, 4, 1)
+EXHAUSTIVE = 16
 """Up to so many bits, covers without any limit on their members are tried as well."""
 SETS = 2
 """Of the dimensions that a selection proposes, so many sets are tried in full at each length."""
-SET_ASIDE = 4_000
-DRIFTED = 10
 
 _MODEL = replace(EXPRESSIVE, events=24_000, width=0.2, placement="inside")
 _ZIPFIAN = replace(_MODEL, distribution="zipfian")
@@ -76,6 +69,11 @@ class Point(NamedTuple):
     def ratio(self) -> float:
         return _ratio(self.paper.waste, self.learned.waste)
 
+    @property
+    def worse(self) -> bool:
+        """Whether the events set aside were wrong: the technique would have been better."""
+        return self.learned.waste.deliveries > self.paper.waste.deliveries
+
     def figures(self) -> dict[str, Any]:
         return self.scenario._asdict() | {
             "rules": self.rules,
@@ -91,12 +89,17 @@ class Point(NamedTuple):
         }
 
 
+Curves = dict[str, dict[int, float]]
+"""By technique and rules, what is wasted."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidate:
     technique: str
     index: Index
     members: int | None
-    outcome: Outcome
+    outcomes: Mapping[str, Outcome]
+    """By network, on the events set aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,24 +129,17 @@ class Frontier:
             events=1_600,
         )
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
-        return (self.smaller() if quick else self).run_all(advance)
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+        return (self.smaller() if quick else self).run_all(advance, perform)
 
-    def run_all(self, advance: Callable[[float], None]) -> Report:
-        scenarios = [
-            Scenario(name, count, network, bits)
-            for name in self.workloads
-            for count in self.subscriptions
-            for network in self.networks
-            for bits in self.bits
-        ]
-        points: list[Point] = []
-        lines: dict[str, dict[int, float]] = {}
-        for scenario in scenarios:
-            found, curves = self.measured(scenario)
-            points += found
-            lines |= {f"{label}, {scenario}": curve for label, curve in curves.items()}
-            advance(1 / len(scenarios))
+    def run_all(self, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+        settings = [(name, count) for count in self.subscriptions for name in self.workloads]
+        measured = perform(self.measured, settings, advance)
+        return self.report([each for found in measured for each in found])
+
+    def report(self, measured: list[tuple[Scenario, list[Point], Curves]]) -> Report:
+        points = [point for _, found, _ in measured for point in found]
+        lines = {f"{label}, {scenario}": curve for scenario, _, curves in measured for label, curve in curves.items()}
         return Report(
             self.figure,
             self.title,
@@ -152,123 +148,97 @@ class Frontier:
             lines,
             "rules per switch",
             _verdicts(points),
-            figures=_figures(points, scenarios),
+            figures=_figures(points),
+            panels={str(scenario): curves for scenario, _, curves in measured},
         )
 
-    def measured(self, scenario: Scenario) -> tuple[list[Point], dict[str, dict[int, float]]]:
-        """The points of one scenario, and by technique the waste at each budget."""
-        stage = _Stage.of(self, scenario)
+    def measured(self, setting: tuple[str, int]) -> list[tuple[Scenario, list[Point], Curves]]:
+        """A workload with so many subscriptions: the points of every network and number of bits, and its curves."""
+        workload, count = setting
+        stage = Stage.of(self.workloads[workload], count, self.networks, self.events)
         candidates = list(self._candidates(stage))
-        points = []
-        curves: dict[str, dict[int, float]] = {}
-        for rules in self.budgets:
-            fitting = [each for each in candidates if each.outcome.rules <= rules]
-            best = {}
-            for each in sorted(fitting, key=lambda each: -each.outcome.waste.deliveries):
-                best[each.technique] = each
-            for technique, each in best.items():
-                judged = stage.judge(each.index, each.members, stage.unseen)
-                curves.setdefault(technique, {})[rules] = judged.waste.rate
-            top = min(best.values(), key=lambda each: each.outcome.waste.deliveries)
-            tree = stage.learn(scenario.bits, rules)
-            chosen = min((top, tree), key=lambda each: each.outcome.waste.deliveries)
-            paper, learned = (stage.judge(each.index, each.members, stage.unseen) for each in (top, chosen))
-            before, after = (stage.judge(each.index, each.members, stage.drifted).waste for each in (top, chosen))
-            curves.setdefault(LEARNED, {})[rules] = learned.waste.rate
-            points.append(Point(scenario, rules, top.technique, paper, learned, chosen is tree, (before, after)))
-        return points, curves
+        judged: dict[_Candidate, Mapping[str, Outcome]] = {}
 
-    def _candidates(self, stage: _Stage) -> Iterator[_Candidate]:
+        def unseen(each: _Candidate) -> Mapping[str, Outcome]:
+            if each not in judged:
+                judged[each] = stage.outcomes(each.index, each.members, stage.unseen)
+            return judged[each]
+
+        found = []
+        for network in self.networks:
+            for bits in self.bits:
+                scenario = Scenario(workload, count, network, bits)
+                points: list[Point] = []
+                curves: Curves = {}
+                for rules in self.budgets:
+                    best = _best(candidates, network, bits, rules)
+                    for technique, each in best.items():
+                        curves.setdefault(technique, {})[rules] = unseen(each)[network].waste.rate
+                    point = _point(scenario, stage, rules, list(best.values()), unseen)
+                    curves.setdefault(LEARNED, {})[rules] = point.learned.waste.rate
+                    points.append(point)
+                found.append((scenario, points, curves))
+        return found
+
+    def _candidates(self, stage: Stage) -> Iterator[_Candidate]:
         """Every technique with every length, its best dimensions and every limit on members, judged by set-asides."""
         bare = GridIndex(stage.workload.schema, ())  # one rule, whatever the budget
-        yield _Candidate("no bits", bare, None, stage.judge(bare, None, stage.aside))
+        yield _Candidate("no bits", bare, None, stage.outcomes(bare, None, stage.aside))
         statistics = Statistics.of(stage.sample)
         counts = range(1, len(stage.workload.schema) + 1)
         for name in self.splits:
-            for bits in [n for n in self.lengths if n <= stage.bits]:
+            for bits in [n for n in self.lengths if n <= max(self.bits)]:
                 split = SPLITS[name](stage.sample, bits)
                 regular = SPLITS["regular"](stage.sample, bits)
-                known: dict[tuple[tuple[int, ...], int | None], tuple[Index, Outcome]] = {}
+                known: dict[tuple[int, ...], list[tuple[Index, int | None, dict[str, Outcome]]]] = {}
                 for selection in self.selections:
                     evidence = Evidence(statistics, split if selection in EVALUATING else regular, 0)
                     sets = {select(selection, evidence, n) for n in counts}
                     for dims in sorted(sets, key=lambda dims: split.waste(dims).deliveries)[:SETS]:
-                        for members in MEMBERS:
-                            if members is None and bits > EXHAUSTIVE:
-                                continue
-                            if (dims, members) not in known:
-                                index = split.index(dims)
-                                known[dims, members] = index, stage.judge(index, members, stage.aside)
-                            index, outcome = known[dims, members]
-                            yield _Candidate(f"{selection} + {name}", index, members, outcome)
-                            if outcome.rules > max(self.budgets):  # and more members take more rules
-                                break
+                        if dims not in known:
+                            known[dims] = list(self._covered(stage, split.index(dims), bits))
+                        for index, members, outcomes in known[dims]:
+                            yield _Candidate(f"{selection} + {name}", index, members, outcomes)
+
+    def _covered(self, stage: Stage, index: Index, bits: int) -> Iterator[tuple[Index, int | None, dict[str, Outcome]]]:
+        """With ever fewer members, until there are fewer rules than anybody asks for: fewer only waste more."""
+        for members in MEMBERS:
+            if members is not None or bits <= EXHAUSTIVE:
+                outcomes = stage.outcomes(index, members, stage.aside)
+                yield index, members, outcomes
+                if max(each.rules for each in outcomes.values()) <= min(self.budgets):
+                    return
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stage:
-    """A workload, its events parted by what they are for, and the network that it is on."""
-
-    workload: Workload
-    bits: int
-    sample: Sample
-    aside: EventBatch
-    unseen: EventBatch
-    drifted: EventBatch
-    homes: Ints | None
-    spread: Spread
-
-    @classmethod
-    def of(cls, frontier: Frontier, scenario: Scenario) -> _Stage:
-        source = replace(frontier.workloads[scenario.workload], subscriptions=scenario.subscriptions)
-        if frontier.events is not None and not isinstance(source, StockModel):
-            source = replace(source, events=frontier.events)
-        workload = generated(source)
-        events = workload.events
-        if frontier.events is not None and len(events) > frontier.events:
-            events = events[np.sort(np.random.default_rng(2).permutation(len(events))[: frontier.events])]
-        seen, unseen = halves(events, source.seed)
-        order = np.random.default_rng(source.seed).permutation(len(seen))
-        aside = min(len(seen) // 4, SET_ASIDE)
-        homes: Ints | None = None
-        spread: Spread = ()
-        if scenario.network != "star":
-            network = build(scenario.network)
-            homes = np.random.default_rng(source.seed).integers(0, len(network.hosts), scenario.subscriptions)
-            spread = spread_of(network)
-        few = workload.subscriptions[:: len(workload.subscriptions) // DRIFTED or 1]
-        still = np.any([unseen.matches(each) for each in few], axis=0)
-        return cls(
-            workload,
-            scenario.bits,
-            Sample.of(seen[np.sort(order[aside:])], workload.subscriptions),
-            seen[np.sort(order[:aside])],
-            unseen,
-            unseen[still] if still.any() else unseen,
-            homes,
-            spread,
-        )
-
-    def judge(self, index: Index, members: int | None, events: EventBatch) -> Outcome:
-        if self.homes is None:
-            return judge(index, self.workload.subscriptions, events, members)
-        return judge_on(index, self.workload.subscriptions, self.homes, self.spread, events, members)
-
-    def learn(self, bits: int, rules: int) -> _Candidate:
-        sample = self.sample if self.homes is None else self.sample.grouped(self.homes)
-        index = learn(sample, bits, Budget(rules=rules), spread=self.spread).index
-        return _Candidate(LEARNED, index, None, self.judge(index, None, self.aside))
+def _best(candidates: list[_Candidate], network: str, bits: int, rules: int) -> dict[str, _Candidate]:
+    """By technique, what delivers least of the events set aside with at most so many bits and rules."""
+    fitting = [each for each in candidates if each.index.bits <= bits and each.outcomes[network].rules <= rules]
+    worst_first = sorted(fitting, key=lambda each: -each.outcomes[network].waste.deliveries)
+    return {each.technique: each for each in worst_first}
 
 
-def spread_of(network: Topology) -> Spread:
-    """For each switch on the way of events, the port towards each host."""
-    tree = Router(network).families[0].tree
-    ports = []
-    for switch in network.switches:
-        toward = [tree.toward[host.name].get(switch) for host in network.hosts]
-        if None not in toward:
-            ports.append(np.array(toward, np.int64))
-    return ports
+def _point(
+    scenario: Scenario,
+    stage: Stage,
+    rules: int,
+    techniques: list[_Candidate],
+    unseen: Callable[[_Candidate], Mapping[str, Outcome]],
+) -> Point:
+    network = scenario.network
+    index = stage.learn(network, scenario.bits, rules)
+    tree = _Candidate(LEARNED, index, None, stage.outcomes(index, None, stage.aside))
+    top = min(techniques, key=lambda each: each.outcomes[network].waste.deliveries)
+    chosen = min((top, tree), key=lambda each: each.outcomes[network].waste.deliveries)
+    before, after = (stage.outcomes(each.index, each.members, stage.drifted)[network].waste for each in (top, chosen))
+    return Point(
+        scenario,
+        rules,
+        top.technique,
+        unseen(top)[network],
+        unseen(chosen)[network],
+        chosen is tree,
+        (before, after),
+    )
 
 
 def _ratio(paper: Waste, learned: Waste) -> float:
@@ -288,14 +258,15 @@ def _row(point: Point) -> tuple[Any, ...]:
     )
 
 
-def _figures(points: list[Point], scenarios: list[Scenario]) -> dict[str, Any]:
+def _figures(points: list[Point]) -> dict[str, Any]:
     """The ratios of the first scenario of each workload, by rules, and all points."""
-    first = {scenario.workload: scenario for scenario in reversed(scenarios)}
+    first = {point.scenario.workload: point.scenario for point in reversed(points)}
     ratios: dict[str, dict[str, float]] = {}
     for point in points:
         if point.scenario == first[point.scenario.workload]:
             ratios.setdefault(point.scenario.workload, {})[str(point.rules)] = round(point.ratio, 2)
-    return {"waste_ratio": ratios, "points": [point.figures() for point in points]}
+    worse = [f"{point.scenario}, {point.rules:,} rules" for point in points if point.worse]
+    return {"waste_ratio": ratios, "worse": worse, "points": [point.figures() for point in points]}
 
 
 def _verdicts(points: list[Point]) -> list[Verdict]:
@@ -303,7 +274,7 @@ def _verdicts(points: list[Point]) -> list[Verdict]:
     found = [
         Verdict(
             "the learned index never wastes more than the best technique of the papers",
-            all(point.learned.waste.deliveries <= point.paper.waste.deliveries for point in points),
+            not any(point.worse for point in points),
         )
     ]
     for workload, least in LEAST_RATIO.items():

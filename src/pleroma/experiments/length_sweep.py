@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.tuning import GridEvaluator, Sample
 from pleroma.workloads import Model, generate
 
@@ -28,18 +30,19 @@ class LengthSweep:
     counts: tuple[int, ...]
     claims: Mapping[str, Callable[[Lines], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
         seeds = range(1 if quick else 3)
         counts = self.counts[:2] if quick else self.counts
-        lines: dict[str, list[float]] = {}
-        for name, model in self.models.items():
-            for count in counts:
-                rates = []
-                for seed in seeds:
-                    sized = replace(model, subscriptions=count, events=2_000 if quick else model.events, seed=seed)
-                    rates.append(_rates(sized, self.lengths))
-                    advance(1 / len(seeds) / len(counts) / len(self.models))
-                lines[f"{name}, {count:,}"] = np.mean(rates, axis=0).tolist()
+        sizes = [(name, count) for name in self.models for count in counts]
+        scenarios = [
+            replace(model, subscriptions=count, events=2_000 if quick else model.events, seed=seed)
+            for model in self.models.values()
+            for count in counts
+            for seed in seeds
+        ]
+        found = np.array(perform(partial(_rates, lengths=self.lengths), scenarios, advance))
+        means = found.reshape(len(sizes), len(seeds), len(self.lengths)).mean(axis=1)
+        lines = {f"{name}, {count:,}": line.tolist() for (name, count), line in zip(sizes, means, strict=True)}
         return Report(
             self.figure,
             self.title,

@@ -28,3 +28,5 @@ class Report:
     ticks: tuple[str, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What else `--json` says."""
+    panels: Mapping[str, Mapping[str, Mapping[int, float]]] = field(default_factory=dict)
+    """The lines by heading, where they are too many for one picture; the last of each panel is what it is about."""

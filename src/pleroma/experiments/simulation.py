@@ -63,9 +63,7 @@ def simulate(
     Where switches have limits, a part of the events tells the router where traffic is, and only the others are sent.
     """
     random = np.random.default_rng(seed)
-    hosts = len(topology.hosts)
-    senders = _senders(publishers, hosts, random)
-    homes = random.integers(0, hosts, len(workload.subscriptions))
+    senders, homes = _placed(topology, publishers, len(workload.subscriptions), random)
     learned = min(SAMPLE, len(workload.events) // 5) if topology.limits else 0
     sample, events = workload.events[:learned], workload.events[learned:]
     origin = senders[random.integers(0, len(senders), len(events))]
@@ -91,6 +89,20 @@ def simulate(
     with clock.measure("judge"):
         waste, missed = _judge(workload.subscriptions, homes, events, origin, forwarding, codes)
     return Simulation(router, operations, forwarding, waste, missed, clock.seconds)
+
+
+def homes_of(topology: Topology, subscriptions: int, seed: int) -> NDArray[np.int64]:
+    """By subscription, the place of its host among those of the topology, as `simulate` has it with this seed."""
+    return _placed(topology, None, subscriptions, np.random.default_rng(seed))[1]
+
+
+def _placed(
+    topology: Topology, publishers: int | None, subscriptions: int, random: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The hosts that publish, and the host of each subscription."""
+    hosts = len(topology.hosts)
+    senders = _senders(publishers, hosts, random)
+    return senders, random.integers(0, hosts, subscriptions)
 
 
 def _senders(publishers: int | None, hosts: int, random: np.random.Generator) -> NDArray[np.int64]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.tuning import SPLITS, GridEvaluator, Sample
 from pleroma.tuning.advice import halves
 from pleroma.workloads import Model, generate
@@ -28,16 +30,14 @@ class SubscriptionSweep:
     counts: tuple[int, ...]
     claims: Mapping[str, Callable[[Lines], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
         counts = tuple(n for n in self.counts if n <= 1_000) if quick else self.counts
         seeds = range(1 if quick else 3)
         kinds = (REGULAR, *self.splits)
-        rates = np.zeros((len(kinds), len(counts)))
-        for seed in seeds:
-            for at, count in enumerate(counts):
-                rates[:, at] += self._rates(kinds, replace(self.model, subscriptions=count, seed=seed))
-                advance(1 / len(counts) / len(seeds))
-        lines = dict(zip(kinds, (rates / len(seeds)).tolist(), strict=True))
+        scenarios = [replace(self.model, subscriptions=count, seed=seed) for seed in seeds for count in counts]
+        found = perform(partial(_rates, kinds=kinds, bits=self.bits), scenarios, advance)
+        rates = np.reshape(found, (len(seeds), len(counts), len(kinds))).mean(axis=0).T
+        lines = dict(zip(kinds, rates.tolist(), strict=True))
         return Report(
             self.figure,
             self.title,
@@ -48,14 +48,15 @@ class SubscriptionSweep:
             [Verdict(claim, holds(lines)) for claim, holds in self.claims.items()],
         )
 
-    def _rates(self, kinds: tuple[str, ...], model: Model) -> tuple[float, ...]:
-        workload = generate(model)
-        training, unseen = halves(workload.events, model.seed)
-        seen = Sample.of(training, workload.subscriptions)
-        judges = GridEvaluator(Sample.of(unseen, workload.subscriptions), self.bits)
-        everything = range(len(workload.schema))
-        indexes = [SPLITS[split](seen, self.bits).index(everything) for split in kinds]
-        return tuple(judges.waste_of(index).rate for index in indexes)
+
+def _rates(model: Model, kinds: tuple[str, ...], bits: int) -> tuple[float, ...]:
+    workload = generate(model)
+    training, unseen = halves(workload.events, model.seed)
+    seen = Sample.of(training, workload.subscriptions)
+    judges = GridEvaluator(Sample.of(unseen, workload.subscriptions), bits)
+    everything = range(len(workload.schema))
+    indexes = [SPLITS[split](seen, bits).index(everything) for split in kinds]
+    return tuple(judges.waste_of(index).rate for index in indexes)
 
 
 def never_wastes_more(split: str) -> Callable[[Lines], bool]:

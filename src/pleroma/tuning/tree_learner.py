@@ -145,10 +145,27 @@ def learn(
     """
     if not 1 <= bits <= MAX_LENGTH:
         raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {bits}", field="bits", value=bits)
-    compared = {} if smoothing is not None else _compared(sample, bits, budget, spread, seed, advance)
-    chosen = smoothing if smoothing is not None else min(SMOOTHINGS, key=lambda name: compared.get(name, 0))
-    waits = patient if patient is not None else compared.get(chosen, 0) <= compared.get(AT_ONCE, 0)
-    index, rules = _fitted(sample, bits, budget, spread, chosen, waits, seed)
+    if smoothing is not None or patient is not None or sample.events < 2 / SET_ASIDE:
+        chosen, waits = smoothing or next(iter(SMOOTHINGS)), patient is not False
+        return Learned(*_fitted(sample, bits, budget, spread, chosen, waits, seed), chosen, waits, {})
+    order = np.random.default_rng([seed, 1]).permutation(sample.events)
+    count = min(len(order), COMPARED)
+    aside = order[: int(count * SET_ASIDE)]
+    judging, compared = _only(sample, aside), {}
+    few, part = _only(sample, order[len(aside) : count]), budget.part((count - len(aside)) / sample.events)
+    for name in SMOOTHINGS:
+        compared[name] = deliveries_of(_fitted(few, bits, part, spread, name, True, seed)[0], judging)
+        advance(1)
+    chosen = min(compared, key=lambda name: compared[name])
+    if count == sample.events:
+        compared[AT_ONCE] = deliveries_of(_fitted(few, bits, part, spread, chosen, False, seed)[0], judging)
+        waits = compared[chosen] <= compared[AT_ONCE]
+        index, rules = _fitted(sample, bits, budget, spread, chosen, waits, seed)
+    else:  # how long paths are for their leaves decides: that has to be tried at full size, and few events are missed
+        rest = _only(sample, order[len(aside) :])
+        patiently, at_once = (_fitted(rest, bits, budget, spread, chosen, each, seed) for each in (True, False))
+        waits = deliveries_of(patiently[0], judging) <= deliveries_of(at_once[0], judging)
+        index, rules = patiently if waits else at_once
     advance(1)
     return Learned(index, rules, chosen, waits, compared)
 
@@ -160,24 +177,6 @@ def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: i
         return index
     part, _ = _fitted(inside, index.bits - at.length, budget, (), "neighbours", True, seed, (low, high))
     return index.regrown(at, part)
-
-
-def _compared(
-    sample: Sample, bits: int, budget: Budget, spread: Spread, seed: int, advance: Callable[[float], None]
-) -> dict[str, int]:
-    random = np.random.default_rng([seed, 1])
-    order = random.permutation(sample.events)[:COMPARED]
-    aside = int(len(order) * SET_ASIDE)
-    if not aside:
-        return {}
-    part = budget.part((len(order) - aside) / sample.events)
-    learning, judging = _only(sample, order[aside:]), _only(sample, order[:aside])
-    found = {}
-    for name in SMOOTHINGS:
-        found[name] = deliveries_of(_fitted(learning, bits, part, spread, name, True, seed)[0], judging)
-        advance(1)
-    best = min(found, key=lambda name: found[name])
-    return found | {AT_ONCE: deliveries_of(_fitted(learning, bits, part, spread, best, False, seed)[0], judging)}
 
 
 def _only(sample: Sample, events: Ints) -> Sample:

@@ -42,3 +42,17 @@ def test_within_so_many_rules_the_learned_tree_is_best_and_is_drawn_over_the_dim
 def test_what_is_no_number_of_rules_or_no_dimension_is_said(folder, tmp_path):
     assert "--rules" in str(tune(folder, "--rules", 0).exception)
     assert "d9" in str(tune(folder, "--plot", tmp_path, "--across", "d0,d9").exception)
+
+
+def test_with_a_topology_the_tree_is_learned_for_its_switches_and_their_limits(folder, tmp_path):
+    network = tmp_path / "network.json"
+    hosts = [{"name": f"h{n}", "switch": f"R{n % 2 + 1}"} for n in range(4)]
+    data = {"switches": ["R1", "R2"], "hosts": hosts, "links": [{"a": "R1", "b": "R2"}], "limits": {"R2": 40}}
+    network.write_text(json.dumps(data), encoding="utf-8")
+    run = tune(folder, "--bits", 12, "--rules", 90, "--topology", network, "--json")
+    assert run.exit_code == 0, run.output
+    found = json.loads(run.stdout.splitlines()[-1])["techniques"]
+    tree = next(each for each in found if each["technique"] == "learned")
+    assert tree["network"]["rules"]["R1"] == tree["rules"] <= 90  # as counted, since nothing had to be coarsened
+    assert tree["network"]["rules"]["R2"] <= 40
+    assert tree["network"]["missed"] == 0

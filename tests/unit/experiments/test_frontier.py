@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from pleroma.experiments.figures import EXPERIMENTS
-from pleroma.experiments.frontier import WORKLOADS, Frontier, Scenario, spread_of
+from pleroma.experiments.frontier import WORKLOADS, Frontier, Scenario
+from pleroma.experiments.placement import spread_of
 from pleroma.routing import build
 
 SMALL = replace(
@@ -29,6 +30,13 @@ def test_every_workload_has_a_ratio_at_every_budget(report):
     assert ratios["stock"]["400"] > 1.5
 
 
+def test_points_where_the_events_set_aside_were_wrong_are_named(report):
+    wrong = report.figures["points"], report.figures["worse"]
+    assert len([each for each in wrong[0] if each["learned_waste"] > each["technique_waste"]]) == len(wrong[1])
+    assert set(report.panels) == {"uniform, 100, star, 23 bits", "stock, 100, star, 23 bits"}
+    assert all(list(panel)[-1] == "learned" for panel in report.panels.values())
+
+
 def test_nobody_takes_more_rules_than_there_are(report):
     for point in report.figures["points"]:
         assert point["technique_rules"] <= point["rules"]
@@ -44,8 +52,9 @@ def test_every_technique_has_a_line_and_more_rules_do_not_waste_more(report):
 
 
 def test_a_network_counts_the_rules_of_its_fullest_switch():
-    setting = replace(SMALL, lengths=(8,), budgets=(150,))
-    points, _ = setting.measured(Scenario("uniform", 60, "fat-tree:4", 23))
+    setting = replace(SMALL, lengths=(8,), budgets=(150,), networks=("fat-tree:4",))
+    ((scenario, points, _),) = setting.measured(("uniform", 60))
+    assert scenario == Scenario("uniform", 60, "fat-tree:4", 23)
     assert [point.rules for point in points] == [150]
     assert points[0].learned.rules <= 150
     assert points[0].ratio >= 1.0
