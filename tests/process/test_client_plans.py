@@ -63,23 +63,37 @@ def test_a_publisher_that_never_stops_loses_nothing_while_plans_change(service, 
     asyncio.run(asyncio.wait_for(work(), 200))
 
 
+def index_of(order):
+    return {"kind": "grid", "order": order, "boundaries": {}}
+
+
 def test_a_client_that_missed_two_plans_reads_them_again(service):
     async def work():
         async with pleroma.connect(service.url, service.token, "h1") as client:
             publisher = await client.advertise("stock")
             members = client._members
-            read = members.plans.read
+            read, reading, is_deaf = members.plans.read, 0, False
 
-            async def deaf(*_):
-                return members.plans._channels["stock"]
+            async def perhaps(*asked):
+                nonlocal reading
+                if is_deaf:
+                    return members.plans._channels["stock"]
+                reading += 1
+                try:
+                    return await read(*asked)
+                finally:
+                    reading -= 1
 
-            members.plans.read = deaf
+            members.plans.read = perhaps
+            now = await asyncio.to_thread(service.ask, "PUT", PLAN, {"index": index_of([0, 0]), "method": "at_once"})
+            await until(lambda: publisher.channel.epoch == now["epoch"], 30)
+            is_deaf = True
+            await until(lambda: not reading, 30)  # an answer that was on its way still counts
             epoch = publisher.channel.epoch
             for order in ([0, 1], [1, 0]):
-                body = {"index": {"kind": "grid", "order": order, "boundaries": {}}, "method": "at_once"}
-                await asyncio.to_thread(service.ask, "PUT", PLAN, body)
+                await asyncio.to_thread(service.ask, "PUT", PLAN, {"index": index_of(order), "method": "at_once"})
             assert publisher.channel.epoch == epoch
-            members.plans.read = read
+            is_deaf = False
             members._lease.hurry()
             await until(lambda: publisher.channel.epoch == epoch + 2, 30)
 

@@ -179,7 +179,7 @@ def test_mistakes_are_one_line_and_exit_2(controller, name, arguments, said):
 
 
 def test_the_demonstration_loses_nothing_and_leaves_nothing_running(tmp_path):
-    listed, _ = command("demo", "--seconds", 4, "--subscriptions", 24, "--rate", 40, "--json")
+    listed, _ = command("demo", "--no-spark", "--seconds", 4, "--subscriptions", 24, "--rate", 40, "--json")
     done = subprocess.run(listed, cwd=tmp_path, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])

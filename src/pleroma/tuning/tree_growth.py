@@ -196,6 +196,40 @@ def _spans(
 
 
 @compiled
+def count_boxes(
+    first: Ranks,
+    last: Ranks,
+    group: Ranks,
+    boxes: Ranks,
+    low: Int,
+    span: Int,
+    shift: Int,
+    share: float,
+    least: Ranks,
+    most: Ranks,
+    seen: Ints,
+    tick: Ints,
+    touched: Ranks,
+    starts: Floats,
+    ends: Floats,
+) -> float:
+    """Add to the bins, along one dimension of a node, where boxes and groups of them begin and end; how many count."""
+    single = seen.shape[0] == group.shape[0]  # every box is its own group, which is the common case
+    each = 1.0 if single else share
+    for box in boxes:
+        starts[max(first[box] - low, 0) >> shift] += each
+        ends[min(last[box] - low, span) >> shift] += each
+    met = float(each * boxes.shape[0])
+    if not single:
+        groups = _spans(first, last, group, boxes, least, most, seen, tick, touched)
+        met += groups
+        for mine in touched[:groups]:
+            starts[max(least[mine] - low, 0) >> shift] += 1.0
+            ends[min(most[mine] - low, span) >> shift] += 1.0
+    return met
+
+
+@compiled
 def _best(
     ranks: Ranks,
     weight: Floats,
@@ -218,7 +252,6 @@ def _best(
     starts = np.empty(BINS)
     ends = np.empty(BINS)
     touched = np.empty(boxes.shape[0], np.int32)
-    single = seen.shape[0] == first.shape[1]  # every box is its own group, which is the common case
     best, best_gain, best_d, best_k = 0.0, 0.0, np.int64(-1), np.int64(0)
     for d in range(ranks.shape[0]):
         a, span = low[d], high[d] - low[d]
@@ -233,17 +266,9 @@ def _best(
         ends[:bins] = 0
         for event in events:
             weights[(ranks[d, event] - a) >> shift] += weight[event]
-        each = 1.0 if single else share
-        for box in boxes:
-            starts[max(first[d, box] - a, 0) >> shift] += each
-            ends[min(last[d, box] - a, span) >> shift] += each
-        met = each * boxes.shape[0]
-        if not single:
-            groups = _spans(first[d], last[d], group, boxes, least, most, seen, tick, touched)
-            met += groups
-            for mine in touched[:groups]:
-                starts[max(least[mine] - a, 0) >> shift] += 1.0
-                ends[min(most[mine] - a, span) >> shift] += 1.0
+        met = count_boxes(
+            first[d], last[d], group, boxes, a, span, shift, share, least, most, seen, tick, touched, starts, ends
+        )
         value, gain, j = best_cut(weights[:bins], starts[:bins], ends[:bins], met, patient, best)
         if j >= 0:
             best, best_gain, best_d, best_k = value, gain, np.int64(d), a + (j + 1 << shift) - 1

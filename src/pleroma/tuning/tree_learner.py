@@ -229,12 +229,12 @@ def grown(
     patient: bool = True,
 ) -> Growth:
     """Growth over the borders of the sample's boxes, within bounds where there are some."""
-    cuts = [_borders(sample, d, bounds) for d in range(len(sample.schema))]
+    cuts = [borders(sample, d, bounds) for d in range(len(sample.schema))]
     made = grow(
-        _ranks(cuts, seen.points),
+        ranks_of(cuts, seen.points),
         seen.weight,
-        _ranks(cuts, sample.first),
-        _ranks(cuts, sample.last),
+        ranks_of(cuts, sample.first),
+        ranks_of(cuts, sample.last),
         sample.owner.astype(np.int32),
         np.array([len(each) for each in cuts], np.int64),
         bits,
@@ -245,14 +245,14 @@ def grown(
     return Growth(sample, bits, cuts, *made)
 
 
-def _borders(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:
+def borders(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:
     """Where cutting can leave a box out: at its first coordinate, and behind its last."""
     low, high = sample.schema.attributes[d].extent if bounds is None else (bounds[0][d], bounds[1][d])
     found = np.unique(np.concatenate([sample.first[:, d], np.nextafter(sample.last[:, d], np.inf)]))
     return np.asarray(found[(found > low) & (found <= high)])
 
 
-def _ranks(cuts: Sequence[Floats], values: Floats) -> Ranks:
+def ranks_of(cuts: Sequence[Floats], values: Floats) -> Ranks:
     columns = [np.searchsorted(each, values[:, d], "right") for d, each in enumerate(cuts)]
     return np.ascontiguousarray(np.stack(columns).astype(np.int32))
 

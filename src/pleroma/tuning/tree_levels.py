@@ -23,8 +23,8 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.tree_bins import Bins, Shape
-from pleroma.tuning.tree_growth import BINS, Ranks, _spans, best_cut
-from pleroma.tuning.tree_learner import PATIENT, ROUNDS, SHARE, Budget, Tables, _borders, _ranks
+from pleroma.tuning.tree_growth import BINS, Ranks, best_cut, count_boxes
+from pleroma.tuning.tree_learner import PATIENT, ROUNDS, SHARE, Budget, Tables, borders, ranks_of
 from pleroma.tuning.tree_smoothing import FLOOR, MOST, inside_subscriptions
 
 COUNTERS = 1 << 23
@@ -80,8 +80,12 @@ class LevelGrowth:
 
     def __post_init__(self) -> None:
         sample = self.sample
-        self._cuts = [_borders(sample, d, None) for d in range(len(sample.schema))]
-        self._boxes = _ranks(self._cuts, sample.first), _ranks(self._cuts, sample.last), sample.owner.astype(np.int32)
+        self._cuts = [borders(sample, d, None) for d in range(len(sample.schema))]
+        self._boxes = (
+            ranks_of(self._cuts, sample.first),
+            ranks_of(self._cuts, sample.last),
+            sample.owner.astype(np.int32),
+        )
         random = np.random.default_rng([self.seed, 2])
         self._points = inside_subscriptions(sample, random, self.floor, MOST if self.floor else 0).points
         groups = int(sample.owner.max(initial=-1)) + 1
@@ -249,7 +253,6 @@ def _best(
     starts = np.empty(BINS)
     ends = np.empty(BINS)
     touched = np.empty(boxes.shape[0], np.int32)
-    single = seen.shape[0] == first.shape[1]
     best, best_gain, best_d, best_k = 0.0, 0.0, np.int64(-1), np.int64(0)
     for d in range(first.shape[0]):
         if bins[d] == 0:
@@ -257,17 +260,9 @@ def _best(
         a, span, by = low[d], high[d] - low[d], shift[d]
         starts[: bins[d]] = 0
         ends[: bins[d]] = 0
-        each = 1.0 if single else share
-        for box in boxes:
-            starts[max(first[d, box] - a, 0) >> by] += each
-            ends[min(last[d, box] - a, span) >> by] += each
-        met = each * boxes.shape[0]
-        if not single:
-            groups = _spans(first[d], last[d], group, boxes, least, most, seen, tick, touched)
-            met += groups
-            for mine in touched[:groups]:
-                starts[max(least[mine] - a, 0) >> by] += 1.0
-                ends[min(most[mine] - a, span) >> by] += 1.0
+        met = count_boxes(
+            first[d], last[d], group, boxes, a, span, by, share, least, most, seen, tick, touched, starts, ends
+        )
         mass = weights[offset[d] : offset[d] + bins[d]]
         value, gain, j = best_cut(mass, starts[: bins[d]], ends[: bins[d]], met, patient, best)
         if j >= 0:
