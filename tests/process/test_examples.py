@@ -54,7 +54,7 @@ def test_publisher_and_subscriber(service):
         with example(service, "publisher.py", "--below", 150, "--rate", 200, "--seconds", 20) as publisher:
             heard = ended(subscriber)
             publisher.send_signal(signal.SIGINT)
-            publisher.wait(10)
+            publisher.wait(60)
     assert service.registered() == []  # an interrupt withdraws too
     *events, summary = heard.splitlines()
     assert len(events) == 5
