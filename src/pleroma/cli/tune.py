@@ -45,11 +45,12 @@ def tune(
 
     Half of the events (of 100,000 drawn, where there are more) train; waste and flow entries are reported on the other
     half. Flow entries are those of one switch with every subscription on a port of its own. The column "without limit"
-    is what the bits alone would waste if every subscription could have as many dz as it takes. The learned tree cuts the
-    event space wherever that saves most; without a number of rules, it may take as many as the best of the others. With a topology, subscriptions are
-    placed on its hosts at random; waste is that at the hosts, flow entries are those of the fullest switch, and no
-    switch may have more than its own limit, where the topology gives one. Then every plan is tried on the network, and
-    the waste at its hosts and the rules of all switches decide among those that keep to the limits.
+    is what the bits alone would waste if every subscription could have as many dz as it takes. The learned tree cuts
+    the event space wherever that saves most; without a number of rules, it may take as many as the best of the others.
+    With a topology, subscriptions are placed on its hosts at random; waste is that at the hosts, flow entries are those
+    of the fullest switch, and no switch may have more than its own limit, where the topology gives one. Then every plan
+    is tried on the network, and the waste at its hosts and the rules of all switches decide among those that keep to
+    the limits.
     """
     from pleroma.experiments.placement import placement_of
     from pleroma.index import IndexPlan

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -75,30 +76,13 @@ class Advice:
 
 
 def advise(
-    events: EventBatch,
-    subscriptions: Sequence[Filter],
-    bits: int,
-    *,
-    max_members: int | None = 32,
-    rules: int | None = None,
-    selections: Iterable[str] = SELECTIONS,
-    splits: Iterable[str] = CUTS,
-    seed: int = 0,
-    advance: Callable[[float], None] = lambda _: None,
+    events: EventBatch, subscriptions: Sequence[Filter], bits: int, *, seed: int = 0, **how: Any
 ) -> list[Advice]:
-    """Every selection with every way to split, and a learned tree, best first. Half of the events train, half judge."""
-    gathered = gather(events, subscriptions, seed=seed)
-    return advise_from(
-        gathered,
-        subscriptions,
-        bits,
-        max_members=max_members,
-        rules=rules,
-        selections=selections,
-        splits=splits,
-        seed=seed,
-        advance=advance,
-    )
+    """Every selection with every way to split, and a learned tree, best first. Half of the events train, half judge.
+
+    The others of its arguments are those of `advise_from`.
+    """
+    return advise_from(gather(events, subscriptions, seed=seed), subscriptions, bits, seed=seed, **how)
 
 
 def advise_from(
