@@ -89,7 +89,7 @@ class Block:
         """By box and dimension: how many of the events lie in its range."""
         before = np.concatenate([[0], np.cumsum(np.bincount(places.ravel(), minlength=self.offsets[-1]))])
         listed = zip(self.spans, self.offsets, strict=False)
-        return np.column_stack([np.maximum(before[end + at] - before[begin + at], 0) for (begin, end), at in listed])
+        return np.column_stack([before[end + at] - before[begin + at] for (begin, end), at in listed])
 
     def bare(self) -> Block:
         """Without what was worked out."""
