@@ -44,6 +44,7 @@ def tables(topology, tree, registrations, within=None):
 
 
 def rules(topology, switch, demands):
+    """Wherever the ports differ from those of the nearest rule around, unless longer rules take all that it has."""
     address = {host.port: host.address for host in topology.hosts_of[switch]}
     kept = {}
     for dz in sorted({dz for demand in demands.values() for dz in demand}, key=lambda dz: dz.length):
@@ -51,6 +52,9 @@ def rules(topology, switch, demands):
         above = next((kept[dz >> k] for k in range(1, dz.length + 1) if dz >> k in kept), [])
         if ports != above:
             kept[dz] = ports
+    for dz, ports in kept.items():
+        longer = DzSet(other for other in kept if other != dz and dz.covers(other))
+        if not longer.covers(dz):
             yield Flow(dz, tuple(Output(port, address.get(port)) for port in ports))
 
 

@@ -82,12 +82,16 @@ class FlowTable:
     def __repr__(self) -> str:
         return f"FlowTable({'; '.join(map(str, sorted(self._flows.values(), key=lambda f: (f.dz.start, f.dz))))})"
 
+    def at(self, dz: int) -> Flow | None:
+        """The rule of exactly this dz."""
+        return cast(Mapping[int, Flow], self._flows).get(dz)  # a Dz is an int, and hashes as one
+
     def copy(self) -> FlowTable:
         return FlowTable(self)
 
     def lookup(self, dz: int) -> Flow | None:
-        """The rule that an event of this dz meets first."""
-        flows = cast(Mapping[int, Flow], self._flows)  # a Dz is an int, and hashes as one
+        """The rule that an event of this dz meets first. An event has all bits: no rule is longer."""
+        flows = cast(Mapping[int, Flow], self._flows)
         while dz:
             if dz in flows:
                 return flows[dz]

@@ -18,11 +18,12 @@ from pleroma.index.dz import MAX_LENGTH
 from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
 from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
-from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, difference, in_safe_order
+from pleroma.routing.flow import Flow, FlowOp, FlowTable, difference, in_safe_order
 from pleroma.routing.port_bits import PortBits
 from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
 from pleroma.routing.topology import HostId, SwitchId, Topology
 from pleroma.routing.tree import Tree, low_latency_tree, repair
+from pleroma.routing.unmatched import Unmatched
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Router:
         self.tables: dict[SwitchId, FlowTable] = {s: FlowTable() for s in topology.switches}
         self.coarsened: dict[SwitchId, Coarsening] = {}
         self._exact: dict[SwitchId, FlowTable] = {s: FlowTable() for s in topology.limits}
+        self._unmatched: dict[SwitchId, Unmatched] = {s: Unmatched() for s in topology.switches}
         self._weights = weights
         self._policy = policy or OneTree()
         self._ports = PortBits(topology)
@@ -266,33 +268,25 @@ class Router:
 
     def _collect(self) -> list[FlowOp]:
         """The operations of this step, in an order that is safe to apply one by one."""
-        ops = [op for _, demands in self._families.values() for op in demands.changes()]
-        if self.topology.limits:
-            return self._within_limits(ops)
-        for op in ops:
-            if op.change is Change.DELETE:
-                self.tables[op.switch].drop(op.flow.dz)
-            else:
-                self.tables[op.switch].put(op.flow)
+        wanted: dict[SwitchId, list[FlowOp]] = {}
+        for _, demands in self._families.values():
+            for op in demands.changes():
+                wanted.setdefault(op.switch, []).append(op)
+        ops: list[FlowOp] = []
+        for switch, asked in wanted.items():
+            exact = self._exact.get(switch)
+            table = self.tables[switch] if exact is None else exact
+            made = self._unmatched[switch].change(switch, table, asked)
+            ops += made if exact is None else self._limited(switch, made)
         return in_safe_order(ops)
 
-    def _within_limits(self, ops: Iterable[FlowOp]) -> list[FlowOp]:
-        passed: list[FlowOp] = []
-        limited: dict[SwitchId, list[FlowOp]] = {}
-        for op in ops:
-            if op.switch in self._exact:
-                self._exact[op.switch].apply(op)
-                limited.setdefault(op.switch, []).append(op)
-            else:
-                passed.append(op)
-        for switch, wanted in limited.items():
-            if switch not in self.coarsened and len(self._exact[switch]) <= self.topology.limits[switch]:
-                passed += wanted
-            else:
-                passed += difference(switch, self.tables[switch], self._fitted(switch))
-        for op in passed:
-            self.tables[op.switch].apply(op)
-        return in_safe_order(passed)
+    def _limited(self, switch: SwitchId, made: list[FlowOp]) -> list[FlowOp]:
+        """What becomes of changes to the exact table of a switch that has room for so many rules."""
+        if switch in self.coarsened or len(self._exact[switch]) > self.topology.limits[switch]:
+            made = difference(switch, self.tables[switch], self._fitted(switch))
+        for op in made:
+            self.tables[switch].apply(op)
+        return made
 
     def _fitted(self, switch: SwitchId) -> FlowTable:
         """The exact table, or the best one that fits."""
@@ -310,10 +304,11 @@ class Router:
             demands.settle()
             for switch, flow in demands.flows():
                 exact[switch].append(flow)
-        before = self.tables
-        self._exact = {s: FlowTable(exact[s]) for s in self.topology.limits}
-        self.coarsened = {}
-        self.tables = {s: self._fitted(s) if s in self._exact else FlowTable(exact[s]) for s in exact}
+        before, self.tables, self.coarsened, self._unmatched = self.tables, {}, {}, {}
+        for switch, flows in exact.items():
+            self.tables[switch], self._unmatched[switch] = Unmatched.of(flows)
+        self._exact = {switch: self.tables[switch] for switch in self.topology.limits}
+        self.tables |= {switch: self._fitted(switch) for switch in self._exact}
         ops = [op for s, table in self.tables.items() for op in difference(s, before.get(s, FlowTable()), table)]
         return in_safe_order(ops)
 

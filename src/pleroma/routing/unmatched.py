@@ -1,0 +1,105 @@
+"""Rules that no event can meet are left out: those both of whose halves are filled by longer rules.
+
+Where subscribers want a cell as a whole and others want parts of either half, the rule of the whole stands above rules
+that take all of its events. In a crowd that is every third rule. A table without them does the same, and what is left
+out still depends on the demands alone. A rule comes back when one of the longer ones goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pleroma.index.longest import filling
+from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable
+from pleroma.routing.topology import SwitchId
+
+
+class Unmatched:
+    """What the table of one switch leaves out, kept up to date with it.
+
+    A cell is full if it has a rule, shown in the table or left out, or if both halves are full. `_joined` are the full
+    cells without a rule.
+    """
+
+    __slots__ = ("_joined", "_left_out")
+
+    def __init__(self) -> None:
+        self._left_out: dict[int, Flow] = {}
+        self._joined: set[int] = set()
+
+    @classmethod
+    def of(cls, flows: Iterable[Flow]) -> tuple[FlowTable, Unmatched]:
+        """The table of these rules, and what it leaves out."""
+        wanted = {flow.dz: flow for flow in flows}
+        made, full = cls(), filling(wanted)
+        made._left_out = {dz: wanted.pop(dz) for dz in full.given}
+        made._joined = set[int](full.between)
+        return FlowTable(wanted.values()), made
+
+    def change(self, switch: SwitchId, table: FlowTable, wanted: Iterable[FlowOp]) -> list[FlowOp]:
+        """Change the table as is wanted, at most once at each dz; the operations that really are to be made."""
+        before: dict[int, Flow | None] = {}
+        for op in wanted:
+            dz = op.flow.dz
+            if op.change is Change.ADD:
+                if dz in self._joined:
+                    self._joined.remove(dz)
+                    self._left_out[dz] = op.flow
+                else:
+                    _put(table, op.flow, before)
+                    self._fill(dz, table, before)
+            elif op.change is Change.MODIFY:
+                if dz in self._left_out:
+                    self._left_out[dz] = op.flow
+                else:
+                    _put(table, op.flow, before)
+            elif self._left_out.pop(dz, None) is not None:
+                self._joined.add(dz)
+            else:
+                _drop(table, table[dz], before)
+                self._empty(dz, table, before)
+        changes = (_difference(switch, was, table.at(dz)) for dz, was in before.items())
+        return [op for op in changes if op is not None]
+
+    def _fill(self, dz: int, table: FlowTable, before: dict[int, Flow | None]) -> None:
+        """A cell has become full: a rule around it may no longer be met."""
+        while dz > 1 and self._is_full(dz ^ 1, table):
+            dz >>= 1
+            around = table.at(dz)
+            if around is not None:
+                self._left_out[dz] = around
+                _drop(table, around, before)
+                return
+            self._joined.add(dz)
+
+    def _empty(self, dz: int, table: FlowTable, before: dict[int, Flow | None]) -> None:
+        """A cell is no longer full: a rule around it may be met again."""
+        while dz > 1:
+            dz >>= 1
+            if dz in self._left_out:
+                _put(table, self._left_out.pop(dz), before)
+                return
+            if dz not in self._joined:
+                return
+            self._joined.remove(dz)
+
+    def _is_full(self, dz: int, table: FlowTable) -> bool:
+        return dz in table or dz in self._left_out or dz in self._joined
+
+
+def _put(table: FlowTable, flow: Flow, before: dict[int, Flow | None]) -> None:
+    before.setdefault(flow.dz, table.at(flow.dz))
+    table.put(flow)
+
+
+def _drop(table: FlowTable, flow: Flow, before: dict[int, Flow | None]) -> None:
+    before.setdefault(flow.dz, flow)
+    table.drop(flow.dz)
+
+
+def _difference(switch: SwitchId, was: Flow | None, now: Flow | None) -> FlowOp | None:
+    if was is None:
+        return None if now is None else FlowOp(switch, Change.ADD, now)
+    if now is None:
+        return FlowOp(switch, Change.DELETE, was)
+    return None if was == now else FlowOp(switch, Change.MODIFY, now)
