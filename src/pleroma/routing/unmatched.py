@@ -38,46 +38,50 @@ class Unmatched:
 
     def change(self, switch: SwitchId, table: FlowTable, wanted: Iterable[FlowOp]) -> list[FlowOp]:
         """Change the table as is wanted, at most once at each dz; the operations that really are to be made."""
-        before: dict[int, Flow | None] = {}
+        made: dict[int, FlowOp] = {}
+        modified: list[FlowOp] = []  # once it is known which rules are left out
         for op in wanted:
             dz = op.flow.dz
-            if op.change is Change.ADD:
+            if op.change is Change.MODIFY:
+                modified.append(op)
+            elif op.change is Change.ADD:
                 if dz in self._joined:
                     self._joined.remove(dz)
                     self._left_out[dz] = op.flow
                 else:
-                    _put(table, op.flow, before)
-                    self._fill(dz, table, before)
-            elif op.change is Change.MODIFY:
-                if dz in self._left_out:
-                    self._left_out[dz] = op.flow
-                else:
-                    _put(table, op.flow, before)
+                    _show(op, table, made)
+                    self._fill(switch, dz, table, made)
             elif self._left_out.pop(dz, None) is not None:
                 self._joined.add(dz)
             else:
-                _drop(table, table[dz], before)
-                self._empty(dz, table, before)
-        changes = (_difference(switch, was, table.at(dz)) for dz, was in before.items())
-        return [op for op in changes if op is not None]
+                _hide(op, table, made)
+                self._empty(switch, dz, table, made)
+        for op in modified:
+            dz = op.flow.dz
+            if dz in self._left_out:
+                self._left_out[dz] = op.flow
+            else:
+                table.put(op.flow)
+                made[dz] = FlowOp(switch, Change.ADD, op.flow) if dz in made else op
+        return list(made.values())
 
-    def _fill(self, dz: int, table: FlowTable, before: dict[int, Flow | None]) -> None:
+    def _fill(self, switch: SwitchId, dz: int, table: FlowTable, made: dict[int, FlowOp]) -> None:
         """A cell has become full: a rule around it may no longer be met."""
         while dz > 1 and self._is_full(dz ^ 1, table):
             dz >>= 1
             around = table.at(dz)
             if around is not None:
                 self._left_out[dz] = around
-                _drop(table, around, before)
+                _hide(FlowOp(switch, Change.DELETE, around), table, made)
                 return
             self._joined.add(dz)
 
-    def _empty(self, dz: int, table: FlowTable, before: dict[int, Flow | None]) -> None:
+    def _empty(self, switch: SwitchId, dz: int, table: FlowTable, made: dict[int, FlowOp]) -> None:
         """A cell is no longer full: a rule around it may be met again."""
         while dz > 1:
             dz >>= 1
             if dz in self._left_out:
-                _put(table, self._left_out.pop(dz), before)
+                _show(FlowOp(switch, Change.ADD, self._left_out.pop(dz)), table, made)
                 return
             if dz not in self._joined:
                 return
@@ -87,19 +91,15 @@ class Unmatched:
         return dz in table or dz in self._left_out or dz in self._joined
 
 
-def _put(table: FlowTable, flow: Flow, before: dict[int, Flow | None]) -> None:
-    before.setdefault(flow.dz, table.at(flow.dz))
-    table.put(flow)
+def _show(op: FlowOp, table: FlowTable, made: dict[int, FlowOp]) -> None:
+    """Put a rule into the table; one that went in the same step has just stayed."""
+    table.put(op.flow)
+    if made.pop(op.flow.dz, None) is None:
+        made[op.flow.dz] = op
 
 
-def _drop(table: FlowTable, flow: Flow, before: dict[int, Flow | None]) -> None:
-    before.setdefault(flow.dz, flow)
-    table.drop(flow.dz)
-
-
-def _difference(switch: SwitchId, was: Flow | None, now: Flow | None) -> FlowOp | None:
-    if was is None:
-        return None if now is None else FlowOp(switch, Change.ADD, now)
-    if now is None:
-        return FlowOp(switch, Change.DELETE, was)
-    return None if was == now else FlowOp(switch, Change.MODIFY, now)
+def _hide(op: FlowOp, table: FlowTable, made: dict[int, FlowOp]) -> None:
+    """Take a rule out of the table; one that came in the same step was never there."""
+    table.drop(op.flow.dz)
+    if made.pop(op.flow.dz, None) is None:
+        made[op.flow.dz] = op
