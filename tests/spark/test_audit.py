@@ -1,5 +1,7 @@
 """An audit on Spark finds what one in this process finds, however the events are dealt out."""
 
+from datetime import timedelta
+
 import pytest
 
 from audited_lake import land
@@ -37,6 +39,15 @@ def test_the_best_plan_is_judged_beside_the_newest_one_on_the_same_held_out_even
     assert 0 < saving.events <= 450
     assert saving.wasted < saving.plan_wasted
     assert saving.share == 1 - saving.wasted / saving.plan_wasted
+
+
+def test_one_event_is_too_few_for_a_best_plan_and_enough_for_the_rest(spark, tmp_path):
+    lake, data, _ = land(tmp_path)
+    for each in tmp_path.glob("events/*/*/*/*.parquet"):
+        each.unlink()
+    lake.land_events(data.events[:1], [DAY.end - timedelta(hours=1)], 2, 1.0)
+    found = audit_on(spark, lake, data.schema.name, DAY, best=True)
+    assert (found.events, found.saving) == (1, None)
 
 
 def test_files_that_cannot_be_read_are_named_and_the_rest_is_judged(spark, tmp_path):

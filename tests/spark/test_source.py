@@ -130,6 +130,14 @@ def test_a_stream_goes_on_where_it_stopped_and_brings_each_part_once(spark, lake
     assert batches == [(0, [0, 1]), (1, [2]), (2, [3])]
     run()
     assert len(batches) == 3
+    for n in (4, 5):
+        land(lake, [n])
+    lake.fold(NOON + HOUR)  # of the hour's parts, the first were read and the last were not
+    assert [file.key[:4] for file in lake.files("events", "stock")] == ["part", "fold"]
+    run()
+    assert batches[3:] == [(3, [4, 5])]
+    run()
+    assert len(batches) == 4
 
 
 def test_a_stream_hears_of_what_is_landed_meanwhile(spark, lake):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.output import JsonFlag, MasterOption, out, progress, show_json, show_table
-from pleroma.errors import LakeError, SetupError
+from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
     from pleroma.pipeline.findings import Audit, Reported
@@ -54,7 +54,7 @@ def audit(
             raise SetupError(f"{number} is too few", field=option, value=number)
     check()
     landed = Lake.at(lake)
-    name = _only(landed) if schema is None else landed.schema(schema).name
+    name = landed.chosen(schema)
     period = _period(landed, name, day, start, end)
     with (
         session(master, "pleroma audit") as spark,
@@ -69,14 +69,6 @@ def audit(
     _show(found, top)
     for path in drawn:
         out.print(f"wrote {path}", markup=False, soft_wrap=True)
-
-
-def _only(lake: Lake) -> str:
-    names = lake.schemas()
-    if len(names) != 1:
-        known = ", ".join(names) or "none"
-        raise LakeError(f"the lake has {len(names)} schemas ({known}); name one", field="--schema")
-    return names[0]
 
 
 def _period(lake: Lake, name: str, day: str | None, start: str | None, end: str | None) -> Period:

@@ -59,6 +59,8 @@ def demo(
     if spark and reason is None:
         _closed_loop(subscriptions, rate, seconds, stage, plot, json)
     else:
+        if plot is not None:
+            err.print("[yellow]no picture[/yellow]: it would be of the loop")
         _halves(subscriptions, rate, seconds, stage, json)
 
 

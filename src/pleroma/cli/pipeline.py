@@ -13,7 +13,7 @@ from pleroma.cli.audit import audit
 from pleroma.cli.output import JsonFlag, MasterOption, out, progress, show_json, show_table
 from pleroma.cli.sweep import sweep
 from pleroma.cli.watch import watch
-from pleroma.errors import LakeError, SetupError
+from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ def tune(
     from pleroma.pipeline.gathering import gather_from
     from pleroma.pipeline.progress import followed
     from pleroma.pipeline.session import session
-    from pleroma.pipeline.traffic import Rows
+    from pleroma.pipeline.traffic import Landed
     from pleroma.pipeline.tree import grown_from
     from pleroma.tuning.advice import CUTS, SELECTIONS, advise_from
 
@@ -72,7 +72,7 @@ def tune(
     most = 32 if members is None and rules is None else members
     with session(master) as spark:
         traffic, subscriptions = _traffic(spark, source, schema, start, end)
-        scratch = None if isinstance(traffic, Rows) else f"{source.rstrip('/')}/scratch"
+        scratch = traffic.scratch if isinstance(traffic, Landed) else None
         with progress("reading events", 1) as advance, followed(spark, advance):
             seen = gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=scratch)
 
@@ -118,9 +118,6 @@ def _traffic(
         rows = spark.read.parquet(str(file.resolve())).selectExpr("*", f"_metadata.row_index AS `{NUMBER}`")
         return Rows.of(rows, data.schema, NUMBER), list(data.subscriptions)
     lake = Lake.at(source)
-    known = lake.schemas()
-    if name is None and len(known) != 1:
-        raise LakeError(f"which schema? The lake has {', '.join(known) or 'none'}", field="--schema")
-    chosen = known[0] if name is None else name
+    chosen = lake.chosen(name)
     filters = [each.filter for each in lake.subscriptions(chosen, end).rows]
     return Landed.of(spark, lake, chosen, start, end), filters

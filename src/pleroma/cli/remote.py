@@ -64,7 +64,7 @@ class Remote:
     def ask(self, method: str, path: str, body: Any = None, parameters: Mapping[str, Any] | None = None) -> Any:
         import httpx
 
-        from pleroma.client.api import refusal
+        from pleroma.client.api import answered
         from pleroma.errors import ControllerAway
 
         try:
@@ -72,9 +72,7 @@ class Remote:
         except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             reason = f"no controller answers at {self._http.base_url}: {error or type(error).__name__}"
             raise ControllerAway(reason, field="--url") from None
-        if response.status_code >= 400:
-            raise refusal(response)
-        return response.json() if response.content else None
+        return answered(response, str(self._http.base_url))
 
     def pages(self, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
         """All items of a list, page by page."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.output import MasterOption, err, show_json
-from pleroma.errors import ControllerAway, LakeError, SetupError
+from pleroma.errors import ControllerAway, SetupError
 
 if TYPE_CHECKING:
     from pleroma.pipeline.adoption import ControllerHandover
@@ -91,7 +91,7 @@ def watch(
         trigger=min(max(seconds("--window", window) / 10, 0.2), 5.0),
     )
     landed = Lake.at(lake)
-    name = _only(landed) if schema is None else landed.schema(schema).name
+    name = landed.chosen(schema)
     if url is None and not dry_run:
         raise SetupError("say to which controller, or --dry-run", field="--url")
     check()
@@ -149,13 +149,6 @@ def seconds(option: str, text: str) -> float:
 def listed(text: str) -> tuple[str, ...]:
     """Names between commas."""
     return tuple(name for each in text.split(",") if (name := each.strip()))
-
-
-def _only(lake: Lake) -> str:
-    known = lake.schemas()
-    if len(known) != 1:
-        raise LakeError(f"which schema? The lake has {', '.join(known) or 'none'}", field="--schema")
-    return known[0]
 
 
 def _handover(url: str, file: Path | None, token: str | None, schema: str) -> ControllerHandover:

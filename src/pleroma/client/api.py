@@ -89,16 +89,11 @@ class Api:
         headers = {"If-None-Match": etag} if etag else {}
         try:
             response = await self._http.request(method, path, json=body, headers=headers)
-            if response.status_code >= 400:
-                raise refusal(response)
-            content = response.json() if response.content else None
         except httpx.TransportError as error:
             raise ControllerAway(
                 f"the controller at {self.url} does not answer: {_short(error)}", field="url"
             ) from None
-        except ValueError:
-            raise ControllerAway(f"{self.url} does not answer like a controller", field="url") from None
-        return Answer(response.status_code, content, response.headers.get("etag"))
+        return Answer(response.status_code, answered(response, self.url), response.headers.get("etag"))
 
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
@@ -153,6 +148,16 @@ async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:
         if item is not None:
             yield kind, item
         kind, data = "message", []
+
+
+def answered(response: httpx.Response, url: str) -> Any:
+    """What the controller says. That it refuses is raised, and that whoever answers at this address is none."""
+    if response.status_code >= 400:
+        raise refusal(response)
+    try:
+        return response.json() if response.content else None
+    except ValueError:
+        raise ControllerAway(f"{url} does not answer like a controller", field="url") from None
 
 
 def refusal(response: httpx.Response) -> RequestRefused:

@@ -24,9 +24,9 @@ from pleroma.errors import SetupError
 from pleroma.experiments.demonstration import ALIKE, BITS, TOPOLOGY
 from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Diary, Look, Loop
 from pleroma.experiments.onlooker import Onlooker, Watch, Words, watcher
-from pleroma.experiments.replay import Counts, Subscribers, difference, expected, subscribers
+from pleroma.experiments.replay import Counts, Subscribers, difference, expected
 from pleroma.experiments.simulation import MEMBERS
-from pleroma.experiments.stage import Stage, at_host, embedded
+from pleroma.experiments.stage import Stage, embedded
 from pleroma.index import Index
 from pleroma.pipeline.lake import Lake
 from pleroma.routing import build
@@ -88,14 +88,12 @@ class ClosedLoop:
         name = self.data.schema.name
         looking = asyncio.create_task(self._look())
         try:
-            async with self._stage(TOPOLOGY, MEMBERS, True) as stage, AsyncExitStack() as stack:
+            async with (
+                self._stage(TOPOLOGY, MEMBERS, True) as stage,
+                stage.entered(hosts[0]) as (api, client),
+                AsyncExitStack() as stack,
+            ):
                 self._url = stage.url
-                headers = {"Authorization": f"Bearer {stage.token}"}
-                api = await stack.enter_async_context(
-                    httpx.AsyncClient(base_url=stage.url, headers=headers, timeout=120.0)
-                )
-                with at_host(stage.namespaces.get(hosts[0])):
-                    client = await stack.enter_async_context(stage.connect(hosts[0]))
                 await client.create_schema(self.data.schema)
                 self._phase = "starting Spark, making the first plan"
                 lake = Lake.at(stage.lake or "")
@@ -106,16 +104,8 @@ class ClosedLoop:
                 answer = await api.put(f"/v1/schemas/{name}/plan", json={"index": index.to_json()})
                 answer.raise_for_status()
                 self._phase = f"{len(self.data.subscriptions)} subscriptions"
-                crowd = subscribers(
-                    stage.client_url,
-                    stage.token,
-                    name,
-                    self.data.subscriptions,
-                    hosts[1:],  # what a publisher sends is seen by all at its host, wanted or not
-                    self._counted,
-                    principal=stage.principal,
-                    namespaces=stage.namespaces,
-                )
+                # what a publisher sends is seen by all at its host, wanted or not
+                crowd = stage.crowd(name, self.data.subscriptions, hosts[1:], self._counted)
                 members = await stack.enter_async_context(crowd)
                 await self._until(lambda: len(lake.subscriptions(name).rows) == len(self.data.subscriptions))
                 async with await client.advertise(name) as publisher:

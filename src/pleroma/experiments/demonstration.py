@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,9 +19,9 @@ import numpy as np
 
 from pleroma.client import Client, Publisher
 from pleroma.content.batch import EventBatch
-from pleroma.experiments.replay import Counts, Subscribers, difference, expected, send, subscribers
+from pleroma.experiments.replay import Counts, Subscribers, difference, expected, send
 from pleroma.experiments.simulation import MEMBERS, simulate
-from pleroma.experiments.stage import Stage, at_host, embedded
+from pleroma.experiments.stage import Stage, embedded
 from pleroma.index import Index
 from pleroma.routing import Topology, build
 from pleroma.tuning.advice import advise
@@ -101,29 +101,19 @@ class Demonstration:
         name = self.data.schema.name
         looking = asyncio.create_task(self._look())
         try:
-            async with self._stage(TOPOLOGY, MEMBERS) as stage, AsyncExitStack() as stack:
+            async with (
+                self._stage(TOPOLOGY, MEMBERS) as stage,
+                stage.entered(hosts[0]) as (api, client),
+            ):
                 self._url = stage.url
-                headers = {"Authorization": f"Bearer {stage.token}"}
-                api = await stack.enter_async_context(
-                    httpx.AsyncClient(base_url=stage.url, headers=headers, timeout=120.0)
-                )
-                with at_host(stage.namespaces.get(hosts[0])):
-                    client = await stack.enter_async_context(stage.connect(hosts[0]))
                 await client.create_schema(self.data.schema)
                 self._phase = f"{len(self.data.subscriptions)} subscriptions"
                 # where a host is a real one, it has one client: the publisher has the first to itself
-                crowd = subscribers(
-                    stage.client_url,
-                    stage.token,
-                    name,
-                    self.data.subscriptions,
-                    hosts[1:] if stage.namespaces else hosts,
-                    self._counted,
-                    principal=stage.principal,
-                    namespaces=stage.namespaces,
-                )
-                members = await stack.enter_async_context(crowd)
-                async with await client.advertise(name) as publisher:
+                taken = hosts[1:] if stage.namespaces else hosts
+                async with (
+                    stage.crowd(name, self.data.subscriptions, taken, self._counted) as members,
+                    await client.advertise(name) as publisher,
+                ):
                     return await self._halves(api, client, publisher, members)
         finally:
             looking.cancel()

@@ -107,7 +107,12 @@ class _Process:
     async def _read(self, lines: asyncio.StreamReader | None, onlooker: Onlooker) -> None:
         assert lines is not None  # noqa: S101
         async for line in lines:
-            onlooker.hear(json.loads(line))
+            try:
+                told = json.loads(line)
+            except ValueError:  # of Java, or of a library: no word of the watcher's
+                self._said.append(line.decode(errors="replace").strip())
+            else:
+                onlooker.hear(told)
 
     async def _listen(self, lines: asyncio.StreamReader | None) -> None:
         assert lines is not None  # noqa: S101

@@ -7,17 +7,29 @@ import json
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
+
 from pleroma.client import Client, connect
+from pleroma.content import Filter
 from pleroma.errors import SetupError
+from pleroma.experiments.replay import Counts, Subscribers, subscribers
 from pleroma.lab import Lab, namespaces
 from pleroma.routing import build
 
 START = 30.0
+PATIENCE = 120.0
+"""Seconds that an answer may take, on a busy machine."""
 ADMIN = "admin"
 LAND = 0.5
 """Seconds after which events are in the lake; every event is."""
@@ -38,6 +50,33 @@ class Stage:
     def connect(self, host: str) -> Client:
         """To be opened `at_host`."""
         return connect(self.client_url, self.token, host, principal=self.principal)
+
+    @asynccontextmanager
+    async def entered(self, host: str) -> AsyncIterator[tuple[httpx.AsyncClient, Client]]:
+        """The controller's API, and a client at a host."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        async with (
+            httpx.AsyncClient(base_url=self.url, headers=headers, timeout=PATIENCE) as api,
+            AsyncExitStack() as stack,
+        ):
+            with at_host(self.namespaces.get(host)):
+                client = await stack.enter_async_context(self.connect(host))
+            yield api, client
+
+    def crowd(
+        self, schema: str, filters: Sequence[Filter], hosts: Sequence[str], on_change: Callable[[Counts], None]
+    ) -> AbstractAsyncContextManager[Subscribers]:
+        """Subscribers at some of the hosts."""
+        return subscribers(
+            self.client_url,
+            self.token,
+            schema,
+            filters,
+            hosts,
+            on_change,
+            principal=self.principal,
+            namespaces=self.namespaces,
+        )
 
 
 def at_host(namespace: str | None) -> AbstractContextManager[None]:

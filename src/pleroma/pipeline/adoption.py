@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 from urllib.parse import quote
 
 from pleroma.content import Filter
-from pleroma.errors import ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
+from pleroma.errors import ClientError, ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
 from pleroma.index import Index, IndexPlan, Waste
 from pleroma.pipeline.decisions import WatchSettings
 from pleroma.pipeline.lake import Lake
@@ -94,13 +94,18 @@ class ControllerHandover:
     def __init__(self, url: str, token: str, schema: str) -> None:
         import httpx
 
+        if not (token.isascii() and token.isprintable()):
+            raise ClientError("is no token: it has letters that no token has", field="token")
         self._path = f"/v1/schemas/{quote(schema, safe='')}/plan"
-        self._http = httpx.Client(
-            base_url=url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=TIMEOUT,
-            verify=url.startswith("https"),
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=url,
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=TIMEOUT,
+                verify=url.startswith("https"),
+            )
+        except httpx.InvalidURL as error:
+            raise ClientError(f"{url!r} is no address of a controller: {error}", field="url", value=url) from None
 
     def __enter__(self) -> Self:
         return self
@@ -113,12 +118,18 @@ class ControllerHandover:
 
     def current(self) -> PlanInForce:
         answer = self._ask("GET")
-        plan = IndexPlan.loads(json.dumps(answer["plan"]))
-        return PlanInForce(plan.epoch, plan.index, answer["members"])
+        try:
+            given, members = answer["plan"], answer["members"]
+        except (KeyError, TypeError):
+            raise self._stranger() from None
+        plan = IndexPlan.loads(json.dumps(given))
+        return PlanInForce(plan.epoch, plan.index, members)
 
     def put(self, index: Index, epoch: int) -> int:
         try:
             return int(self._ask("PUT", {"index": index.to_json(), "epoch": epoch})["epoch"])
+        except (KeyError, TypeError):
+            raise self._stranger() from None
         except RequestRefused as error:
             if error.code == "plan_moved":
                 raise PlanMoved(error.reason, field="epoch", value=epoch) from None
@@ -129,15 +140,16 @@ class ControllerHandover:
     def _ask(self, method: str, body: Any = None) -> Any:
         import httpx
 
-        from pleroma.client.api import refusal
+        from pleroma.client.api import answered, refusal
 
         try:
             answer = self._http.request(method, self._path, json=body)
-        except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             reason = f"no controller answers at {self._http.base_url}: {error or type(error).__name__}"
             raise ControllerAway(reason, field="url") from None
         if answer.status_code >= 500:
             raise ControllerAway(f"the controller cannot do it now: {refusal(answer).reason}", field="url")
-        if answer.status_code >= 400:
-            raise refusal(answer)
-        return answer.json()
+        return answered(answer, str(self._http.base_url))
+
+    def _stranger(self) -> ControllerAway:
+        return ControllerAway(f"{self._http.base_url} does not answer like a controller", field="url")

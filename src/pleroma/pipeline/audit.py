@@ -17,7 +17,6 @@ import pyarrow as pa
 from pleroma.content import Schema
 from pleroma.pipeline.findings import Audit, Reported, Row, drawn_up
 from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.layout import Snapshot
 from pleroma.pipeline.period import Period
 from pleroma.pipeline.reading import Reading, planned
 from pleroma.pipeline.saving import saving
@@ -65,18 +64,18 @@ def audit_on(
     refused = {row["path"]: row["reason"] for row in landed(spark, lake, "refused", name, period).collect()}
     found = drawn_up(name, period, held, count_on(events, held), reported, refused)
     plans = [each for each in held.plans if each.since < period.end]
-    if not best or not found.events or not plans:
+    if not best or found.events < 2 or not plans:  # one to learn from, one to judge by
         return found
     return replace(found, saving=saving(events, held, plans[-1], bits=bits, rules=rules))
 
 
 def in_force(lake: Lake, name: str, period: Period) -> InForce:
     """All plans, and every snapshot that is valid at some moment of the period."""
-    since = [each.since for each in lake.snapshots(name, period.start, period.end)]
-    if not since:
+    schema = lake.schema(name)
+    landed = lake.snapshots(name, period.start, period.end)
+    if not landed:
         lake.subscriptions(name, period.end - INSTANT)  # says so
-    snapshots: list[Snapshot] = [lake.subscriptions(name, moment) for moment in since]
-    return InForce(lake.schema(name), tuple(lake.plans(name)), tuple(snapshots))
+    return InForce(schema, tuple(lake.plans(name)), tuple(lake.snapshot(schema, each) for each in landed))
 
 
 def count_on(events: DataFrame, held: InForce) -> list[Row]:

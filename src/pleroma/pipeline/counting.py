@@ -23,7 +23,7 @@ from pleroma.errors import LakeError
 from pleroma.index import DzSet
 from pleroma.index.kernels import Ints
 from pleroma.pipeline import layout
-from pleroma.pipeline.lake import Lake, LandedPlan, Snapshot
+from pleroma.pipeline.lake import Lake, LandedPlan, Snapshot, SubscriptionRow
 from pleroma.pipeline.tally import covered
 from pleroma.pipeline.windows import BINS, Cell
 from pleroma.tuning.evaluation import GridEvaluator
@@ -70,8 +70,11 @@ class LakeStanding:
 
     def plan(self, epoch: int) -> LandedPlan | None:
         if epoch not in self._plans:
-            self._plans = {each.epoch: each for each in self.lake.plans(self.schema)}
-        return self._plans.get(epoch)
+            found = self.lake.plan(self.schema, epoch)
+            if found is None:
+                return None
+            self._plans[epoch] = found
+        return self._plans[epoch]
 
     def snapshots(self) -> Sequence[datetime]:
         return [each.since for each in self.lake.snapshots(self.schema)]
@@ -126,13 +129,10 @@ class Counting:
 
     def _judged(self, events: EventBatch, epoch: int, since: datetime | None) -> dict[Cell, int]:
         sent = {Cell("epoch", epoch): len(events)}
-        plan = self._standing.plan(epoch)
-        if plan is None or since is None:
+        judges = self._judges(epoch, since)
+        if judges is None:
             return sent | {Cell("unjudged"): len(events)}
-        try:
-            rows = self._standing.snapshot(since).rows
-        except LakeError:  # it has expired, or is damaged
-            return sent | {Cell("unjudged"): len(events)}
+        plan, rows = judges
         if not rows:
             return sent
         if len(self._covers) > MOST_COVERS:
@@ -151,6 +151,14 @@ class Counting:
             Cell("pairs"): sample.events * sample.boxes,
             **{Cell("matched", d): n for d, n in enumerate(_matched(sample))},
         }
+
+    def _judges(self, epoch: int, since: datetime | None) -> tuple[LandedPlan, list[SubscriptionRow]] | None:
+        """The plan and the subscriptions that were in force; None where one of them is not in the lake."""
+        try:
+            plan = self._standing.plan(epoch)
+            return None if plan is None or since is None else (plan, self._standing.snapshot(since).rows)
+        except LakeError:  # it has expired, or is damaged
+            return None
 
 
 def _described(events: EventBatch) -> dict[Cell, int]:

@@ -60,7 +60,7 @@ def gather_landed(
 ) -> Gathered:
     """Of what a lake has from `[start, end)`."""
     traffic = Landed.of(spark, lake, name, start, end)
-    return gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=f"{lake.url.rstrip('/')}/scratch")
+    return gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=traffic.scratch)
 
 
 def gather_from(

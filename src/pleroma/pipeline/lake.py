@@ -22,8 +22,9 @@ from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, IndexingError, LakeError, UnknownName
 from pleroma.index import IndexPlan
-from pleroma.pipeline import layout
+from pleroma.pipeline import folding, layout
 from pleroma.pipeline.layout import Kind, LandedFile, LandedPlan, LandedSnapshot, ReportRow, Snapshot, SubscriptionRow
+from pleroma.pipeline.moments import utc
 from pleroma.pipeline.retention import expired
 from pleroma.pipeline.storage import SCHEMA_LABEL, Storage, read_table
 from pleroma.workloads.columns import filters_from_column, filters_to_column, from_columns, to_columns
@@ -46,7 +47,9 @@ class Lake:
 
     @classmethod
     def at(cls, url: str) -> Lake:
-        return cls(url, Storage.at(url))
+        """A folder, or a URI. `url` of a folder begins at the root, for those who are at home elsewhere."""
+        storage = Storage.at(url)
+        return cls(url if "://" in url else storage.root, storage)
 
     # -- landing ---------------------------------------------------------------------------------------------------
 
@@ -69,7 +72,7 @@ class Lake:
                     reason = f"the lake has another plan {plan.epoch} of {name!r}: it is the lake of another log"
                     raise LakeError(reason, field="epoch", value=plan.epoch)
                 return
-            text = {"since": _utc(since).isoformat(), "members": members, "plan": json.loads(plan.dumps())}
+            text = {"since": utc(since).isoformat(), "members": members, "plan": json.loads(plan.dumps())}
             self.storage.write_text(path, json.dumps(text, ensure_ascii=False, allow_nan=False))
 
     def land_events(self, events: EventBatch, at: Moments, epoch: int, rate: float) -> None:
@@ -100,10 +103,10 @@ class Lake:
         written = filters_to_column(filters)
         columns = {"id": ids, "principal": principals, "host": hosts, "filter": written}
         table = pa.table(columns, schema=layout.SNAPSHOT_SCHEMA)
-        more = {layout.SINCE_LABEL: _utc(since).isoformat().encode()}
+        more = {layout.SINCE_LABEL: utc(since).isoformat().encode()}
         with self._landing:
             self.storage.write_table(
-                layout.snapshot_path(schema, _utc(since)), _labelled(table, self.schema(schema), more)
+                layout.snapshot_path(schema, utc(since)), _labelled(table, self.schema(schema), more)
             )
 
     def land_sampling(self, schema: str, rate: float) -> None:
@@ -126,7 +129,7 @@ class Lake:
     def _next_moment(self) -> int:
         """Now, and later than any part there is, whatever the clock says."""
         if self._moment is None:
-            paths = (each.path for kind in ("events", "reports") for each in self.storage.listed(kind))
+            paths = (each.path for kind in layout.KINDS for each in self.storage.listed(kind))
             self._moment = max((layout.moment_of(path.rpartition("/")[2]) for path in paths), default=0)
         self._moment = max(time.time_ns() // 1_000_000, self._moment + 1)
         return self._moment
@@ -136,6 +139,15 @@ class Lake:
     def schemas(self) -> list[str]:
         found = (layout.schema_name(each.path) for each in self.storage.listed("schemas"))
         return sorted(name for name in found if name is not None)
+
+    def chosen(self, name: str | None) -> str:
+        """The schema of this name, or the only one there is."""
+        if name is not None:
+            return self.schema(name).name
+        known = self.schemas()
+        if len(known) != 1:
+            raise LakeError(f"which schema? The lake has {', '.join(known) or 'none'}", field="schema")
+        return known[0]
 
     def schema(self, name: str) -> Schema:
         path = layout.schema_path(name)
@@ -159,6 +171,11 @@ class Lake:
             raise LakeError(f"is no rate: {error}", field=path) from None
         return rate
 
+    def plan(self, name: str, epoch: int) -> LandedPlan | None:
+        """None if there is none of this epoch."""
+        path = layout.plan_path(name, epoch)
+        return self._plan(path) if self.storage.exists(path) else None
+
     def plans(self, name: str) -> list[LandedPlan]:
         """Oldest first."""
         paths = (each.path for each in self.storage.listed(layout.folder("plans", name)))
@@ -167,12 +184,16 @@ class Lake:
     def subscriptions(self, name: str, at: datetime | None = None) -> Snapshot:
         """The snapshot that is valid at a moment, or the newest."""
         schema = self.schema(name)
-        end = None if at is None else _utc(at) + timedelta(microseconds=1)
+        end = None if at is None else utc(at) + timedelta(microseconds=1)
         snapshots = self.snapshots(name, end=end)
         if not snapshots:
-            when = "" if at is None else f" of {_utc(at).isoformat()}"
+            when = "" if at is None else f" of {utc(at).isoformat()}"
             raise LakeError(f"there is no snapshot of the subscriptions{when}", field="schema", value=name)
-        path, since, until = snapshots[-1]
+        return self.snapshot(schema, snapshots[-1])
+
+    def snapshot(self, schema: Schema, landed: LandedSnapshot) -> Snapshot:
+        """What one of the `snapshots` holds."""
+        path, since, until = landed
         table = read_table(self.storage.system, path, layout.checksum(schema), layout.SNAPSHOT_SCHEMA)
         try:
             filters = filters_from_column(schema, table["filter"])
@@ -189,22 +210,26 @@ class Lake:
         return [
             LandedSnapshot(f"{self.storage.root}/{path}", since, until)
             for (since, path), until in zip(moments, untils, strict=True)
-            if (end is None or since < _utc(end)) and (start is None or until is None or until > _utc(start))
+            if (end is None or since < utc(end)) and (start is None or until is None or until > utc(start))
         ]
 
     def files(
         self, kind: Kind, name: str, start: datetime | None = None, end: datetime | None = None
     ) -> list[LandedFile]:
-        """The parts of the hours that have something of `[start, end)` in them, in the order of their landing."""
+        """The parts of the hours that have something of `[start, end)` in them, in the order of their landing.
+
+        Parts that were put together are one file, in the place of the last of them.
+        """
         below = (layout.landed_file(each.path, each.size) for each in self.storage.listed(layout.folder(kind, name)))
         found = [
             each._replace(path=f"{self.storage.root}/{each.path}")
             for each in below
             if each is not None
-            and (end is None or layout.hour_of(each) < _utc(end))
-            and (start is None or layout.hour_of(each) + layout.HOUR > _utc(start))
+            and (end is None or layout.hour_of(each) < utc(end))
+            and (start is None or layout.hour_of(each) + layout.HOUR > utc(start))
         ]
-        return sorted(found, key=lambda each: each.key)
+        folded = {part.path for part, _ in layout.folded(found)}
+        return sorted((each for each in found if each.path not in folded), key=lambda each: (each.last, each.key))
 
     def table(self, kind: Kind, name: str, file: LandedFile) -> Any:
         """The rows of a part, as a table of Arrow."""
@@ -220,11 +245,16 @@ class Lake:
         except ContentError as error:
             raise LakeError(str(error), field=file.path, value=error.value) from None
 
+    def fold(self, before: datetime, most: int = folding.MOST) -> int:
+        """Put small parts of hours that were over by then together: how many, in portions of about so many."""
+        with self._landing:  # so that of every hour all parts up to the last one listed are listed
+            return folding.fold(self, utc(before), most)
+
     # -- retention -------------------------------------------------------------------------------------------------
 
     def expire(self, older_than: datetime) -> int:
         """Remove what says nothing about later moments: how many files. Schemas and plans stay."""
-        gone = list(expired(self.storage, _utc(older_than), time.time()))
+        gone = list(expired(self.storage, utc(older_than), time.time()))
         for path in gone:
             self.storage.remove(path)
         return len(gone)
@@ -232,7 +262,7 @@ class Lake:
     def _plan(self, path: str) -> LandedPlan:
         try:
             data = json.loads(self.storage.read_text(path))
-            since, members = _utc(datetime.fromisoformat(data["since"])), data["members"]
+            since, members = utc(datetime.fromisoformat(data["since"])), data["members"]
             plan = IndexPlan.loads(json.dumps(data["plan"]))
         except (ContentError, IndexingError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise LakeError(f"is no plan: {error}", field=path) from None
@@ -243,16 +273,11 @@ def _labelled(table: Any, schema: Schema, more: dict[bytes, bytes] | None = None
     return table.replace_schema_metadata({SCHEMA_LABEL: layout.checksum(schema).encode(), **(more or {})})
 
 
-def _utc(moment: datetime) -> datetime:
-    """A moment without a zone is taken to be UTC."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
 def _moments(given: Moments, rows: int) -> NDArray[np.datetime64]:
     if isinstance(given, np.ndarray):
         moments = given.astype("datetime64[us]")
     else:
-        moments = np.array([layout.microseconds(_utc(each)) for each in given], np.int64).astype("datetime64[us]")
+        moments = np.array([layout.microseconds(utc(each)) for each in given], np.int64).astype("datetime64[us]")
     if moments.shape != (rows,) or np.isnat(moments).any():
         raise LakeError(f"{rows} rows need as many moments", field="at", value=len(moments))
     return moments

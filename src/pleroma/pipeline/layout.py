@@ -8,7 +8,9 @@
     subscriptions/schema=NAME/since-001795000000000000.parquet
 
 The hour is the one in which things happened; the name of a part says when it was landed. There is one writer, whose
-parts have ever greater names, so that "all that came after this name" is a question with one answer.
+parts have ever greater names, so that "all that came after this name" is a question with one answer. Parts of an hour
+that is over may have been put together in a fold, `fold-FIRST-LAST-….parquet` beside them. It holds all parts of its
+folder that were landed in that stretch of time, so that names alone say which parts are to be passed over.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote
@@ -28,6 +30,8 @@ from pleroma.index import IndexPlan
 from pleroma.workloads.columns import column_type
 
 Kind = Literal["events", "reports"]
+KINDS: tuple[Kind, ...] = ("events", "reports")
+"""Of what comes in parts."""
 
 SINCE_LABEL = b"pleroma.since"
 ROW_BITS = 18
@@ -39,6 +43,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 _PART = re.compile(r"part-(\d{15})-\d{6}-[0-9a-f]{8}\.parquet")
+_FOLD = re.compile(r"fold-(\d{15})-(\d{15})-[0-9a-f]{8}\.parquet")
 _SNAPSHOT = re.compile(r"since-(\d{18})\.parquet")
 _PLAN = re.compile(r"epoch-(\d{8,})\.json")
 _FOLDER = re.compile(r"date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/([^/]+)$")
@@ -48,11 +53,14 @@ class LandedFile(NamedTuple):
     path: str
     """In the lake's file system."""
     key: str
-    """Its name: the newer, the greater."""
+    """Its name."""
     date: str
     hour: int
     size: int = 0
     """In bytes."""
+    first: int = 0
+    last: int = 0
+    """When the first and the last part in it were landed, in milliseconds: of a fold two moments, of a part one."""
 
 
 class LandedPlan(NamedTuple):
@@ -151,18 +159,39 @@ def part_key(moment: int, sequence: int, mark: str) -> str:
     return f"part-{moment:015d}-{sequence:06d}-{mark}.parquet"
 
 
+def fold_key(first: int, last: int, mark: str) -> str:
+    return f"fold-{first:015d}-{last:015d}-{mark}.parquet"
+
+
 def landed_file(path: str, size: int = 0) -> LandedFile | None:
-    """What a path of a part says, or None for anything else, such as a part that is being written."""
+    """What a path of a part or a fold says, or None for anything else, such as a part that is being written."""
     found = _FOLDER.search(path)
-    if found is None or not _PART.fullmatch(found[3]):
+    name = None if found is None else _PART.fullmatch(found[3]) or _FOLD.fullmatch(found[3])
+    if found is None or name is None:
         return None
-    return LandedFile(path, found[3], found[1], int(found[2]), size)
+    return LandedFile(path, found[3], found[1], int(found[2]), size, int(name[1]), int(name[name.re.groups]))
 
 
 def moment_of(key: str) -> int:
-    """When a part was landed, in milliseconds."""
-    found = _PART.fullmatch(key)
-    return int(found[1]) if found else 0
+    """When a part, or the last part of a fold, was landed, in milliseconds."""
+    found = _PART.fullmatch(key) or _FOLD.fullmatch(key)
+    return int(found[found.re.groups]) if found else 0
+
+
+def is_fold(file: LandedFile) -> bool:
+    return file.key.startswith("fold-")
+
+
+def folded(files: Iterable[LandedFile]) -> Iterator[tuple[LandedFile, LandedFile]]:
+    """The parts that are in a fold as well, each with the fold."""
+    folders: dict[str, list[LandedFile]] = {}
+    for file in files:
+        folders.setdefault(file.path.rpartition("/")[0], []).append(file)
+    for together in folders.values():
+        folds = [file for file in together if is_fold(file)]
+        for part in together if folds else ():
+            if not is_fold(part):
+                yield from ((part, fold) for fold in folds if fold.first <= part.last <= fold.last)
 
 
 def hour_of(file: LandedFile) -> datetime:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake import Lake
 from pleroma.pipeline.layout import EPOCH
+from pleroma.pipeline.moments import parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +22,15 @@ class Period:
     def day(cls, text: str) -> Period:
         try:
             start = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-        except ValueError:
+            return cls(start, start + timedelta(days=1))
+        except (ValueError, OverflowError):  # the last day there is has no end
             raise LakeError(f"{text!r} is not a day such as 2026-11-15", field="day", value=text) from None
-        return cls(start, start + timedelta(days=1))
 
     @classmethod
     def between(cls, start: str | None, end: str | None) -> Period:
         """From and to moments in ISO format, UTC unless they say otherwise; from the first, and until now."""
-        first = _moment("from", start) if start is not None else EPOCH
-        last = _moment("to", end) if end is not None else datetime.now(UTC)
+        first = parsed("from", start) if start is not None else EPOCH
+        last = parsed("to", end) if end is not None else datetime.now(UTC)
         if first >= last:
             raise LakeError(f"{last.isoformat()} is not after {first.isoformat()}", field="to", value=end)
         return cls(first, last)
@@ -46,12 +47,3 @@ class Period:
         if self.end - self.start == timedelta(days=1) and self.start.time() == datetime.min.time():
             return f"{self.start:%Y-%m-%d}"
         return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%Y-%m-%d %H:%M:%S}"
-
-
-def _moment(field: str, text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        reason = f"{text!r} is not a moment such as 2026-11-15T16:00"
-        raise LakeError(reason, field=field, value=text) from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

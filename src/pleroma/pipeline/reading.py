@@ -6,6 +6,7 @@ process on another machine. A file that is not whole or of another schema gives 
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pleroma.errors import LakeError
-from pleroma.pipeline.storage import Storage, read_table
+from pleroma.pipeline.storage import PARTS_LABEL, Storage, read_table
 
 if TYPE_CHECKING:
     from pleroma.content import Schema
@@ -43,6 +44,8 @@ class Piece(NamedTuple):
     size: int = 0
     since: datetime | None = None
     until: datetime | None = None
+    landed: tuple[int, int] | None = None
+    """Of a fold, only the parts that were landed after one moment and until another, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,8 @@ class Reading:
     def _table(self, system: Any, piece: Piece) -> Any | None:
         try:
             table = read_table(system, piece.path, self.checksum, self.columns[piece.kind])
+            if piece.landed is not None:
+                table = _unfolded(table, *piece.landed, piece.path)
         except LakeError as error:
             if self.kind == "refused":
                 return pa.table([[piece.path], [piece.kind], [error.reason]], schema=_REFUSED)
@@ -106,6 +111,16 @@ class Reading:
         if self.end is not None:
             table = table.filter(pc.less(moments, pa.scalar(self.end, _MOMENT)))
         return table
+
+
+def _unfolded(table: Any, after: int, until: int, path: str) -> Any:
+    """Of a fold, the rows of the parts that were landed after one moment and until another."""
+    try:
+        parts = json.loads(table.schema.metadata[PARTS_LABEL])
+        first = sum(rows for moment, rows in parts if moment <= after)
+        return table.slice(first, sum(rows for moment, rows in parts if after < moment <= until))
+    except (KeyError, TypeError, ValueError):
+        raise LakeError("does not say which parts it was made of", field=path) from None
 
 
 def planned(

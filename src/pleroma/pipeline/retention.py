@@ -1,7 +1,8 @@
 """What in a lake is of no use any more: parts of hours long past, snapshots that others replaced before, and remains.
 
 A snapshot stays as long as it was valid at some moment that is kept; a file that a writer never finished goes when no
-writer can still be at it.
+writer can still be at it, and what a killed pass left in `scratch` when it is as old as what is not kept. Parts that
+were put together go when nobody can be about to read them any more.
 """
 
 from __future__ import annotations
@@ -17,18 +18,34 @@ ABANDONED = 3600.0
 """Seconds after which a file that is still unfinished will never be finished."""
 
 
+FOLDED = 86_400.0
+"""Seconds for which the parts of a fold stay: who has planned to read them by then has done so."""
+
+_KINDS = (*layout.KINDS, "subscriptions", "plans", "schemas", "sampling", "windows", "decisions", "scratch")
+
+
 def expired(storage: Storage, older_than: datetime, now: float) -> Iterator[str]:
     """Paths of what only tells of moments before; `now` is in seconds since 1970, as the times of files are."""
-    for kind in ("events", "reports", "subscriptions", "plans", "schemas"):
+    for kind in _KINDS:
         snapshots: dict[str, list[tuple[datetime, str]]] = {}
+        kept: list[layout.LandedFile] = []
+        ages: dict[str, float] = {}
         for path, _, changed in storage.listed(kind):
+            ages[path] = now - changed.timestamp() if changed else 0.0
             part, since = layout.landed_file(path), layout.snapshot_since(path)
             if part is not None and layout.hour_of(part) + layout.HOUR <= older_than:
                 yield path
+            elif part is not None:
+                kept.append(part)
             elif since is not None:
                 snapshots.setdefault(path.rpartition("/")[0], []).append((since, path))
-            elif path.endswith(UNFINISHED) and changed and now - changed.timestamp() > ABANDONED:
+            elif (path.endswith(UNFINISHED) and ages[path] > ABANDONED) or (
+                kind == "scratch" and changed and changed < older_than
+            ):
                 yield path
+        for part, whole in layout.folded(kept):
+            if ages[whole.path] > FOLDED:
+                yield part.path
         for listed in snapshots.values():
             for (_, path), (until, _) in pairwise(sorted(listed)):
                 if until <= older_than:

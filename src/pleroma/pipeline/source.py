@@ -4,14 +4,15 @@ Options: `path` (the lake), `schema` (its name), `kind` (events, reports, subscr
 `from` and `to` (moments in ISO form: what happened in `[from, to)`), and for streams `maxFilesPerTrigger`.
 
 What is to be read is planned on the driver and told to tasks as lists of files; a task keeps nothing. A stream's offset
-is the name of the newest part that it has seen, for parts come in the order of their names.
+is the name of the newest part that it has seen, which says when that was landed: parts come in the order of their
+names, and a fold knows when each of its parts came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from pleroma.errors import LakeError, UnknownName
+from pleroma.pipeline.moments import parsed
 from pleroma.pipeline.reading import KINDS, Piece, Reading, planned, portions
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Question:
         files = given.get("maxfilespertrigger")
         if files is not None and not (files.isascii() and files.isdecimal() and int(files)):
             raise LakeError("is a count from 1", field="maxFilesPerTrigger", value=files)
-        start, end = (_moment(name, given.get(name)) for name in ("from", "to"))
+        start, end = (parsed(name, given[name]) if name in given else None for name in ("from", "to"))
         return cls(given["path"], given["schema"], kind, start, end, None if files is None else int(files))
 
     def lake(self) -> Lake:
@@ -131,36 +133,50 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        new = list(islice(self._files(start["key"], self._last), most))
-        return {"key": new[-1].key} if new else start
+        after, last = _landed(start["key"]), None if self._last is None else _landed(self._last)
+        new = list(islice(self._files(after, last), most))
+        if not new:
+            return start
+        # what is available now may end within a fold that was made since
+        return {"key": new[-1].key if last is None or new[-1].last <= last else self._last or ""}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable() if self.question.max_files is None else ReadMaxFiles(self.question.max_files)
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802
-        newest = [file.key for file in self._files("", None)][-1:]
+        newest = [file.key for file in self._files(0, None)][-1:]
         return {"key": newest[0]} if newest else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = max((file.key for file in self._files("", None)), default="")
+        self._last = max((file.key for file in self._files(0, None)), key=_landed, default="")
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         # listed again: a listing may have passed by a folder just before a part came there, but all parts up to one
-        # that was seen then are there now
-        kind = self.question.kind
-        pieces = (Piece(kind, file.path, file.size) for file in self._files(start["key"], end["key"]))
+        # that was seen then are there now, or in a fold
+        kind, after, last = self.question.kind, _landed(start["key"]), _landed(end["key"])
+        pieces = []
+        for file in self._files(after, last):
+            is_whole = after < file.first and file.last <= last
+            pieces.append(Piece(kind, file.path, file.size, landed=None if is_whole else (after, last)))
         return [Portion(each) for each in portions(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Portion)  # noqa: S101
         return self.reading.batches(partition.pieces, self.names)
 
-    def _files(self, after: str, last: str | None) -> Iterator[LandedFile]:
-        """The parts behind one, up to another, in order."""
+    def _files(self, after: int, last: int | None) -> Iterator[LandedFile]:
+        """Those with something that was landed after one moment and until another, in order."""
         asked = self.question
         for file in asked.lake().files(asked.kind, asked.schema, asked.start, asked.end):  # type: ignore[arg-type]
-            if after < file.key and (last is None or file.key <= last):
+            if after < file.last and (last is None or file.first <= last):
                 yield file
+
+
+def _landed(key: str) -> int:
+    """When what an offset names was landed; before anything, if it names nothing."""
+    from pleroma.pipeline.layout import moment_of
+
+    return moment_of(key)
 
 
 def _known(names: Sequence[str], reading: Reading) -> tuple[str, ...]:
@@ -169,13 +185,3 @@ def _known(names: Sequence[str], reading: Reading) -> tuple[str, ...]:
         if name not in there:
             raise UnknownName("column", name, there)
     return tuple(names)
-
-
-def _moment(name: str, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise LakeError(f"{text!r} is no moment such as 2026-11-15T16:00", field=name, value=text) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,11 +1,12 @@
 """The file system of a lake: whole files or none, and errors of our own tree.
 
-A file is written under another name and renamed when complete. Where renaming is copying, as in object stores, the copy
-appears when it is complete.
+A file is written under another name and renamed when it is complete, and on the disk. Where renaming is copying, as in
+object stores, the copy appears when it is complete.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -19,6 +20,8 @@ from pyarrow import fs
 from pleroma.errors import LakeError
 
 SCHEMA_LABEL = b"pleroma.schema"
+PARTS_LABEL = b"pleroma.parts"
+"""In a fold: when each of its parts was landed, and how many rows it had, in the order of the rows."""
 UNFINISHED = ".unfinished"
 _TRIES = 5
 
@@ -113,11 +116,18 @@ class Storage(NamedTuple):
         try:
             self.system.create_dir(f"{self.root}/{folder}", recursive=True)
             write(unfinished)
+            self._settle(unfinished)
             self.system.move(unfinished, f"{self.root}/{path}")
         except (pa.ArrowException, OSError) as error:
             with suppress(OSError):
                 self.system.delete_file(unfinished)
             raise LakeError(f"cannot be written: {_first(error)}", field=f"{self.root}/{path}") from None
+
+    def _settle(self, path: str) -> None:
+        """On a disk here, have a file's contents there before its name is: also a loss of power leaves no half file."""
+        if isinstance(self.system, fs.LocalFileSystem):
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
 
     def _read(self, path: str, read: Callable[[], T]) -> T:
         try:

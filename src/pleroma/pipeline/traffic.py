@@ -89,6 +89,11 @@ class Landed:
         reading = Reading.of(lake.url, schema, "events", start, end)
         return cls(spark, schema, EventColumns.of(schema).id, reading, tuple(map(tuple, found)))
 
+    @property
+    def scratch(self) -> str:
+        """Where in the lake files may be for as long as a pass runs."""
+        return f"{self.reading.url.rstrip('/')}/scratch"
+
     def each(self, work: Work, sql: str) -> DataFrame:
         tasks = self.spark.range(0, len(self.portions), 1, len(self.portions))
         return tasks.mapInArrow(_OfFiles(work, self.schema, self.numbers, self.reading, self.portions), sql)

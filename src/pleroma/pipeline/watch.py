@@ -114,8 +114,6 @@ def watching(
     `told` is called from a thread of the driver, once for each window and each decision. `once` stops when everything
     that has landed so far was read.
     """
-    if "://" not in lake.url:  # workers are at home elsewhere
-        lake = Lake.at(lake.storage.root)
     checkpoint = checkpoint or f"{lake.url.rstrip('/')}/{folder('checkpoints', schema)}"
     _claim(checkpoint, lake, schema, settings)
     known = lake.schema(schema)

@@ -75,8 +75,8 @@ class Watcher:
         for start in sorted(windows):
             window, is_new = self._published(start, windows[start])
         earlier = [each for each in self._decisions if each.window <= start]
-        if earlier and earlier[-1].outcome == "handing" and not self._hand(earlier[-1], window):
-            return
+        if earlier and earlier[-1].outcome == "handing" and (self._dry or not self._hand(earlier[-1], window)):
+            return  # who hands nothing over leaves it to whoever was about to
         if any(each.window == start for each in self._decisions):
             return
         past = [each for each in self._windows if each.start <= start]

@@ -35,6 +35,8 @@ _GLANCE = 0.1
 _CALM = 1.0
 """Seconds from a snapshot of the subscriptions to the next, or four times what the last took, if that is more."""
 _HOUR = 3600.0
+_SOON = 10.0
+_INSTANT = timedelta(microseconds=1)
 _GOODBYE = 20.0
 
 log = structlog.get_logger("pleroma.service")
@@ -76,10 +78,12 @@ class Collection:
         self._rates: dict[str, float] = {}
         self._epochs: dict[str, int] = {}
         self._snapshots: dict[str, tuple[str, ...]] = {}
+        self._newest: dict[str, datetime] = {}
+        """Since when the last snapshot of each schema is valid."""
         self._position = -1
         self._unchanged = datetime.now(UTC)
         """When the state was last seen as the snapshots have it."""
-        self._snapshot_due = self._expiry_due = 0.0
+        self._snapshot_due = self._expiry_due = self._folding_due = 0.0
         self._landing_due: float | None = None
         self._failing = False
         self._thread = ThreadPoolExecutor(1, "lake")
@@ -184,6 +188,16 @@ class Collection:
         if time.monotonic() >= self._expiry_due:
             self._expiry_due = time.monotonic() + _HOUR
             await self._done(self.lake.expire, datetime.now(UTC) - timedelta(days=self._settings.keep_days))
+        if time.monotonic() >= self._folding_due:
+            self._folding_due = time.monotonic() + _HOUR
+            await self._done(self._fold)
+
+    def _fold(self) -> None:
+        """Small parts of hours that are over; where there are many, some now and some soon. In the thread."""
+        from pleroma.pipeline.folding import MOST
+
+        if self.lake.fold(datetime.now(UTC) - timedelta(seconds=_HOUR), MOST) >= MOST:
+            self._folding_due = time.monotonic() + _SOON
 
     def _land_plan(self, entry: SchemaEntry, since: datetime) -> None:
         """The schema, all plans since the one that was landed last, and the rate that was chosen. In the thread."""
@@ -202,14 +216,22 @@ class Collection:
         for each in state.registrations.values():
             if each.kind == "subscription":
                 found[each.schema].append((each.id, each.principal, each.host, each.boxes))
-        self._position, self._unchanged = self._controller.position, datetime.now(UTC) + timedelta(microseconds=1)
+        self._position, self._unchanged = self._controller.position, datetime.now(UTC) + _INSTANT
         for name, rows in found.items():
             ids = tuple(row[0] for row in rows)
-            if self._snapshots.get(name) != ids and await self._done(self.lake.land_subscriptions, name, since, rows):
+            if self._snapshots.get(name) != ids and await self._done(self._land_snapshot, name, since, rows):
                 self._snapshots[name] = ids
         if self.failures != failures:
             self._position, self._unchanged = -1, since  # once more
         self._snapshot_due = time.monotonic() + max(_CALM, 4 * (time.monotonic() - begin))
+
+    def _land_snapshot(self, name: str, since: datetime, rows: list[tuple[str, str, str, str]]) -> None:
+        """Later than any there is, whatever the clock says: the last is the one that is valid. In the thread."""
+        if name not in self._newest:
+            self._newest[name] = max((each.since for each in self.lake.snapshots(name)), default=since - _INSTANT)
+        since = max(since, self._newest[name] + _INSTANT)
+        self.lake.land_subscriptions(name, since, rows)
+        self._newest[name] = since
 
     def _noticed(self) -> bool:
         """Whether the snapshots have what stands now; if so, they were valid until now."""
@@ -225,20 +247,22 @@ class Collection:
             await asyncio.sleep(_GLANCE)
 
     async def _land_waiting(self) -> None:
-        waiting, lake = self.waiting, self.lake
-        for drawn in waiting.take_events(self._settings.part):
+        from pleroma.pipeline.layout import MOST_ROWS
+
+        waiting, lake, most = self.waiting, self.lake, min(self._settings.part, MOST_ROWS)
+        for drawn in waiting.take_events(most):
             if await self._done(lake.land_events, *drawn):
-                waiting.events.landed += len(drawn.events)
+                waiting.landed_events(drawn)
             else:
                 self._land_soon()
-                waiting.add_events(drawn)
-        for schema, reported in waiting.take_reports().items():
+                waiting.give_back_events(drawn)
+        for reported in waiting.take_reports(most):
             rows = [each.row for each in reported]
-            if await self._done(lake.land_reports, schema, [each.at for each in reported], rows):
-                waiting.reports.landed += len(rows)
+            if await self._done(lake.land_reports, reported[0].schema, [each.at for each in reported], rows):
+                waiting.landed_reports(reported)
             else:
                 self._land_soon()
-                waiting.add_reports(reported)
+                waiting.give_back_reports(reported)
 
     def _land_soon(self) -> None:
         if self._landing_due is None:

@@ -1,6 +1,8 @@
 """What clients sent and nobody has landed yet: sampled events and reports, as many as there is room for.
 
-Whoever brings something never waits: what does not fit is dropped and counted.
+Whoever brings something never waits: what does not fit is dropped and counted. What is taken to be landed keeps its
+room until that is done. It is taken in portions of one hour, each of which becomes one file, whole or not there: one
+that could not be written is given back, and nothing is landed twice.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ class Waiting:
     def __init__(self, room: int) -> None:
         self.events, self.reports = Fate(), Fate()
         self.count = 0
-        """Events that wait."""
+        """Events that are not landed yet."""
         self._room = room
+        self._reports = 0
         self._drawn: list[Drawn] = []
         self._reported: list[Reported] = []
 
@@ -64,22 +67,39 @@ class Waiting:
         return rows
 
     def add_reports(self, reported: Sequence[Reported]) -> None:
-        free = self._room - len(self._reported)
-        self._reported.extend(reported[:free])
-        self.reports.dropped += max(len(reported) - free, 0)
+        fitting = reported[: self._room - self._reports]
+        self._reported.extend(fitting)
+        self._reports += len(fitting)
+        self.reports.dropped += len(reported) - len(fitting)
 
     def take_events(self, most: int) -> list[Drawn]:
-        """All that wait, put together: as few portions as can be, each of at most so many."""
-        taken, self._drawn, self.count = self._drawn, [], 0
+        """All that wait, put together: as few portions as can be, each of one hour and of at most so many."""
+        taken, self._drawn = self._drawn, []
         return list(_together(taken, most))
 
-    def take_reports(self) -> dict[str, list[Reported]]:
-        """All that wait, by schema."""
+    def take_reports(self, most: int) -> list[list[Reported]]:
+        """All that wait, by schema and hour, at most so many at once."""
         taken, self._reported = self._reported, []
-        by_schema: dict[str, list[Reported]] = {}
+        alike: dict[tuple[str, datetime], list[Reported]] = {}
         for each in taken:
-            by_schema.setdefault(each.schema, []).append(each)
-        return by_schema
+            hour = each.at.replace(minute=0, second=0, microsecond=0)
+            alike.setdefault((each.schema, hour), []).append(each)
+        return [group[first : first + most] for group in alike.values() for first in range(0, len(group), most)]
+
+    def landed_events(self, drawn: Drawn) -> None:
+        self.events.landed += len(drawn.events)
+        self.count -= len(drawn.events)
+
+    def landed_reports(self, reported: Sequence[Reported]) -> None:
+        self.reports.landed += len(reported)
+        self._reports -= len(reported)
+
+    def give_back_events(self, drawn: Drawn) -> None:
+        """They could not be landed now; their room is still theirs."""
+        self._drawn.append(drawn)
+
+    def give_back_reports(self, reported: Sequence[Reported]) -> None:
+        self._reported.extend(reported)
 
 
 def _together(drawn: Iterable[Drawn], most: int) -> Iterator[Drawn]:
@@ -91,6 +111,9 @@ def _together(drawn: Iterable[Drawn], most: int) -> Iterator[Drawn]:
         columns = zip(*(each.events.columns for each in group), strict=True)
         events = EventBatch(first.events.schema, tuple(map(np.concatenate, columns)))
         at = np.concatenate([each.at for each in group])
-        for row in range(0, len(events), most):
-            rows = slice(row, row + most)
-            yield Drawn(events[rows], at[rows], first.epoch, first.rate)
+        hours = at.astype("datetime64[h]")
+        for hour in np.unique(hours):
+            of_hour = np.flatnonzero(hours == hour)
+            for row in range(0, len(of_hour), most):
+                rows = of_hour[row : row + most]
+                yield Drawn(events[rows], at[rows], first.epoch, first.rate)

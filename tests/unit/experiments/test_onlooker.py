@@ -22,6 +22,18 @@ def test_a_watcher_that_cannot_start_is_named(tmp_path, monkeypatch):
         asyncio.run(begin())
 
 
+def test_a_line_that_is_no_word_of_the_watchers_does_not_make_us_deaf():
+    async def listen():
+        lines, made = asyncio.StreamReader(), Onlooker()
+        for line in (b"WARNING: something of Java\n", b"\xff\n", b'{"window": {"events": 5, "unjudged": 0}}\n'):
+            lines.feed_data(line)
+        lines.feed_eof()
+        await onlooker._Process((), "token")._read(lines, made)
+        return made
+
+    assert asyncio.run(listen()).is_awake
+
+
 def test_windows_and_decisions_to_tune_are_kept_and_the_others_are_not():
     heard = []
     made = Onlooker(on_decision=heard.append)

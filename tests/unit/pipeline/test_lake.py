@@ -244,8 +244,12 @@ def test_a_lake_may_be_a_folder_or_a_uri(tmp_path, form):
 
 def test_a_folder_is_meant_from_where_the_program_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Lake.at("lake").land_schema(STOCK)
+    lake = Lake.at("lake")
+    lake.land_schema(STOCK)
     assert (tmp_path / "lake" / "schemas" / "stock.json").is_file()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # as a worker of Spark, which is told the address
+    assert Lake.at(lake.url).schemas() == ["stock"]
 
 
 @pytest.mark.parametrize("wrong", ["", "nothing://at/all", "file://relative"])
@@ -306,6 +310,21 @@ def test_a_writer_that_dies_leaves_nothing_to_be_seen(lake, monkeypatch):
     assert not [path for path in everything(lake) if "PAR1" in path or path.endswith("unfinished")]
 
 
+def test_contents_are_on_the_disk_before_the_name_is_there(lake, monkeypatch):
+    """What a loss of power leaves cannot be tried here: that nothing has its name when it is written out can."""
+    synced = []
+
+    def sync(descriptor):
+        synced.append((os.fstat(descriptor).st_ino, lake.files("events", "stock"), lake.plans("stock")))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
+    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), 8, NOON)
+    (file,) = lake.files("events", "stock")
+    plan = Path(lake.storage.root) / layout.plan_path("stock", 1)
+    assert synced == [(Path(file.path).stat().st_ino, [], []), (plan.stat().st_ino, [file], [])]
+
+
 def test_a_killed_writers_remains_are_not_seen_and_go_after_a_while(lake):
     lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
     (file,) = lake.files("events", "stock")
@@ -317,6 +336,26 @@ def test_a_killed_writers_remains_are_not_seen_and_go_after_a_while(lake):
     assert lake.expire(NOON - DAY) == 1
     assert not remains.exists()
     assert Path(file.path).exists()
+
+
+@pytest.mark.parametrize("kind", ["sampling", "windows/schema=stock", "decisions/schema=stock"])
+def test_remains_go_wherever_they_are(lake, kind):
+    remains = Path(lake.storage.root) / kind / ".x.json.unfinished"
+    remains.parent.mkdir(parents=True)
+    remains.write_text("{")
+    os.utime(remains, (0, 0))
+    assert lake.expire(NOON - DAY) == 1
+    assert not remains.exists()
+
+
+def test_what_a_killed_pass_left_in_scratch_goes_with_what_is_not_kept(lake):
+    scratch = Path(lake.storage.root) / "scratch"
+    scratch.mkdir()
+    for name, at in (("old", NOON - DAY), ("new", NOON + DAY)):
+        (scratch / f".boxes-{name}.parquet").write_bytes(b"PAR1")
+        os.utime(scratch / f".boxes-{name}.parquet", (at.timestamp(), at.timestamp()))
+    assert lake.expire(NOON) == 1
+    assert [path.name for path in scratch.iterdir()] == [".boxes-new.parquet"]
 
 
 def test_files_that_nobody_landed_are_left_alone(lake):

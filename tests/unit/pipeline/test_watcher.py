@@ -9,7 +9,7 @@ import pytest
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ControllerAway, PlanChanging, PlanError
 from pleroma.index import GridIndex, Waste
-from pleroma.pipeline.adoption import Proposal, is_better
+from pleroma.pipeline.adoption import LakeHandover, Proposal, is_better
 from pleroma.pipeline.counting import Counting, LakeStanding
 from pleroma.pipeline.decisions import Decision, WatchSettings
 from pleroma.pipeline.journal import Journal
@@ -324,6 +324,25 @@ def test_a_dry_run_finds_the_plan_and_keeps_it(tmp_path):
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("dry", [])
     assert decision.after.rate < decision.before.rate
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_dry_run_leaves_a_plan_that_another_is_about_to_hand_over(tmp_path):
+    lake = shifting(tmp_path)
+
+    class Away(Recorded):
+        def put(self, *_):
+            raise ControllerAway("nobody answers")
+
+    one_by_one(watcher(lake, Away(), lambda _: None), lake, 0, 5)
+    before = Journal(lake.storage, "stock").decisions()
+    assert [each.outcome for each in before] == ["handing"]
+    one_by_one(watcher(lake, LakeHandover(lake, "stock"), lambda _: None, dry=True), lake, 6, 6)
+    assert Journal(lake.storage, "stock").decisions() == before
+    controller = Recorded()
+    one_by_one(watcher(lake, controller, lambda _: None), lake, 7, 7)
+    assert [each.outcome for each in Journal(lake.storage, "stock").decisions()] == ["adopted"]
+    assert len(controller.taken) == 1
 
 
 @pytest.mark.usefixtures("quickly")

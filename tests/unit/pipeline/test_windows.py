@@ -182,6 +182,16 @@ def test_a_damaged_snapshot_leaves_its_events_unjudged(tmp_path):
     assert (window.events, window.unjudged) == (5, 5)
 
 
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path, damaged):
+    lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
+    lake.land_plan(IndexPlan(2, BY_VOLUME), MEMBERS, BEGIN)
+    (tmp_path / layout.plan_path("stock", damaged)).write_text("{")
+    given_batch = batch(traffic(5, False), [BEGIN] * 5, [1, 1, 2, 2, 2])
+    (window,) = windows_of([given_batch], LakeStanding(lake, "stock")).values()
+    assert (window.epochs, window.unjudged) == ({1: 2, 2: 3}, {1: 2, 2: 3}[damaged])
+
+
 def test_covers_follow_a_subscription_that_changes_under_its_id():
     standing = Fixed()
     changed = [SubscriptionRow(a.id, a.principal, a.host, b.filter) for a, b in zip(ROWS, ROWS[::-1], strict=True)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +15,7 @@ from pleroma.control import AdoptPlan, Controller, CreatePrincipal, CreateSchema
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import GridIndex
 from pleroma.pipeline.lake import Lake, ReportRow
+from pleroma.pipeline.storage import Storage
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
 from pleroma.service.collecting import Collection
@@ -172,6 +174,64 @@ def test_while_the_lake_cannot_be_written_samples_wait(tmp_path):
     run(main)
 
 
+@pytest.mark.parametrize("kind", ["events", "reports"])
+def test_when_one_hour_cannot_be_written_the_others_are_not_landed_twice(tmp_path, monkeypatch, kind):
+    async def main():
+        async with collecting(tmp_path) as (_, collection, lake):
+            now = datetime.now(UTC).replace(tzinfo=None)
+            hours = [now - timedelta(hours=n) for n in range(2)]
+            if kind == "events":
+                collection.sampled(
+                    Drawn(EventBatch.from_columns(STOCK, COLUMNS), np.array(hours, "datetime64[us]"), 1, 1)
+                )
+            else:
+                moments = [each.replace(tzinfo=UTC) for each in hours]
+                collection.waiting.add_reports([Reported("stock", each, ReportRow("s1", "me")) for each in moments])
+            write_table, written = Storage.write_table, []
+
+            def once(storage, path, table):
+                if path.startswith(kind):
+                    written.append(path)
+                    if len(written) == 2:
+                        raise LakeError("cannot be written: No space left on device", field=path)
+                write_table(storage, path, table)
+
+            monkeypatch.setattr(Storage, "write_table", once)
+            await collection.land(everything=True)
+            assert (len(landed(lake, kind)), collection.failures) == (1, 1)
+            await collection.land(everything=True)
+            assert len(landed(lake, kind)) == 2
+            assert getattr(collection.waiting, kind).landed == 2
+
+    run(main)
+
+
+def test_what_is_being_landed_keeps_its_room(tmp_path, monkeypatch):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slowly(*_):
+        begun.set()
+        assert may_end.wait(20)
+        raise LakeError("cannot be written")
+
+    async def main():
+        async with collecting(tmp_path, room=3) as (api, collection, lake):
+            with monkeypatch.context() as slow:
+                slow.setattr(Lake, "land_events", slowly)
+                assert await api.post("/v1/samples", body(), 202) == {"taken": 2}
+                landing = asyncio.create_task(collection.land(everything=True))
+                await until(begun.is_set)
+                assert "pleroma_samples_waiting 2.0" in (await api("GET", "/metrics")).text
+                assert await api.post("/v1/samples", body(), 202) == {"taken": 0}
+                may_end.set()
+                await landing
+            await collection.land(everything=True)  # what came first was not pushed out by what came later
+            assert len(landed(lake)) == 2
+            assert (collection.waiting.events.landed, collection.waiting.events.dropped) == (2, 2)
+
+    run(main)
+
+
 def test_what_is_being_landed_when_the_service_stops_is_landed(tmp_path, monkeypatch):
     begun, may_end = threading.Event(), threading.Event()
     land_events = Lake.land_events
@@ -251,6 +311,19 @@ def test_snapshots_follow_the_subscriptions_and_nothing_else(tmp_path):
     run(main)
 
 
+def test_the_last_snapshot_is_valid_also_when_the_clock_went_back(tmp_path):
+    async def main():
+        async with collecting(tmp_path) as (api, collection, lake):
+            await api.subscribe("price < 3", "h1")
+            lake.land_subscriptions("stock", datetime.now(UTC) + timedelta(hours=1), [])  # before it was set right
+            await collection.land(everything=True)
+            await api.subscribe("price < 5", "h2")
+            await collection.land(everything=True)
+            assert [row.host for row in lake.subscriptions("stock").rows] == ["h1", "h2"]
+
+    run(main)
+
+
 def test_a_subscription_stood_until_it_was_withdrawn_however_slow_the_files(tmp_path, monkeypatch):
     begun, may_end = threading.Event(), threading.Event()
     land_subscriptions = Lake.land_subscriptions
@@ -301,6 +374,26 @@ def test_old_parts_are_removed(tmp_path):
             lake.land_events(events, [now - timedelta(days=3), now - timedelta(days=1)], 1, 1.0)
             await collection.land()
             assert [row["ticker"] for row in landed(lake)] == ["IBM"]
+
+    run(main)
+
+
+def test_small_parts_of_hours_that_are_over_are_put_together(tmp_path, monkeypatch):
+    async def main():
+        async with collecting(tmp_path) as (_, collection, lake):
+            events, now = EventBatch.from_columns(STOCK, COLUMNS), datetime.now(UTC)
+            for hours in (0, 0, 3, 3, 5, 5):
+                lake.land_events(events, [now - timedelta(hours=hours)] * 2, 1, 1.0)
+            ids = [row["id"] for row in landed(lake)]
+            monkeypatch.setattr("pleroma.pipeline.folding.MOST", 2)
+            await collection.land()
+            assert collection._folding_due < time.monotonic() + 60  # there may be more
+            monkeypatch.undo()
+            collection._folding_due = 0.0
+            await collection.land()
+            assert [file.key[:4] for file in lake.files("events", "stock")] == ["part", "part", "fold", "fold"]
+            assert sorted(row["id"] for row in landed(lake)) == ids
+            assert collection.failures == 0
 
     run(main)
 
@@ -391,6 +484,9 @@ def test_what_waits_is_put_together_by_plan_and_rate():
     ]
     assert taken[1].events == events
     assert waiting.take_events(4) == []
+    assert waiting.count == 10
+    for each in taken:
+        waiting.landed_events(each)
     assert waiting.count == 0
 
 
@@ -399,8 +495,13 @@ def test_reports_wait_as_long_as_there_is_room():
     reported = [Reported("ab"[n % 2], now, ReportRow(f"s{n}", "me")) for n in range(5)]
     waiting.add_reports(reported)
     assert waiting.reports.dropped == 2
-    taken = waiting.take_reports()
-    assert {name: [each.row.subscription for each in rows] for name, rows in taken.items()} == {
-        "a": ["s0", "s2"],
-        "b": ["s1"],
-    }
+    taken = waiting.take_reports(100)
+    assert [[(each.schema, each.row.subscription) for each in portion] for portion in taken] == [
+        [("a", "s0"), ("a", "s2")],
+        [("b", "s1")],
+    ]
+    waiting.landed_reports(taken[0])
+    waiting.give_back_reports(taken[1])
+    waiting.add_reports(reported)
+    assert waiting.reports.dropped == 2 + 3
+    assert [len(portion) for portion in waiting.take_reports(1)] == [1, 1, 1]

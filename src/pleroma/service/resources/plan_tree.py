@@ -40,6 +40,7 @@ def plan_tree(service: Service) -> APIRouter:
                 listed = (Wish(each.host, each.region, each.filter) for each in wishes)
                 found = await asyncio.to_thread(judged, index, prefix, events, listed)
             known[entry.name] = now, found
+            return found  # and not what another request found meanwhile, by another plan
         return known[entry.name][1]
 
     @router.get(
@@ -57,7 +58,7 @@ def plan_tree(service: Service) -> APIRouter:
         """
         admin(request)
         entry = service.schema(name)
-        index, prefix = entry.index, entry.prefix
+        index, prefix, epoch = entry.index, entry.prefix, entry.epoch
         found = nodes(index, Dz.parse(asked.at), asked.depth)
         if asked.after is not None:
             last = key(Dz.parse(asked.after))
@@ -75,7 +76,7 @@ def plan_tree(service: Service) -> APIRouter:
 
         answer = {
             "schema": entry.name,
-            "epoch": entry.epoch,
+            "epoch": epoch,
             "kind": "tree" if isinstance(index, TreeIndex) else "grid",
             "bits": index.bits,
             "leaves": first.leaves,

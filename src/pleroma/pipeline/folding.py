@@ -1,0 +1,95 @@
+"""Small parts of hours that are over, put together: a trickle of events would be thousands of files a day otherwise.
+
+A fold holds all parts of a folder that were landed in a stretch of time, row for row. It is written beside them, and
+from the moment that it has its name whoever lists files passes them over. They go a day later, when nobody can be about
+to read them (`retention`). Who is killed on the way leaves nothing, or a fold that is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from pleroma.content import Schema
+from pleroma.errors import LakeError
+from pleroma.pipeline import layout
+from pleroma.pipeline.layout import Kind, LandedFile
+from pleroma.pipeline.storage import PARTS_LABEL, SCHEMA_LABEL, read_table
+
+if TYPE_CHECKING:
+    from pleroma.pipeline.lake import Lake
+
+MOST = 2_000
+"""Parts that are put together at once, about: landing waits meanwhile."""
+LARGE = 1 << 20
+"""Bytes of a part that is worth a file of its own."""
+
+
+class Part(NamedTuple):
+    file: LandedFile
+    table: Any
+
+
+def fold(lake: Lake, before: datetime, most: int = MOST) -> int:
+    """Put parts of hours that were over by then together: how many. Nobody may land meanwhile."""
+    done = 0
+    for kind in layout.KINDS:
+        for name in lake.schemas():
+            schema = lake.schema(name)
+            files = lake.files(kind, name, end=before)
+            over = sorted((each for each in files if layout.hour_of(each) + layout.HOUR <= before), key=_place)
+            for _, of_hour in groupby(over, key=_folder):
+                if done >= most:
+                    return done
+                for parts in _stretches(lake, kind, schema, list(of_hour)):
+                    _write(lake, schema, parts)
+                    done += len(parts)
+    return done
+
+
+def _stretches(lake: Lake, kind: Kind, schema: Schema, files: Sequence[LandedFile]) -> Iterator[list[Part]]:
+    """Parts that stand together: between them is nothing large, no fold, and none that cannot be read."""
+    if len({file.last for file in files}) < len(files):
+        return  # of two writers: names do not tell them apart
+    held: list[Part] = []
+    for file in files:
+        part = None if layout.is_fold(file) or file.size >= LARGE else _read(lake, kind, schema, file)
+        rows = sum(len(each.table) for each in held)
+        if part is None or rows + len(part.table) > layout.MOST_ROWS:
+            if len(held) > 1:
+                yield held
+            held = []
+        held += [] if part is None else [part]
+    if len(held) > 1:
+        yield held
+
+
+def _read(lake: Lake, kind: Kind, schema: Schema, file: LandedFile) -> Part | None:
+    try:
+        columns = layout.columns_of(kind, schema)
+        return Part(file, read_table(lake.storage.system, file.path, layout.checksum(schema), columns))
+    except LakeError:
+        return None
+
+
+def _write(lake: Lake, schema: Schema, parts: Sequence[Part]) -> None:
+    table = pa.concat_tables([part.table.replace_schema_metadata(None) for part in parts])
+    made_of = json.dumps([[part.file.last, len(part.table)] for part in parts]).encode()
+    table = table.replace_schema_metadata({SCHEMA_LABEL: layout.checksum(schema).encode(), PARTS_LABEL: made_of})
+    folder = _folder(parts[0].file).removeprefix(f"{lake.storage.root}/")
+    key = layout.fold_key(parts[0].file.last, parts[-1].file.last, secrets.token_hex(4))
+    lake.storage.write_table(f"{folder}/{key}", table)
+
+
+def _folder(file: LandedFile) -> str:
+    return file.path.rpartition("/")[0]
+
+
+def _place(file: LandedFile) -> tuple[str, int]:
+    return _folder(file), file.last

@@ -1,0 +1,70 @@
+"""Handing a plan to whoever answers at an address: what is no controller is away, and is said in a line."""
+
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from pleroma.errors import ClientError, ControllerAway
+from pleroma.pipeline.adoption import ControllerHandover
+from watch_cases import BY_PRICE
+
+
+@contextmanager
+def answering(status, body, **headers):
+    """A server that says the same to everybody; its address."""
+
+    class Same(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_PUT(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Same) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers"),
+    [
+        (200, b"<html>back soon</html>", {}),
+        (200, b"", {}),
+        (200, b"[]", {}),
+        (200, b'{"colour": "red"}', {}),
+        (302, b"moved", {"Location": "/login"}),
+        (200, b"not gzip", {"Content-Encoding": "gzip"}),
+        (502, b"<html>bad gateway</html>", {}),
+    ],
+)
+def test_what_is_no_controller_is_away(status, body, headers):
+    with answering(status, body, **headers) as url, ControllerHandover(url, "token", "stock") as handover:
+        for ask in (handover.current, lambda: handover.put(BY_PRICE, 1)):
+            with pytest.raises(ControllerAway) as caught:
+                ask()
+            assert "\n" not in str(caught.value)
+            assert "token" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "token"), [("http://[::1", "token"), ("http://127.0.0.1:1", "tökén"), ("x", "to\nken")]
+)
+def test_what_can_be_no_address_and_no_token_is_refused_at_once(url, token):
+    with pytest.raises(ClientError) as caught:
+        ControllerHandover(url, token, "stock")
+    assert token not in str(caught.value)
