@@ -17,7 +17,7 @@ from pleroma.tuning.tree_learner import Budget, learn
 from pleroma.workloads import THESIS, Workload, generate
 from pleroma.workloads.model import Distribution
 
-STEPS = 10
+STEPS = 12
 BITS = 23
 LEAVES = 16_384
 ENCODED = 4_096

@@ -7,27 +7,19 @@ is taken instead. What is reported comes from events that none of this has seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from pleroma.experiments.frontier_stage import Stage
+from pleroma.experiments.frontier_search import LENGTHS, Found, Place, Search, judged
+from pleroma.experiments.frontier_stage import staged
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source
-from pleroma.index import GridIndex, Index, Waste
-from pleroma.tuning import SPLITS, Evidence, Statistics, select
+from pleroma.index import Waste
 from pleroma.tuning.advice import CUTS, LEARNED, SELECTIONS
 from pleroma.tuning.outcome import Outcome
-from pleroma.tuning.selection import EVALUATING
 from pleroma.workloads import EXPRESSIVE, StockModel
-
-LENGTHS = (4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 23, 32, 64, 112)
-MEMBERS = (None, 256, 64, 16, 4, 1)
-EXHAUSTIVE = 16
-"""Up to so many bits, covers without any limit on their members are tried as well."""
-SETS = 2
-"""Of the dimensions that a selection proposes, so many sets are tried in full at each length."""
 
 _MODEL = replace(EXPRESSIVE, events=24_000, width=0.2, placement="inside")
 _ZIPFIAN = replace(_MODEL, distribution="zipfian")
@@ -93,13 +85,15 @@ Curves = dict[str, dict[int, float]]
 """By technique and rules, what is wasted."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidate:
-    technique: str
-    index: Index
-    members: int | None
-    outcomes: Mapping[str, Outcome]
-    """By network, on the events set aside."""
+class Piece(NamedTuple):
+    """A part of the frontier that can be found by itself: what one way to cut reaches, or the learned tree."""
+
+    workload: str
+    subscriptions: int
+    split: str
+    """Or `LEARNED`."""
+    network: str = ""
+    bits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +128,15 @@ class Frontier:
 
     def run_all(self, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
         settings = [(name, count) for count in self.subscriptions for name in self.workloads]
-        measured = perform(self.measured, settings, advance)
-        return self.report([each for found in measured for each in found])
+        # the largest first, so that nobody is left with one of them at the end
+        pieces = [p for s in sorted(settings, key=lambda each: -each[1]) for p in self.pieces(*s)]
+        found = dict(zip(pieces, perform(self.found, pieces, advance), strict=True))
+        return self.report([each for s in settings for each in self.measured(*s, found)])
+
+    def pieces(self, workload: str, subscriptions: int) -> list[Piece]:
+        each = (workload, subscriptions)
+        trees = [Piece(*each, LEARNED, network, bits) for network in self.networks for bits in self.bits]
+        return trees + [Piece(*each, name) for name in self.splits]
 
     def report(self, measured: list[tuple[Scenario, list[Point], Curves]]) -> Report:
         points = [point for _, found, _ in measured for point in found]
@@ -152,93 +153,48 @@ class Frontier:
             panels={str(scenario): curves for scenario, _, curves in measured},
         )
 
-    def measured(self, setting: tuple[str, int]) -> list[tuple[Scenario, list[Point], Curves]]:
-        """A workload with so many subscriptions: the points of every network and number of bits, and its curves."""
-        workload, count = setting
-        stage = Stage.of(self.workloads[workload], count, self.networks, self.events)
-        candidates = list(self._candidates(stage))
-        judged: dict[_Candidate, Mapping[str, Outcome]] = {}
+    def found(self, piece: Piece) -> Mapping[Place, Mapping[str, Found]]:
+        """By place, and by technique."""
+        stage = staged(self.workloads[piece.workload], piece.subscriptions, self.networks, self.events)
+        if piece.split != LEARNED:
+            search = Search(stage, self.networks, self.bits, self.budgets, self.selections, self.lengths)
+            return search.found(piece.split)
+        places = [Place(piece.network, piece.bits, rules) for rules in self.budgets]
+        trees = {place: stage.learn(*place) for place in places}
+        return {place: {LEARNED: judged(stage, place.network, tree, None)} for place, tree in trees.items()}
 
-        def unseen(each: _Candidate) -> Mapping[str, Outcome]:
-            if each not in judged:
-                judged[each] = stage.outcomes(each.index, each.members, stage.unseen)
-            return judged[each]
-
-        found = []
+    def measured(
+        self, workload: str, count: int, found: Mapping[Piece, Mapping[Place, Mapping[str, Found]]]
+    ) -> list[tuple[Scenario, list[Point], Curves]]:
+        """The points of every network and number of bits, and the curves."""
+        measured = []
         for network in self.networks:
             for bits in self.bits:
                 scenario = Scenario(workload, count, network, bits)
                 points: list[Point] = []
                 curves: Curves = {}
                 for rules in self.budgets:
-                    best = _best(candidates, network, bits, rules)
-                    for technique, each in best.items():
-                        curves.setdefault(technique, {})[rules] = unseen(each)[network].waste.rate
-                    point = _point(scenario, stage, rules, list(best.values()), unseen)
-                    curves.setdefault(LEARNED, {})[rules] = point.learned.waste.rate
+                    place = Place(network, bits, rules)
+                    techniques = {
+                        name: each
+                        for split in self.splits
+                        for name, each in found[Piece(workload, count, split)][place].items()
+                    }
+                    tree = found[Piece(workload, count, LEARNED, network, bits)][place][LEARNED]
+                    point = _point(scenario, rules, techniques, tree)
+                    for name, each in techniques.items():
+                        curves.setdefault(name, {})[rules] = each.unseen.waste.rate
                     points.append(point)
-                found.append((scenario, points, curves))
-        return found
-
-    def _candidates(self, stage: Stage) -> Iterator[_Candidate]:
-        """Every technique with every length, its best dimensions and every limit on members, judged by set-asides."""
-        bare = GridIndex(stage.workload.schema, ())  # one rule, whatever the budget
-        yield _Candidate("no bits", bare, None, stage.outcomes(bare, None, stage.aside))
-        statistics = Statistics.of(stage.sample)
-        counts = range(1, len(stage.workload.schema) + 1)
-        for name in self.splits:
-            for bits in [n for n in self.lengths if n <= max(self.bits)]:
-                split = SPLITS[name](stage.sample, bits)
-                regular = SPLITS["regular"](stage.sample, bits)
-                known: dict[tuple[int, ...], list[tuple[Index, int | None, dict[str, Outcome]]]] = {}
-                for selection in self.selections:
-                    evidence = Evidence(statistics, split if selection in EVALUATING else regular, 0)
-                    sets = {select(selection, evidence, n) for n in counts}
-                    for dims in sorted(sets, key=lambda dims: split.waste(dims).deliveries)[:SETS]:
-                        if dims not in known:
-                            known[dims] = list(self._covered(stage, split.index(dims), bits))
-                        for index, members, outcomes in known[dims]:
-                            yield _Candidate(f"{selection} + {name}", index, members, outcomes)
-
-    def _covered(self, stage: Stage, index: Index, bits: int) -> Iterator[tuple[Index, int | None, dict[str, Outcome]]]:
-        """With ever fewer members, until there are fewer rules than anybody asks for: fewer only waste more."""
-        for members in MEMBERS:
-            if members is not None or bits <= EXHAUSTIVE:
-                outcomes = stage.outcomes(index, members, stage.aside)
-                yield index, members, outcomes
-                if max(each.rules for each in outcomes.values()) <= min(self.budgets):
-                    return
+                curves[LEARNED] = {point.rules: point.learned.waste.rate for point in points}
+                measured.append((scenario, points, curves))
+        return measured
 
 
-def _best(candidates: list[_Candidate], network: str, bits: int, rules: int) -> dict[str, _Candidate]:
-    """By technique, what delivers least of the events set aside with at most so many bits and rules."""
-    fitting = [each for each in candidates if each.index.bits <= bits and each.outcomes[network].rules <= rules]
-    worst_first = sorted(fitting, key=lambda each: -each.outcomes[network].waste.deliveries)
-    return {each.technique: each for each in worst_first}
-
-
-def _point(
-    scenario: Scenario,
-    stage: Stage,
-    rules: int,
-    techniques: list[_Candidate],
-    unseen: Callable[[_Candidate], Mapping[str, Outcome]],
-) -> Point:
-    network = scenario.network
-    index = stage.learn(network, scenario.bits, rules)
-    tree = _Candidate(LEARNED, index, None, stage.outcomes(index, None, stage.aside))
-    top = min(techniques, key=lambda each: each.outcomes[network].waste.deliveries)
-    chosen = min((top, tree), key=lambda each: each.outcomes[network].waste.deliveries)
-    before, after = (stage.outcomes(each.index, each.members, stage.drifted)[network].waste for each in (top, chosen))
-    return Point(
-        scenario,
-        rules,
-        top.technique,
-        unseen(top)[network],
-        unseen(chosen)[network],
-        chosen is tree,
-        (before, after),
-    )
+def _point(scenario: Scenario, rules: int, techniques: Mapping[str, Found], tree: Found) -> Point:
+    name = min(techniques, key=lambda each: techniques[each].aside)
+    top = techniques[name]
+    chosen = min((top, tree), key=lambda each: each.aside)
+    return Point(scenario, rules, name, top.unseen, chosen.unseen, chosen is tree, (top.drifted, chosen.drifted))
 
 
 def _ratio(paper: Waste, learned: Waste) -> float:

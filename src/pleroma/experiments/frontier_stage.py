@@ -5,21 +5,29 @@ Covers are made once for all networks, and what is wanted is counted once for al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pleroma.content.batch import EventBatch
 from pleroma.experiments.placement import spread_of
 from pleroma.experiments.source import Source, generated
-from pleroma.index import Index, TreeIndex, Waste
+from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
+from pleroma.index.codes import Codes
+from pleroma.index.kernels import Ints
 from pleroma.routing import build
 from pleroma.tuning import Sample
 from pleroma.tuning.advice import halves
-from pleroma.tuning.evaluation import GridEvaluator
-from pleroma.tuning.network_outcome import Placement, outcome_on
-from pleroma.tuning.outcome import Outcome, held
+from pleroma.tuning.cells import Cells, events_in, ordered, unfilled
+from pleroma.tuning.covered import covered, covers_of
+from pleroma.tuning.evaluation import GridEvaluator, deliveries
+from pleroma.tuning.network_outcome import Placement
+from pleroma.tuning.outcome import Outcome, checked
+from pleroma.tuning.shared_dz import SharedDz
 from pleroma.tuning.tree_counts import deliveries_of, rules_of
 from pleroma.tuning.tree_learner import Budget, learn
 from pleroma.workloads import StockModel, Workload
@@ -29,6 +37,12 @@ STAR = "star"
 SET_ASIDE = 4_000
 DRIFTED = 10
 """After the drift, only what so many of the subscriptions want is still published."""
+
+
+SHARES = (8, 2)
+"""Rules are counted with an eighth of the hosts' subscriptions, with half of them, and with all."""
+MANY = 2_000
+"""With fewer subscriptions it is as quick to count with all of them at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,10 +55,38 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Demands:
+    """What subscriptions ask for, each with a port of its own or at the hosts of a placement."""
+
+    place: Placement | None
+    rows: Cells
+    shared: SharedDz
+
+    @classmethod
+    def of(cls, place: Placement | None, rows: Cells, owner: Ints, done: NDArray[np.bool_] | None = None) -> _Demands:
+        """Of those that are done: rules are then at least so many."""
+        if place is None:
+            return cls(None, rows, SharedDz(()))
+        missing = np.zeros(0, np.int64) if done is None else place.homes[~done]
+        known = np.bincount(missing, minlength=int(place.homes.max()) + 1) == 0
+        return cls(place, rows, SharedDz.of(rows, place.homes[owner], known))
+
+    def rules(self) -> int:
+        if self.place is None:
+            return unfilled(ordered(self.rows))
+        return max(self.shared.rules(ports) for ports in self.place.spread)
+
+    def deliveries(self, codes: Codes) -> int:
+        return self.shared.deliveries(codes) if self.place else int(events_in(codes, self.rows).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Stage:
     workload: Workload
     sample: Sample
     placements: Mapping[str, Placement | None]
+    shares: tuple[NDArray[np.bool_], ...]
+    """Subscriptions in parts, those of the same hosts together: a few tell whether tables will be far too large."""
     aside: Trial
     unseen: Trial
     drifted: Trial
@@ -75,6 +117,7 @@ class Stage:
             workload,
             sample,
             placements,
+            _shares(subscriptions, list(placements.values())),
             trial(seen[np.sort(order[:aside])]),
             trial(unseen),
             trial(unseen[still] if still.any() else unseen),
@@ -82,19 +125,51 @@ class Stage:
 
     def outcomes(self, index: Index, members: int | None, trial: Trial) -> dict[str, Outcome]:
         """By network."""
+        return self.outcomes_of(index, members, (trial,))[0]
+
+    def outcomes_of(self, index: Index, members: int | None, trials: Sequence[Trial]) -> list[dict[str, Outcome]]:
+        """By trial and network."""
         if isinstance(index, TreeIndex) and members is None:
-            return {name: self._of_tree(index, name, trial) for name in self.placements}
-        covers = [index.cover(each, max_members=members) for each in self.workload.subscriptions]
-        codes = index.encode(trial.events.points())
-        found = {}
-        for name, place in self.placements.items():
-            wanted = trial.wanted[name]
-            if place is None:
-                waste = Waste(held(codes, covers), wanted)
-                found[name] = Outcome(waste, len({dz for cover in covers for dz in cover}))
-            else:
-                found[name] = outcome_on(covers, codes, wanted, place.homes, place.spread)
+            return [{name: self._of_tree(index, name, each) for name in self.placements} for each in trials]
+        covers = covers_of(index, self.workload.subscriptions, self.sample, members)
+        demands = {name: _Demands.of(place, covers.rows, covers.owner) for name, place in self.placements.items()}
+        rules = {name: each.rules() for name, each in demands.items()}
+        found = []
+        for trial in trials:
+            codes = index.encode(trial.events.points())
+            made = {name: checked(each.deliveries(codes), trial.wanted[name]) for name, each in demands.items()}
+            found.append({name: Outcome(waste, rules[name]) for name, waste in made.items()})
         return found
+
+    def within(
+        self, index: GridIndex | SelectiveIndex, members: int | None, room: Mapping[str, int], least: int
+    ) -> tuple[dict[str, Outcome], bool]:
+        """By events set aside, on those networks where no switch has more rules than the network has `room` for.
+
+        Also whether no switch of any network has more than the `least`. Subscriptions are covered a share at a time: a
+        table never has fewer rules for having more dz (see `cells.unfilled`), so that where a part of a switch's table
+        is too large, the whole is.
+        """
+        left = dict(room)
+        rows, owner = np.zeros((0, 2), np.uint64), np.zeros(0, np.int64)
+        done = np.zeros(self.sample.owners, np.bool_)
+        for share in self.shares:
+            found = covered(index, self.sample.boxes_alone(share[self.sample.owner]), members)
+            rows, owner = np.concatenate([rows, found.rows]), np.concatenate([owner, found.owner])
+            done = done | share
+            demands = {name: _Demands.of(self.placements[name], rows, owner, done) for name in left}
+            left = {name: most for name, most in left.items() if demands[name].rules() <= most}
+            if not left:
+                return {}, False
+        codes, wanted = index.encode(self.aside.events.points()), self.aside.wanted
+        outcomes = {n: Outcome(checked(demands[n].deliveries(codes), wanted[n]), demands[n].rules()) for n in left}
+        few = all(each.rules <= least for each in outcomes.values())
+        others = [place for name, place in self.placements.items() if name not in outcomes]
+        return outcomes, few and all(_Demands.of(place, rows, owner).rules() <= least for place in others)
+
+    def fewest(self, index: Index) -> dict[str, int]:
+        """By network, the deliveries of events set aside without any limit on members, which can only add some."""
+        return {name: deliveries(sample, index) for name, sample in self.aside.samples.items()}
 
     def _of_tree(self, index: TreeIndex, network: str, trial: Trial) -> Outcome:
         sample, place = trial.samples[network], self.placements[network]
@@ -109,9 +184,23 @@ class Stage:
         return learn(self.sample.grouped(place.homes), bits, Budget(rules=rules), spread=place.spread).index
 
 
+def _shares(subscriptions: int, placements: Sequence[Placement | None]) -> tuple[NDArray[np.bool_], ...]:
+    """By the hosts of the first network that has some."""
+    homes = next((place.homes for place in placements if place is not None), np.arange(subscriptions))
+    hosts = int(homes.max()) + 1
+    bounds = [0, *(-(-hosts // part) for part in SHARES if subscriptions >= MANY), hosts]
+    return tuple((first <= homes) & (homes < last) for first, last in pairwise(bounds) if first < last)
+
+
 def _placement(name: str, subscriptions: int, seed: int) -> Placement | None:
     if name == STAR:
         return None
     network = build(name)
     homes = np.random.default_rng(seed).integers(0, len(network.hosts), subscriptions)
     return Placement(homes, spread_of(network))
+
+
+@lru_cache(maxsize=1)
+def staged(given: Source, subscriptions: int, networks: tuple[str, ...], events: int | None) -> Stage:
+    """`Stage.of`, made once for what comes one after the other."""
+    return Stage.of(given, subscriptions, networks, events)

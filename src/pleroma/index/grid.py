@@ -102,7 +102,7 @@ class GridIndex:
 
     def encode(self, points: NDArray[np.float64]) -> Codes:
         """The cells of a batch: one row per event, one column of coordinates per attribute of the schema."""
-        codes = self._tables.encode(points)
+        codes = self.tables.encode(points)
         if codes is None:
             row, bad = next((r, d) for r, point in enumerate(points) for d in self.axes if not isfinite(point[d]))
             value = float(points[row, bad])
@@ -124,7 +124,7 @@ class GridIndex:
             return DzSet([ROOT])
         boxes = [self._cells(box.ranges) for box in filter.boxes]
         if KERNELS in sys.modules:
-            return self._tables.cover(boxes, length, max_members)
+            return self.tables.cover(boxes, length, max_members)
         return DzSet(
             Cover(self._axis_order, [axis.bits for axis in self.axes.values()], boxes, length).cells(max_members)
         )
@@ -172,7 +172,8 @@ class GridIndex:
         return [number[d] for d in self.order]
 
     @cached_property
-    def _tables(self) -> GridTables:
+    def tables(self) -> GridTables:
+        """Laid out for the kernels."""
         from pleroma.index.grid_tables import GridTables  # needs numpy and numba, which a sensor does not have
 
         return GridTables.of(self)

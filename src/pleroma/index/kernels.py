@@ -193,20 +193,30 @@ def cover(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_length
 def fewest(size: Floats, child: Ints, most: int) -> Ints:
     """What `pleroma.index.cover.fewest` finds."""
     count = size.shape[0]
-    volume = np.full((count, most + 1), np.inf)
-    share = np.zeros((count, most + 1), np.int64)
     room = np.ones(count, np.int64)
     for node in range(count - 1, -1, -1):
-        volume[node, 1] = size[node]
+        if child[node]:
+            room[node] = min(room[child[node]] + room[child[node] + 1], most)
+    # what a node has for 1, 2, ... cells stands from `first` on: most nodes have room for a few only
+    first = np.cumsum(room) - room - 1
+    volume = np.full(room.sum(), np.inf)
+    share = np.zeros(volume.shape[0], np.int64)
+    for node in range(count - 1, -1, -1):
+        mine = first[node]
+        volume[mine + 1] = size[node]
         a = child[node]
         if a == 0:
             continue
-        room[node] = min(room[a] + room[a + 1], most)
-        for i in range(1, min(room[a], most - 1) + 1):
-            for k in range(i + 1, min(i + room[a + 1], most) + 1):
-                if volume[a, i] + volume[a + 1, k - i] < volume[node, k]:
-                    volume[node, k] = volume[a, i] + volume[a + 1, k - i]
-                    share[node, k] = i
+        left = volume[first[a] + 1 : first[a] + 1 + room[a]]
+        right = volume[first[a + 1] + 1 : first[a + 1] + 1 + room[a + 1]]
+        best, shares = volume[mine + 1 : mine + 1 + room[node]], share[mine + 1 : mine + 1 + room[node]]
+        for i in range(min(left.shape[0], most - 1)):
+            size_left = left[i]
+            for k in range(min(right.shape[0], most - 1 - i)):  # without a branch, so that several go at a time
+                both = size_left + right[k]
+                better = both < best[i + k + 1]
+                best[i + k + 1] = both if better else best[i + k + 1]
+                shares[i + k + 1] = i + 1 if better else shares[i + k + 1]
     chosen = np.empty(most, np.int64)
     found = 0
     stack = [(np.int64(0), np.int64(most))]
@@ -216,6 +226,6 @@ def fewest(size: Floats, child: Ints, most: int) -> Ints:
             chosen[found] = top
             found += 1
         else:
-            stack.append((child[top], share[top, part]))
-            stack.append((child[top] + 1, part - share[top, part]))
+            stack.append((child[top], share[first[top] + part]))
+            stack.append((child[top] + 1, part - share[first[top] + part]))
     return chosen[:found]

@@ -105,7 +105,8 @@ def grown_from(
             level(passes)
         return counts
 
-    growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR), how.get("seed", 0), how.get("patient", True))
+    leaves = budget.meant if how.get("patient", True) else 0
+    growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR), how.get("seed", 0), leaves)
     return fitted(growth, budget, how.get("spread", ()))
 
 

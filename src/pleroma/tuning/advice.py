@@ -17,8 +17,8 @@ from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.evaluation import GridEvaluator
 from pleroma.tuning.gathered import Gathered, gather
-from pleroma.tuning.network_outcome import Placement
-from pleroma.tuning.outcome import Outcome, judge
+from pleroma.tuning.network_outcome import NetworkJudge, Placement
+from pleroma.tuning.outcome import Judge, Outcome
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.selection import EVALUATING, Dimensions, Evidence, select
 from pleroma.tuning.splits import SPLITS, Split
@@ -108,15 +108,16 @@ def advise_from(
     and rules are those of the fullest switch. `grown` makes another tree, from more events than were drawn.
     """
 
-    def judged(index: Index, events: EventBatch, members: int | None) -> Outcome:
+    def judge(events: EventBatch) -> Judge | NetworkJudge:
         if placement is None:
-            return judge(index, subscriptions, events, members)
-        return placement.judge(index, subscriptions, events, members)
+            return Judge(subscriptions, events)
+        return NetworkJudge(subscriptions, events, placement)
 
     training, unseen, statistics = gathered.training, gathered.judging, gathered.statistics
-    sample = Sample.of(training, subscriptions)
+    by_training, by_unseen = judge(training), judge(unseen)
+    sample = by_training.sample
     regular = GridEvaluator(sample, bits)
-    judges = GridEvaluator(Sample.of(unseen, subscriptions), bits)
+    judges = GridEvaluator(by_unseen.sample, bits)
     everything = tuple(range(len(sample.schema)))
     lengths = [bits] if rules is None else [*(n for n in LENGTHS if n < bits), bits]
     found = []
@@ -140,7 +141,7 @@ def advise_from(
             limits = {length: _members(length, max_members, rules) for length in ways}
             for length, dims in sets:
                 if (length, dims) not in known:
-                    known[length, dims] = judged(ways[length].index(dims), training, limits[length])
+                    known[length, dims] = by_training.outcome(ways[length].index(dims), limits[length])
             best = min(sets, key=lambda each: _rank(known[each], rules))
             start = time.perf_counter()
             index = ways[best[0]].index(best[1])
@@ -150,7 +151,7 @@ def advise_from(
                     name if selection is None else f"{selection} + {name}",
                     best[1],
                     index,
-                    judged(index, unseen, limits[best[0]]),
+                    by_unseen.outcome(index, limits[best[0]]),
                     limits[best[0]],
                     judges.waste_of(index),
                     {len(dims): known[best[0], dims].waste for length, dims in sets if length == best[0]},
@@ -171,7 +172,7 @@ def advise_from(
             start = time.perf_counter()
             tree = made(budget)
             seconds = time.perf_counter() - start
-            outcome = judged(tree, unseen, max_members)
+            outcome = by_unseen.outcome(tree, max_members)
             found.append(Advice(name, by_use(tree), tree, outcome, max_members, judges.waste_of(tree), {}, seconds))
             advance(1)
     return sorted(found, key=lambda each: (over(each.outcome, rules), each.outcome.waste.rate, each.outcome.rules))

@@ -1,7 +1,7 @@
 """Waste at the hosts and rules of the fullest switch, where many subscriptions share hosts and many hosts a port.
 
 Subscribers behind the same port need no separate rules: the table of a switch has the distinct dz of what each of its
-ports demands. This says what a network would do, without building its tables.
+ports demands, without those that longer ones fill. This says what a network would do, without building its tables.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
-from pleroma.index import DzSet, Index, Waste
+from pleroma.index import Index
 from pleroma.index.codes import Codes
 from pleroma.index.kernels import Ints
+from pleroma.tuning.covered import covers_of
 from pleroma.tuning.evaluation import GridEvaluator
-from pleroma.tuning.outcome import Outcome, held
+from pleroma.tuning.outcome import Outcome, checked
 from pleroma.tuning.sample import Sample
-from pleroma.tuning.shared_dz import OWNERS, SharedDz
+from pleroma.tuning.shared_dz import SharedDz
 
 Spread = Sequence[Ints]
 """For each switch, the port behind which each host is."""
@@ -37,6 +38,24 @@ class Placement:
         return judge_on(index, subscriptions, self.homes, self.spread, events, max_members, self.limits)
 
 
+class NetworkJudge:
+    """Many indexes by the same events, subscription i at host `place.homes[i]`.
+
+    Every host may publish, and what it publishes comes from somewhere else.
+    """
+
+    def __init__(self, subscriptions: Sequence[Filter], events: EventBatch, place: Placement) -> None:
+        self.subscriptions = subscriptions
+        self.place = place
+        self.sample = Sample.of(events, subscriptions)
+        self.wanted = GridEvaluator(self.sample.grouped(place.homes), 1).wanted
+
+    def outcome(self, index: Index, max_members: int | None = None) -> Outcome:
+        covers = covers_of(index, self.subscriptions, self.sample, max_members)
+        shared = SharedDz.of(covers.rows, self.place.homes[covers.owner])
+        return outcome_on(shared, index.encode(self.sample.points), self.wanted, self.place)
+
+
 def judge_on(
     index: Index,
     subscriptions: Sequence[Filter],
@@ -46,40 +65,12 @@ def judge_on(
     max_members: int | None = None,
     limits: Sequence[int | None] = (),
 ) -> Outcome:
-    """Subscription i is at host `homes[i]`. Every host may publish, and what it publishes comes from somewhere else."""
-    covers = [index.cover(each, max_members=max_members) for each in subscriptions]
-    wanted = GridEvaluator(Sample.of(events, subscriptions).grouped(homes), 1).wanted
-    return outcome_on(covers, index.encode(events.points()), wanted, homes, spread, limits)
+    """One index, subscription i at host `homes[i]`."""
+    return NetworkJudge(subscriptions, events, Placement(homes, spread, tuple(limits))).outcome(index, max_members)
 
 
-def outcome_on(
-    covers: Sequence[DzSet],
-    codes: Codes,
-    wanted: int,
-    homes: Ints,
-    spread: Spread,
-    limits: Sequence[int | None] = (),
-) -> Outcome:
-    """The same of covers and codes that are known, with the deliveries that are wanted."""
-    if len(spread[0]) <= OWNERS:
-        shared = SharedDz(covers, homes.tolist())
-        deliveries, rules = shared.deliveries(codes), [shared.rules(ports) for ports in spread]
-    else:
-        hosts = _joined(covers, homes.tolist())
-        deliveries, rules = held(codes, list(hosts.values())), [_rules(hosts, ports) for ports in spread]
-    if deliveries < wanted:
-        raise AssertionError(f"{wanted} deliveries are wanted and only {deliveries} made")
-    beyond = [n - limit for n, limit in zip(rules, limits, strict=False) if limit is not None]
-    return Outcome(Waste(deliveries, wanted), max(rules), max(0, *beyond, 0))
-
-
-def _joined(parts: Sequence[DzSet], groups: Sequence[int]) -> dict[int, DzSet]:
-    members: dict[int, list[DzSet]] = {}
-    for part, group in zip(parts, groups, strict=True):
-        members.setdefault(group, []).append(part)
-    return {group: DzSet(dz for part in parts for dz in part) for group, parts in members.items()}
-
-
-def _rules(hosts: dict[int, DzSet], ports: Ints) -> int:
-    demands = _joined(list(hosts.values()), [int(ports[host]) for host in hosts])
-    return len({dz for demand in demands.values() for dz in demand})
+def outcome_on(shared: SharedDz, codes: Codes, wanted: int, place: Placement) -> Outcome:
+    """Of demands and codes that are known, with the deliveries that are wanted."""
+    rules = [shared.rules(ports) for ports in place.spread]
+    beyond = [n - limit for n, limit in zip(rules, place.limits, strict=False) if limit is not None]
+    return Outcome(checked(shared.deliveries(codes), wanted), max(rules), max(0, *beyond, 0))

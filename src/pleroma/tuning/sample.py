@@ -82,6 +82,10 @@ class Sample:
         kept |= {name: getattr(self, name)[boxes] for name in ("low", "high", "first", "last", "owner")}
         return replace(self, **kept)
 
+    def boxes_alone(self, boxes: NDArray[np.bool_]) -> Sample:
+        """Only these boxes, and no events."""
+        return self.part(np.zeros(self.events, np.bool_), boxes)
+
     def grouped(self, homes: Ints) -> Sample:
         """The same boxes, owner i's now belonging to `homes[i]`: many subscriptions on few hosts."""
         owner = homes[self.owner]

@@ -1,7 +1,8 @@
 """What a tree delivers and the rules it needs, counted over its leaves without making a cover.
 
 The leaves that a subscriber's boxes meet are found once; from them follow what it is delivered and, merged upwards as
-far as they fill a node, the dz it needs. The distinct ones of all subscribers are a star's rules.
+far as they fill a node, the dz it needs. The distinct ones of all subscribers are a star's rules, save those that are
+filled by longer ones: no event would follow them. So every rule is the longest around some leaf of its own.
 """
 
 from __future__ import annotations
@@ -112,4 +113,9 @@ def _count(
             kept += 1
         for i in range(kept):
             rules[whole[i]] = True
+    full = rules.copy()
+    for node in range(size - 1, -1, -1):
+        if dims[node] >= 0 and full[node + 1] and full[right[node]]:
+            full[node] = True
+            rules[node] = False
     return total, rules, overlap

@@ -7,7 +7,7 @@ sides of every cut. Where a node has more cuts than `BINS`, neighbouring ones ar
 
 The cut that saves most at once halves a node; one that leaves a cheap side and a dear one saves less now and more after
 the cuts to come, since those will be made where it is dear. That is what `prospect` counts, as long as there are bits
-enough: unequal halves make long paths.
+enough for the cuts to come: unequal halves make long paths.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from pleroma.index.kernels import Floats, Int, Ints, compiled
 
 BINS = 256
+MARGIN = 5
+"""So many more bits than its leaves will need has a node that is cut for what it will cost in the end."""
 
 Ranks = NDArray[np.int32]
 
@@ -35,12 +37,13 @@ def grow(
     bits: Int,
     splits: Int,
     share: float,
-    patient: Int,
+    leaves: Int,
 ) -> tuple[Ints, Ints, Ints, Floats]:
     """At most so many splits, none below `bits`; by node: dimension (-1: leaf), rank, first child, and what it costs.
 
-    Above a depth of `patient`, a node is cut for what it will cost in the end, below it for what it costs now. Which
-    node is next is in any case decided by what its cut saves.
+    With `leaves`, the number that the tree is meant to have, nodes that `can_wait` are cut for what they will cost in
+    the end, the others for what they cost now; so are all nodes where it is 0. Which node is next is in any case
+    decided by what its cut saves.
 
     `ranks[d, event]`, `first[d, box]` and `last[d, box]` are ranks, `cuts[d]` is how many cuts dimension d has. Node 0
     is the root, children are neighbours, and the children of the k-th split are nodes 2k + 1 and 2k + 2: the tree after
@@ -68,7 +71,7 @@ def grow(
     most = np.zeros(groups, np.int32)
     seen = np.full(groups, -1, np.int64)
     tick = np.zeros(1, np.int64)
-    cost[0] = weight.sum() * _met(group, boxes[0], seen, tick, share)
+    cost[0] = weight.sum() * met_by(group, boxes[0], seen, tick, share)
     heap: list[tuple[float, Int, Int, Int]] = [(0.0, np.int64(0), np.int64(0), np.int64(0))]
     heap.pop()
     if bits > 0 and splits > 0:
@@ -87,7 +90,7 @@ def grow(
             seen,
             tick,
             share,
-            bool(patient > 0),
+            can_wait(cost[0], cost[0], leaves, bits),
         )
         if gain > 0.0:
             heapq.heappush(heap, (-gain, np.int64(0), d, k))
@@ -112,7 +115,7 @@ def grow(
                 begin[new], end[new] = middle, end[node]
                 boxes.append(boxes[node][last[d][boxes[node]] > k])
             mine = order[begin[new] : end[new]]
-            cost[new] = weight[mine].sum() * _met(group, boxes[new], seen, tick, share)
+            cost[new] = weight[mine].sum() * met_by(group, boxes[new], seen, tick, share)
             if depth[new] < bits and cost[new] > 0.0:
                 gain, best, cut = _best(
                     ranks,
@@ -129,13 +132,19 @@ def grow(
                     seen,
                     tick,
                     share,
-                    bool(depth[new] < patient),
+                    can_wait(cost[new], cost[0], leaves, bits - depth[new]),
                 )
                 if gain > 0.0:
                     heapq.heappush(heap, (-gain, np.int64(new), best, cut))
         boxes[node] = none
     count = 2 * made + 1
     return dim[:count], at[:count], child[:count], cost[:count]
+
+
+@compiled
+def can_wait(cost: float, whole: float, leaves: Int, bits: Int) -> bool:
+    """Whether a node has bits to spare, if it gets that share of the leaves that it costs of the whole."""
+    return bool(leaves > 0 and bits >= MARGIN and leaves * cost <= 2.0 ** (bits - MARGIN) * whole)
 
 
 @compiled
@@ -155,7 +164,8 @@ def _part(rank: Ranks, k: Int, order: Ranks, spare: Ranks, begin: Int, end: Int)
 
 
 @compiled
-def _met(group: Ranks, boxes: Ranks, seen: Ints, tick: Ints, share: float) -> float:
+def met_by(group: Ranks, boxes: Ranks, seen: Ints, tick: Ints, share: float) -> float:
+    """How many groups these boxes are of, and that share of the boxes."""
     if seen.shape[0] == group.shape[0]:
         return float(boxes.shape[0])
     tick[0] += 1

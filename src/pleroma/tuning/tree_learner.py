@@ -8,6 +8,7 @@ learned too well costs rules, not deliveries.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,14 +27,16 @@ SET_ASIDE = 0.25
 """The share of the events by which smoothings are compared."""
 COMPARED = 12_000
 """More events than this are not needed to compare smoothings; the budget shrinks with them."""
+AT_A_TIME = 2
+"""Trees to be compared are grown beside each other: most of that runs without the interpreter's lock."""
 SHARE = 0.1
 """What telling apart two subscriptions of one subscriber counts, against those of two."""
-PATIENT = 0.65
-"""The share of the bits, from the root on, in which cuts are made for what a node will cost in the end."""
 AT_ONCE = "at once"
 """Cuts for what they save at once, which is better where many subscriptions share a host: tried on events set aside."""
 ROUNDS = 3
-"""Leaves that nobody wants need no rule, so a tree may have more leaves than rules: the splits are doubled so often."""
+"""A tree has at most as many rules as leaves. Where it has fewer, more leaves are grown, at most doubled so often."""
+WORTHWHILE = 1.02
+"""Times the rules of a tree: for less room than that it is not grown again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,13 @@ class Budget:
         if all(value is None for _, value in given):
             raise TuningError("a tree is grown to a number of rules or of leaves", field="rules")
 
+    @property
+    def meant(self) -> int:
+        """The leaves that a tree is grown for: as many as the largest table has rules, where so many are allowed."""
+        rules = [self.rules if each is None else each for each in self.own or (None,)]
+        tables = max((each for each in rules if each is not None), default=None)
+        return min(number for number in (tables, self.leaves) if number is not None)
+
     def part(self, share: float) -> Budget:
         def less(number: int | None) -> int | None:
             return None if number is None else max(int(number * share), 1)
@@ -64,16 +74,18 @@ class Tables:
     """The tables that a tree would need on every switch, and whether they have room."""
 
     def __init__(self, sample: Sample, budget: Budget, spread: Spread = ()) -> None:
-        self._views = [sample.grouped(ports) for ports in spread] or [sample]
-        own = budget.own or (None,) * len(self._views)
-        if len(own) != len(self._views):
-            raise TuningError(f"{len(own)} numbers for {len(self._views)} switches", field="own", value=len(own))
-        self._limits = [budget.rules if each is None else each for each in own]
-
-    @property
-    def most(self) -> int | None:
-        """The rules of the largest, or None where no table has a limit."""
-        return max((limit for limit in self._limits if limit is not None), default=None)
+        switches = spread or [np.arange(sample.owners)]
+        own = budget.own or (None,) * len(switches)
+        if len(own) != len(switches):
+            raise TuningError(f"{len(own)} numbers for {len(switches)} switches", field="own", value=len(own))
+        limits: dict[tuple[int, ...], int | None] = {}  # switches that part the hosts alike have the same rules
+        for ports, each in zip(switches, own, strict=True):
+            parted = _parted(ports)
+            known = (budget.rules if each is None else each, limits.get(parted))
+            limits[parted] = min((limit for limit in known if limit is not None), default=None)
+        self._views = [sample.grouped(np.array(parted)) for parted in limits]
+        self._limits = list(limits.values())
+        self._leaves = budget.leaves
 
     def fullest(self, tree: TreeIndex) -> int:
         return max(rules_of(tree, view) for view in self._views)
@@ -81,6 +93,20 @@ class Tables:
     def fit(self, tree: TreeIndex | Nodes) -> bool:
         pairs = zip(self._views, self._limits, strict=True)
         return all(limit is None or rules_of(tree, view) <= limit for view, limit in pairs)
+
+    def wider(self, tree: TreeIndex | Nodes, splits: int) -> int:
+        """As many splits as would fill them if rules grow as leaves do, at most twice the leaves that the tree has."""
+        pairs = zip(self._views, self._limits, strict=True)
+        times = [limit / max(rules_of(tree, view), 1) for view, limit in pairs if limit is not None]
+        room = min([*times, 2.0])
+        leaves = int((splits + 1) * room) if room > WORTHWHILE else splits + 1
+        return (leaves if self._leaves is None else min(leaves, self._leaves)) - 1
+
+
+def _parted(ports: Ints) -> tuple[int, ...]:
+    """Which hosts are behind the same port, whatever its number."""
+    number: dict[int, int] = {}
+    return tuple(number.setdefault(port, len(number)) for port in ports.tolist())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,19 +179,22 @@ def learn(
     aside = order[: int(count * SET_ASIDE)]
     judging, compared = _only(sample, aside), {}
     few, part = _only(sample, order[len(aside) : count]), budget.part((count - len(aside)) / sample.events)
-    for name in SMOOTHINGS:
-        compared[name] = deliveries_of(_fitted(few, bits, part, spread, name, True, seed)[0], judging)
-        advance(1)
-    chosen = min(compared, key=lambda name: compared[name])
-    if count == sample.events:
-        compared[AT_ONCE] = deliveries_of(_fitted(few, bits, part, spread, chosen, False, seed)[0], judging)
-        waits = compared[chosen] <= compared[AT_ONCE]
-        index, rules = _fitted(sample, bits, budget, spread, chosen, waits, seed)
-    else:  # how long paths are for their leaves decides: that has to be tried at full size, and few events are missed
-        rest = _only(sample, order[len(aside) :])
-        patiently, at_once = (_fitted(rest, bits, budget, spread, chosen, each, seed) for each in (True, False))
-        waits = deliveries_of(patiently[0], judging) <= deliveries_of(at_once[0], judging)
-        index, rules = patiently if waits else at_once
+    with ThreadPoolExecutor(AT_A_TIME) as threads:
+        tried = threads.map(lambda name: _fitted(few, bits, part, spread, name, True, seed)[0], SMOOTHINGS)
+        for name, tree in zip(SMOOTHINGS, tried, strict=True):
+            compared[name] = deliveries_of(tree, judging)
+            advance(1)
+        chosen = min(compared, key=lambda name: compared[name])
+        if count == sample.events:
+            compared[AT_ONCE] = deliveries_of(_fitted(few, bits, part, spread, chosen, False, seed)[0], judging)
+            waits = compared[chosen] <= compared[AT_ONCE]
+            index, rules = _fitted(sample, bits, budget, spread, chosen, waits, seed)
+        else:  # how long paths are for their leaves decides: to be tried at full size, and few events are missed
+            rest = _only(sample, order[len(aside) :])
+            both = threads.map(lambda each: _fitted(rest, bits, budget, spread, chosen, each, seed), (True, False))
+            patiently, at_once = both
+            waits = deliveries_of(patiently[0], judging) <= deliveries_of(at_once[0], judging)
+            index, rules = patiently if waits else at_once
     advance(1)
     return Learned(index, rules, chosen, waits, compared)
 
@@ -197,25 +226,25 @@ def _fitted(
     """The largest tree within the budget."""
     seen = SMOOTHINGS[smoothing](sample, np.random.default_rng([seed, 2]))
     tables = Tables(sample, budget, spread)
-    most = None if budget.leaves is None else budget.leaves - 1
-    if tables.most is None:
-        tree = grown(sample, seen, bits, most or 0, bounds, patient).tree(most or 0)
-        return tree, tables.fullest(tree)
-    splits = tables.most if most is None else min(tables.most, most)
-    growth = grown(sample, seen, bits, splits, bounds, patient)
+
+    def growth_to(splits: int) -> Growth:
+        return grown(sample, seen, bits, splits, bounds, budget.meant if patient else 0)
+
+    splits = budget.meant - 1
+    growth = growth_to(splits)
     for _ in range(ROUNDS):
-        wider = 2 * splits if most is None else min(2 * splits, most)
-        if growth.splits < splits or wider == splits or not tables.fit(growth.nodes(splits)):
+        wider = tables.wider(growth.nodes(splits), splits)
+        if growth.splits < splits or wider == splits:
             break
         splits = wider
-        growth = grown(sample, seen, bits, splits, bounds, patient)
-    least, largest = 0, growth.splits
+        growth = growth_to(splits)
+    least, tried, largest = 0, growth.splits, growth.splits
     while least < largest:
-        middle = (least + largest + 1) // 2
-        if tables.fit(growth.nodes(middle)):
-            least = middle
+        if tables.fit(growth.nodes(tried)):
+            least = tried
         else:
-            largest = middle - 1
+            largest = tried - 1
+        tried = (least + largest + 1) // 2
     tree = growth.tree(least)
     return tree, tables.fullest(tree)
 
@@ -226,9 +255,9 @@ def grown(
     bits: int,
     splits: int,
     bounds: tuple[Floats, Floats] | None = None,
-    patient: bool = True,
+    leaves: int = 0,
 ) -> Growth:
-    """Growth over the borders of the sample's boxes, within bounds where there are some."""
+    """Growth over the borders of the sample's boxes, within bounds where there are some; `leaves` as in `grow`."""
     cuts = [borders(sample, d, bounds) for d in range(len(sample.schema))]
     made = grow(
         ranks_of(cuts, seen.points),
@@ -240,7 +269,7 @@ def grown(
         bits,
         splits,
         SHARE,
-        round(PATIENT * bits) if patient else 0,
+        leaves,
     )
     return Growth(sample, bits, cuts, *made)
 

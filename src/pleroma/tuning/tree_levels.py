@@ -23,9 +23,9 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.tree_bins import Bins, Shape
-from pleroma.tuning.tree_growth import BINS, Ranks, best_cut, count_boxes
-from pleroma.tuning.tree_learner import PATIENT, ROUNDS, SHARE, Budget, Tables, borders, ranks_of
-from pleroma.tuning.tree_smoothing import FLOOR, MOST, inside_subscriptions
+from pleroma.tuning.tree_growth import BINS, Ranks, best_cut, can_wait, count_boxes, met_by
+from pleroma.tuning.tree_learner import ROUNDS, SHARE, Budget, Tables, borders, ranks_of
+from pleroma.tuning.tree_smoothing import FLOOR, MOST, inside_subscriptions, weight_of_each
 
 COUNTERS = 1 << 23
 """In one pass. More nodes than have room in it are counted in several."""
@@ -68,7 +68,8 @@ class LevelGrowth:
     floor: float = FLOOR
     """What points inside subscriptions weigh, where nothing was seen, against all events."""
     seed: int = 0
-    patient: bool = True
+    leaves: int = 0
+    """For so many, cuts are made for the end where there are bits enough; see `tree_growth.grow`."""
     passes: int = field(default=0, init=False)
     events: int = field(default=0, init=False)
     nodes: list[Node] = field(default_factory=list, init=False)
@@ -77,6 +78,8 @@ class LevelGrowth:
     _points: Floats = field(init=False)
     _reach: tuple[Ranks, Ranks] = field(init=False)
     _seen: tuple[Ints, Ints] = field(init=False)
+    _cost: float = field(default=0.0, init=False)
+    """Of the root, which is the first that is known."""
 
     def __post_init__(self) -> None:
         sample = self.sample
@@ -170,7 +173,8 @@ class LevelGrowth:
                     raise TuningError("there are no events to learn from", field="events")
             weights = counts.astype(np.float64)
             if len(self._points):
-                weights += self.floor * self.events / len(self._points) * bins.counted(self._points)
+                each = weight_of_each(self.floor * self.events, len(self._points))
+                weights += each * bins.counted(self._points)
             for s, n in enumerate(chosen):
                 self._choose(self.nodes[n], weights, bins, s)
 
@@ -178,7 +182,12 @@ class LevelGrowth:
         first, last, group = self._boxes
         (least, most), (seen, tick) = self._reach, self._seen
         row = bins.offset[s], bins.bins[s], bins.shift[s], node.low, node.high
-        patient = self.patient and node.depth < round(PATIENT * self.bits)
+        counted = int(np.argmax(bins.bins[s] > 0))  # any dimension that has bins has all of the weight
+        begin = bins.offset[s, counted]
+        weight = weights[begin : begin + bins.bins[s, counted]].sum()
+        cost = float(weight * met_by(group, node.boxes, seen, tick, SHARE))
+        self._cost = self._cost or cost
+        patient = can_wait(cost, self._cost, self.leaves, self.bits - node.depth)
         gain, d, k = _best(weights, *row, node.boxes, first, last, group, least, most, seen, tick, SHARE, patient)
         node.gain, node.dim, node.at = float(gain), int(d), int(k)
 
@@ -193,23 +202,21 @@ def fitted(growth: LevelGrowth, budget: Budget, spread: Spread = ()) -> TreeInde
     if not 1 <= growth.bits <= MAX_LENGTH:
         raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {growth.bits}", field="bits", value=growth.bits)
     tables = Tables(growth.sample, budget, spread)
-    most = MAX_SPLITS if budget.leaves is None else budget.leaves - 1
-    splits = most if tables.most is None else min(most, tables.most)
+    splits = min(budget.meant - 1, MAX_SPLITS)
     growth.grow(splits)
-    if tables.most is None:
-        return growth.tree(splits)
     for _ in range(ROUNDS):
-        if splits == most or not tables.fit(growth.tree(splits)):
+        wider = min(tables.wider(growth.tree(splits), splits), MAX_SPLITS)
+        if wider == splits:
             break
-        splits = min(2 * splits, most)
+        splits = wider
         growth.grow(splits)
-    least, largest = 0, splits
+    least, tried, largest = 0, splits, splits
     while least < largest:
-        middle = (least + largest + 1) // 2
-        if tables.fit(growth.tree(middle)):
-            least = middle
+        if tables.fit(growth.tree(tried)):
+            least = tried
         else:
-            largest = middle - 1
+            largest = tried - 1
+        tried = (least + largest + 1) // 2
     return growth.tree(least)
 
 
@@ -226,7 +233,8 @@ def grown(
 ) -> TreeIndex:
     """Level by level over events that are here."""
     sample = Sample.of(events, subscriptions)
-    growth = LevelGrowth(sample, bits, lambda bins: bins.counted(sample.points), floor, seed, patient)
+    leaves = budget.meant if patient else 0
+    growth = LevelGrowth(sample, bits, lambda bins: bins.counted(sample.points), floor, seed, leaves)
     return fitted(growth, budget, spread)
 
 

@@ -8,16 +8,18 @@ subscriptions apart where no event was. Which helps depends on the traffic: that
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import frexp, ldexp
 from typing import NamedTuple
 
 import numpy as np
 
-from pleroma.index.kernels import Floats
+from pleroma.index.kernels import Floats, Ints
 from pleroma.tuning.sample import Sample
 
-NEIGHBOURHOOD = 12
+NEIGHBOURHOOD = 24
 """At most so many events are neighbours of each other."""
 MOST = 60_000
+EXACT = 20
 FLOOR = 0.02
 """The weight of points inside subscriptions when nothing says that traffic is like them."""
 
@@ -31,15 +33,26 @@ Smoothing = Callable[[Sample, np.random.Generator], Weighted]
 
 
 def between_neighbours(sample: Sample, random: np.random.Generator, share: float, count: int) -> Weighted:
-    """On the lines between events of one neighbourhood: a cell of medians along the widest dimension, again and again.
+    """So many on the lines between events of one neighbourhood, each with one neighbour after another.
 
-    Of many events, some are enough; their weight is that of what they stand for.
+    A neighbourhood is a cell of medians along the widest dimension, again and again. Of many events, some are enough.
     """
-    used = random.permutation(sample.events)[:count]
-    points, scaled = sample.points[used], sample.scaled()[used]
-    order = np.arange(len(used))
-    partner = order.copy()
-    stack = [order]
+    used = random.permutation(sample.events)[: MOST // 3]
+    points, cell = sample.points[used], _neighbourhoods(sample.scaled()[used])
+    order = np.argsort(cell, kind="stable")
+    partner = np.empty_like(order)
+    made = []
+    for _ in range(max(min(count // len(points), NEIGHBOURHOOD), 1)):
+        partner[order] = np.lexsort((random.random(len(points)), cell))
+        made.append(points + random.random((len(points), 1)) * (points[partner] - points))
+    return _weighted(np.concatenate(made), share * len(points))
+
+
+def _neighbourhoods(scaled: Floats) -> Ints:
+    """By point, the number of its own."""
+    cell = np.zeros(len(scaled), np.int64)
+    stack = [np.arange(len(scaled))]
+    found = 0
     while stack:
         group = stack.pop()
         if len(group) > NEIGHBOURHOOD:
@@ -48,14 +61,9 @@ def between_neighbours(sample: Sample, random: np.random.Generator, share: float
             parted = group[np.argpartition(scaled[group, int(np.argmax(spread))], middle)]
             stack += [parted[:middle], parted[middle:]]
         else:
-            partner[group] = random.permutation(group)
-    repeats = max(min(MOST // len(points), 5), 1)
-    made = [points + random.random((len(points), 1)) * (points[partner] - points)]
-    for _ in range(repeats - 1):
-        # another partner of the same neighbourhood: partners form circles, so one step further is one again
-        partner = partner[partner]
-        made.append(points + random.random((len(points), 1)) * (points[partner] - points))
-    return _weighted(np.concatenate(made), share * len(points))
+            cell[group] = found
+            found += 1
+    return cell
 
 
 def inside_subscriptions(sample: Sample, random: np.random.Generator, share: float, count: int) -> Weighted:
@@ -66,8 +74,14 @@ def inside_subscriptions(sample: Sample, random: np.random.Generator, share: flo
     return _weighted(sample.first[box] + place * (sample.last[box] - sample.first[box]), share * sample.events)
 
 
+def weight_of_each(total: float, count: int) -> float:
+    """Of so many points, to the first `EXACT` binary places: then weights add up to the same in any order."""
+    digits, exponent = frexp(total / max(count, 1))
+    return ldexp(round(ldexp(digits, EXACT)), exponent - EXACT)
+
+
 def _weighted(points: Floats, total: float) -> Weighted:
-    return Weighted(points, np.full(len(points), total / max(len(points), 1)))
+    return Weighted(points, np.full(len(points), weight_of_each(total, len(points))))
 
 
 def _joined(*parts: Weighted) -> Weighted:
@@ -79,13 +93,19 @@ def _as_seen(sample: Sample, random: np.random.Generator) -> Weighted:
 
 
 def _neighbours(sample: Sample, random: np.random.Generator) -> Weighted:
-    near = between_neighbours(sample, random, 2.0, min(sample.events, MOST // 3))
+    near = between_neighbours(sample, random, 2.0, 2 * MOST)
     floor = inside_subscriptions(sample, random, FLOOR, min(2 * sample.events, MOST))
     return _joined(_seen(sample), near, floor)
 
 
+def _both(sample: Sample, random: np.random.Generator) -> Weighted:
+    near = between_neighbours(sample, random, 4.0, MOST)
+    return _joined(_seen(sample), near, inside_subscriptions(sample, random, 8.0, 2 * MOST))
+
+
 def _subscriptions(sample: Sample, random: np.random.Generator) -> Weighted:
-    return _joined(_seen(sample), inside_subscriptions(sample, random, 2.0, 2 * MOST))
+    count = 4 * MOST - min(sample.events, 2 * MOST)
+    return _joined(_seen(sample), inside_subscriptions(sample, random, 8.0, count))
 
 
 def _seen(sample: Sample) -> Weighted:
@@ -95,5 +115,6 @@ def _seen(sample: Sample) -> Weighted:
 SMOOTHINGS: Mapping[str, Smoothing] = {
     "as seen": _as_seen,
     "neighbours": _neighbours,
+    "neighbours and subscriptions": _both,
     "subscriptions": _subscriptions,
 }

@@ -25,7 +25,7 @@ def test_a_filter_is_covered_alike_with_and_without_a_compiler(case, length, mem
         return
     length = min(length, index.bits)
     plain = Cover(index._axis_order, [axis.bits for axis in index.axes.values()], boxes, length).cells(members)
-    assert DzSet(plain) == index._tables.cover(boxes, length, members)
+    assert DzSet(plain) == index.tables.cover(boxes, length, members)
 
 
 limits = st.tuples(st.none() | st.integers(0, 112), st.integers(1, 40))

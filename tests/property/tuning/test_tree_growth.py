@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.tuning.tree_growth import grow
+from pleroma.tuning.tree_growth import can_wait, grow
 
 
 @st.composite
@@ -24,10 +24,10 @@ def cases(draw):
         ends[1],
         group,
         np.full(dims, cuts),
-        draw(st.integers(0, 5)),
+        draw(st.integers(0, 9)),
         draw(st.integers(0, 9)),
         share,
-        draw(st.integers(0, 6)),
+        draw(st.integers(0, 12)),
     )
 
 
@@ -38,6 +38,12 @@ def cost(case, low, high):
     groups = len(set(group[met].tolist()))
     share = 0.0 if len(set(group.tolist())) == len(group) else case[-2]
     return weight[inside].sum() * (groups + share * met.sum())
+
+
+def waits(case, depth, cost, whole):
+    """Whether a node has five more bits left than the leaves need that it may expect."""
+    *_, bits, _, _, leaves = case
+    return leaves > 0 and bits - depth >= 5 and 2 ** (bits - depth - 5) * whole >= leaves * cost
 
 
 def value(whole, lower, upper, patient):
@@ -55,9 +61,17 @@ def parts(low, high, d, k):
     return (low, below), (above, high)
 
 
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 5_000), st.integers(0, 24))
+def test_a_node_can_wait_if_it_has_five_more_bits_than_its_leaves_need(cost, more, leaves, bits):
+    whole = cost + more
+    needed = next(n for n in range(64) if 2**n * whole >= leaves * cost)
+    assert can_wait(float(cost), float(whole), leaves, bits) == (bits >= 5 + needed)
+    assert not can_wait(float(cost), float(whole), 0, bits)
+
+
 @given(cases())
 def test_every_node_is_cut_where_that_saves_most_and_the_best_node_first(case):
-    *_, cuts, bits, splits, _, patient = case
+    *_, cuts, bits, splits, _, _ = case
     dim, at, child, found = grow(*case)
     sides = {0: (np.zeros(len(cuts), np.int64), cuts)}
     depth = {0: 0}
@@ -66,8 +80,9 @@ def test_every_node_is_cut_where_that_saves_most_and_the_best_node_first(case):
     for node in range(len(dim)):
         low, high = sides[node]
         assert np.isclose(found[node], cost(case, low, high))
+        patient = waits(case, depth[node], found[node], found[0])
         every = [
-            value(cost(case, low, high), *(cost(case, *part) for part in parts(low, high, d, k)), depth[node] < patient)
+            value(cost(case, low, high), *(cost(case, *part) for part in parts(low, high, d, k)), patient)
             for d in range(len(cuts))
             for k in range(low[d], high[d])
         ]
@@ -76,7 +91,7 @@ def test_every_node_is_cut_where_that_saves_most_and_the_best_node_first(case):
             left = int(child[node])
             sides[left], sides[left + 1] = parts(low, high, dim[node], at[node])
             depth[left] = depth[left + 1] = depth[node] + 1
-            mine = value(found[node], found[left], found[left + 1], depth[node] < patient)
+            mine = value(found[node], found[left], found[left + 1], patient)
             assert np.isclose(mine[0], max(every)[0])  # of cuts that are as good, any
             gains[node] = mine[1]
         else:

@@ -53,7 +53,8 @@ def test_every_technique_has_a_line_and_more_rules_do_not_waste_more(report):
 
 def test_a_network_counts_the_rules_of_its_fullest_switch():
     setting = replace(SMALL, lengths=(8,), budgets=(150,), networks=("fat-tree:4",))
-    ((scenario, points, _),) = setting.measured(("uniform", 60))
+    found = {piece: setting.found(piece) for piece in setting.pieces("uniform", 60)}
+    ((scenario, points, _),) = setting.measured("uniform", 60, found)
     assert scenario == Scenario("uniform", 60, "fat-tree:4", 23)
     assert [point.rules for point in points] == [150]
     assert points[0].learned.rules <= 150

@@ -86,6 +86,20 @@ def test_every_rule_is_counted_at_its_node_and_above(tmp_path):
     run(main)
 
 
+def test_a_node_that_longer_rules_fill_has_no_rule_of_its_own(tmp_path):
+    async def main():
+        async with with_a_tree(tmp_path) as api:
+            await api.advertise("true", "h4")
+            await api.subscribe("price < 100", "h3")
+            await api.subscribe("price < 100 and volume < 50", "h1")
+            assert by_dz(await api.get(PATH))["0"]["fullest"] == 2  # the node, and its lower part
+            await api.subscribe("price < 100 and volume >= 50", "h2")
+            found = by_dz(await api.get(PATH))
+            assert [found[dz]["fullest"] for dz in ("0", "00", "01")] == [2, 1, 1]
+
+    run(main)
+
+
 def test_without_samples_nobody_knows_the_waste(tmp_path):
     async def main():
         async with with_a_tree(tmp_path) as api:

@@ -1,0 +1,36 @@
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pleroma.experiments.kept import Kept
+from pleroma.experiments.scenarios import one_by_one
+
+
+@dataclass(frozen=True)
+class Counting:
+    log: Path
+    bad: int = -1
+
+    def square(self, number: int) -> int:
+        if number == self.bad:
+            raise RuntimeError("interrupted")
+        with self.log.open("a") as log:
+            log.write(f"{number} ")
+        return number * number
+
+
+def test_a_sweep_goes_on_where_it_was_interrupted(tmp_path):
+    perform, task = Kept(tmp_path / "kept", one_by_one), Counting(tmp_path / "log")
+    assert perform(task.square, [1, 2], lambda _: None) == [1, 4]
+    done: list[float] = []
+    assert perform(task.square, [1, 2, 3], done.append) == [1, 4, 9]
+    assert sum(done) == pytest.approx(1)
+    assert task.log.read_text().split() == ["1", "2", "3"]
+
+
+def test_another_task_has_results_of_its_own(tmp_path):
+    perform = Kept(tmp_path / "kept", one_by_one)
+    perform(Counting(tmp_path / "log").square, [3], lambda _: None)
+    with pytest.raises(RuntimeError):
+        perform(Counting(tmp_path / "log", bad=3).square, [3], lambda _: None)
