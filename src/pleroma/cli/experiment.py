@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,10 @@ def experiment(
     plot: Annotated[Path | None, typer.Option(help="A folder to draw the figure in.")] = None,
     spark: Annotated[
         str | None, typer.Option(metavar="MASTER", help="Send scenarios to Spark: local[*], spark://HOST:PORT, ...")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep results as they are found: interrupted, it goes on from there."),
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="Name all figures and what they stand for.")] = False,
     json: JsonFlag = False,
@@ -41,8 +46,8 @@ def experiment(
         raise UnknownName("figure", name, EXPERIMENTS)
     if plot is not None and not plot.is_dir():
         raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
-    if spark is not None:
-        report = _on_spark(name, quick, spark)
+    if spark is not None or keep is not None:
+        report = _in_parts(name, quick, spark, keep)
     else:
         with progress(f"experiment {name}", 1) as advance:
             report = EXPERIMENTS[name].run(quick, advance)
@@ -72,17 +77,28 @@ def experiment(
         out.print(f"drew {drawn}", markup=False, soft_wrap=True)
 
 
-def _on_spark(name: str, quick: bool, master: str) -> Report:
+def _in_parts(name: str, quick: bool, master: str | None, folder: Path | None) -> Report:
+    """Scenario by scenario, here or on Spark, keeping what is found where there is a folder."""
     from pleroma.experiments.figures import SWEEPS
+    from pleroma.experiments.kept import Kept
+    from pleroma.experiments.scenarios import Performer, one_by_one
 
     if name not in SWEEPS:
-        reason = f"{name} cannot be split: it measures this machine, or is one scenario; run it without --spark"
-        raise SetupError(reason, field="--spark", value=master)
+        option, value = ("--spark", master) if master is not None else ("--keep", str(folder))
+        reason = f"{name} cannot be split: it measures this machine, or is one scenario; run it without {option}"
+        raise SetupError(reason, field=option, value=value)
+
+    def run(perform: Performer, advance: Callable[[float], None]) -> Report:
+        return SWEEPS[name].run(quick, advance, perform if folder is None else Kept(folder.resolve(), perform))
+
+    if master is None:
+        with progress(f"experiment {name}", 1) as advance:
+            return run(one_by_one, advance)
     from pleroma.pipeline.needs import check
 
     check()
     from pleroma.pipeline.session import session
     from pleroma.pipeline.sweep import SparkSweep
 
-    with progress(f"experiment {name}", 1) as advance, session(master, f"pleroma experiment {name}") as spark:
-        return SWEEPS[name].run(quick, advance, SparkSweep(spark))
+    with progress(f"experiment {name}", 1) as advance, session(master, f"pleroma experiment {name}") as started:
+        return run(SparkSweep(started), advance)

@@ -1,6 +1,6 @@
 """Results of scenarios kept in a folder as they are found, so that a long sweep, interrupted, goes on from there.
 
-What is kept belongs to a task and a scenario as they print, which must say all that the result depends on.
+A result belongs to a task and a scenario, which must say all that it depends on, and to this very code.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ import hashlib
 import os
 import pickle
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pleroma
 from pleroma.experiments.scenarios import Performer
 
 S = TypeVar("S")
@@ -28,21 +31,33 @@ class Kept:
 
     def __call__(self, task: Callable[[S], R], scenarios: Sequence[S], advance: Callable[[float], None]) -> list[R]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        return self.perform(_Keeping(self.folder, task), scenarios, advance)
+        named = [(self._path(task, scenario), scenario) for scenario in scenarios]
+        return self.perform(_Keeping(task), named, advance)
+
+    def _path(self, task: Callable[[S], R], scenario: S) -> Path:
+        said = pickle.dumps((_code(), task, scenario))
+        return self.folder / f"{hashlib.sha256(said).hexdigest()[:24]}.pickle"
 
 
 @dataclass(frozen=True, slots=True)
 class _Keeping:
-    folder: Path
     task: Callable[[Any], Any]
 
-    def __call__(self, scenario: Any) -> Any:
-        name = hashlib.sha256(repr((self.task, scenario)).encode()).hexdigest()[:24]
-        path = self.folder / f"{name}.pickle"
-        if path.exists():
+    def __call__(self, named: tuple[Path, Any]) -> Any:
+        path, scenario = named
+        with suppress(OSError, EOFError, pickle.UnpicklingError):  # what cannot be read is found again
             return pickle.loads(path.read_bytes())  # noqa: S301 (our own)
         result = self.task(scenario)
         part = path.with_suffix(f".{os.getpid()}")
         part.write_bytes(pickle.dumps(result))
         part.rename(path)
         return result
+
+
+@cache
+def _code() -> str:
+    """What tells this code from any other."""
+    found = hashlib.sha256()
+    for path in sorted(Path(pleroma.__file__).parent.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()

@@ -1,3 +1,5 @@
+"""Results that are kept: what was found once is not looked for again, and nothing else is taken for it."""
+
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,3 +36,19 @@ def test_another_task_has_results_of_its_own(tmp_path):
     perform(Counting(tmp_path / "log").square, [3], lambda _: None)
     with pytest.raises(RuntimeError):
         perform(Counting(tmp_path / "log", bad=3).square, [3], lambda _: None)
+
+
+def test_what_was_half_written_is_found_again(tmp_path):
+    perform, task = Kept(tmp_path / "kept", one_by_one), Counting(tmp_path / "log")
+    perform(task.square, [5], lambda _: None)
+    for path in (tmp_path / "kept").iterdir():
+        path.write_bytes(path.read_bytes()[:3])
+    assert perform(task.square, [5], lambda _: None) == [25]
+
+
+def test_other_code_finds_its_own_results(tmp_path, monkeypatch):
+    perform, task = Kept(tmp_path / "kept", one_by_one), Counting(tmp_path / "log")
+    perform(task.square, [6], lambda _: None)
+    monkeypatch.setattr("pleroma.experiments.kept._code", lambda: "another")
+    perform(task.square, [6], lambda _: None)
+    assert task.log.read_text().split() == ["6", "6"]

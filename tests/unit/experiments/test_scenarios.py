@@ -4,6 +4,8 @@ import pickle
 
 import pytest
 
+from pleroma.cli.experiment import experiment
+from pleroma.errors import SetupError
 from pleroma.experiments.figures import EXPERIMENTS, SWEEPS
 from pleroma.experiments.scenarios import one_by_one
 
@@ -39,10 +41,19 @@ def test_results_come_in_order_and_progress_adds_up():
     assert sum(steps) == pytest.approx(1)
 
 
-def test_the_command_says_which_figures_cannot_be_split():
-    from pleroma.cli.experiment import experiment
-    from pleroma.errors import SetupError
-
+@pytest.mark.parametrize("option", ["spark", "keep"])
+def test_the_command_says_which_figures_cannot_be_split(option, tmp_path):
     with pytest.raises(SetupError, match="fig13a cannot be split") as refused:
-        experiment("fig13a", spark="local[1]", quick=True)
-    assert refused.value.field == "--spark"
+        experiment("fig13a", quick=True, **{option: "local[1]" if option == "spark" else tmp_path})
+    assert refused.value.field == f"--{option}"
+
+
+def test_the_command_does_not_do_again_what_is_kept(tmp_path, capsys):
+    def written():
+        return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "kept").iterdir()}
+
+    experiment("fig8d", quick=True, keep=tmp_path / "kept", json=True)
+    found, before = capsys.readouterr().out, written()
+    experiment("fig8d", quick=True, keep=tmp_path / "kept", json=True)
+    assert (capsys.readouterr().out, written()) == (found, before)
+    assert len(before) > 1
