@@ -30,6 +30,7 @@ from pleroma.tuning.outcome import Outcome, checked
 from pleroma.tuning.shared_dz import SharedDz
 from pleroma.tuning.tree_counts import deliveries_of, rules_of
 from pleroma.tuning.tree_learner import Budget, learn
+from pleroma.tuning.tree_rules import fullest
 from pleroma.workloads import StockModel, Workload
 
 STAR = "star"
@@ -130,7 +131,7 @@ class Stage:
     def outcomes_of(self, index: Index, members: int | None, trials: Sequence[Trial]) -> list[dict[str, Outcome]]:
         """By trial and network."""
         if isinstance(index, TreeIndex) and members is None:
-            return [{name: self._of_tree(index, name, each) for name in self.placements} for each in trials]
+            return self._of_tree(index, trials)
         covers = covers_of(index, self.workload.subscriptions, self.sample, members)
         demands = {name: _Demands.of(place, covers.rows, covers.owner) for name, place in self.placements.items()}
         rules = {name: each.rules() for name, each in demands.items()}
@@ -171,11 +172,17 @@ class Stage:
         """By network, the deliveries of events set aside without any limit on members, which can only add some."""
         return {name: deliveries(sample, index) for name, sample in self.aside.samples.items()}
 
-    def _of_tree(self, index: TreeIndex, network: str, trial: Trial) -> Outcome:
-        sample, place = trial.samples[network], self.placements[network]
-        views = [sample] if place is None else [sample.grouped(ports) for ports in place.spread]
-        waste = Waste(deliveries_of(index, sample), trial.wanted[network])
-        return Outcome(waste, max(rules_of(index, view) for view in views))
+    def _of_tree(self, index: TreeIndex, trials: Sequence[Trial]) -> list[dict[str, Outcome]]:
+        def rules(place: Placement | None) -> int:
+            if place is None:
+                return rules_of(index, self.sample)
+            return fullest(index, self.sample.grouped(place.homes), place.spread)
+
+        def waste(trial: Trial, name: str) -> Waste:
+            return Waste(deliveries_of(index, trial.samples[name]), trial.wanted[name])
+
+        needed = {name: rules(place) for name, place in self.placements.items()}
+        return [{name: Outcome(waste(each, name), count) for name, count in needed.items()} for each in trials]
 
     def learn(self, network: str, bits: int, rules: int) -> TreeIndex:
         place = self.placements[network]

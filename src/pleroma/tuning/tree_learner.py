@@ -19,8 +19,9 @@ from pleroma.index.kernels import Floats, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
-from pleroma.tuning.tree_counts import Nodes, deliveries_of, rules_of
-from pleroma.tuning.tree_growth import Ranks, grow, preorder
+from pleroma.tuning.tree_counts import Nodes, deliveries_of
+from pleroma.tuning.tree_growth import Ranks, grow
+from pleroma.tuning.tree_rules import Rules, Splits, ways_of
 from pleroma.tuning.tree_smoothing import SMOOTHINGS, Weighted
 
 SET_ASIDE = 0.25
@@ -79,34 +80,38 @@ class Tables:
         if len(own) != len(switches):
             raise TuningError(f"{len(own)} numbers for {len(switches)} switches", field="own", value=len(own))
         limits: dict[tuple[int, ...], int | None] = {}  # switches that part the hosts alike have the same rules
-        for ports, each in zip(switches, own, strict=True):
-            parted = _parted(ports)
-            known = (budget.rules if each is None else each, limits.get(parted))
-            limits[parted] = min((limit for limit in known if limit is not None), default=None)
-        self._views = [sample.grouped(np.array(parted)) for parted in limits]
-        self._limits = list(limits.values())
+        for way, each in zip(ways_of(switches), own, strict=True):
+            known = (budget.rules if each is None else each, limits.get(way))
+            limits[way] = min((limit for limit in known if limit is not None), default=None)
+        self._sample = sample
+        self._ways = [np.array(way) for way in limits]
+        self._limits = [(way, limit) for way, limit in enumerate(limits.values()) if limit is not None]
         self._leaves = budget.leaves
 
-    def fullest(self, tree: TreeIndex) -> int:
-        return max(rules_of(tree, view) for view in self._views)
+    def rules(self, tree: Splits) -> Rules:
+        """To be made once for a growth: `fit` and `wider` look at several of its beginnings."""
+        return Rules(tree, self._sample, self._ways)
 
-    def fit(self, tree: TreeIndex | Nodes) -> bool:
-        pairs = zip(self._views, self._limits, strict=True)
-        return all(limit is None or rules_of(tree, view) <= limit for view, limit in pairs)
+    def fit(self, rules: Rules, splits: int) -> bool:
+        return all(rules.after(splits, way) <= limit for way, limit in self._limits)
 
-    def wider(self, tree: TreeIndex | Nodes, splits: int) -> int:
+    def wider(self, rules: Rules, splits: int) -> int:
         """As many splits as would fill them if rules grow as leaves do, at most twice the leaves that the tree has."""
-        pairs = zip(self._views, self._limits, strict=True)
-        times = [limit / max(rules_of(tree, view), 1) for view, limit in pairs if limit is not None]
+        times = [limit / max(rules.after(splits, way), 1) for way, limit in self._limits]
         room = min([*times, 2.0])
         leaves = int((splits + 1) * room) if room > WORTHWHILE else splits + 1
         return (leaves if self._leaves is None else min(leaves, self._leaves)) - 1
 
-
-def _parted(ports: Ints) -> tuple[int, ...]:
-    """Which hosts are behind the same port, whatever its number."""
-    number: dict[int, int] = {}
-    return tuple(number.setdefault(port, len(number)) for port in ports.tolist())
+    def largest(self, rules: Rules, splits: int) -> int:
+        """The most splits, of at most so many, that they have room for."""
+        least, tried, most = 0, splits, splits
+        while least < most:
+            if self.fit(rules, tried):
+                least = tried
+            else:
+                most = tried - 1
+            tried = (least + most + 1) // 2
+        return least
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,11 +138,13 @@ class Growth:
 
     def nodes(self, splits: int) -> Nodes:
         """The same where only counting matters."""
-        dims, ranks, right, parent = preorder(self.dim, self.at, self.child, min(splits, self.splits))
-        values = np.zeros(len(dims))
+        return self.order().nodes(splits)
+
+    def order(self) -> Splits:
+        values = np.zeros(len(self.dim))
         for d, cuts in enumerate(self.cuts):
-            values[dims == d] = cuts[ranks[dims == d]]
-        return Nodes(dims, values, right, parent)
+            values[self.dim == d] = cuts[self.at[self.dim == d]]
+        return Splits(self.dim, values, self.child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,21 +239,16 @@ def _fitted(
 
     splits = budget.meant - 1
     growth = growth_to(splits)
+    rules = tables.rules(growth.order())
     for _ in range(ROUNDS):
-        wider = tables.wider(growth.nodes(splits), splits)
+        wider = tables.wider(rules, splits)
         if growth.splits < splits or wider == splits:
             break
         splits = wider
         growth = growth_to(splits)
-    least, tried, largest = 0, growth.splits, growth.splits
-    while least < largest:
-        if tables.fit(growth.nodes(tried)):
-            least = tried
-        else:
-            largest = tried - 1
-        tried = (least + largest + 1) // 2
-    tree = growth.tree(least)
-    return tree, tables.fullest(tree)
+        rules = tables.rules(growth.order())
+    largest = tables.largest(rules, growth.splits)
+    return growth.tree(largest), rules.fullest(largest)
 
 
 def grown(

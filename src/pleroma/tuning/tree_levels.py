@@ -25,6 +25,7 @@ from pleroma.tuning.sample import Sample
 from pleroma.tuning.tree_bins import Bins, Shape
 from pleroma.tuning.tree_growth import BINS, Ranks, best_cut, can_wait, count_boxes, met_by
 from pleroma.tuning.tree_learner import ROUNDS, SHARE, Budget, Tables, borders, ranks_of
+from pleroma.tuning.tree_rules import Splits
 from pleroma.tuning.tree_smoothing import FLOOR, MOST, inside_subscriptions, weight_of_each
 
 COUNTERS = 1 << 23
@@ -112,23 +113,33 @@ class LevelGrowth:
             if new:
                 self._count_in(new)
 
-    def order(self, splits: int) -> Iterator[Node]:
-        """At most so many splits, as best-first growth would take them. So many have to be known."""
+    def order(self, splits: int) -> Iterator[tuple[int, Node]]:
+        """At most so many splits, as best-first growth would take and number them. So many have to be known."""
         if not splits or self.nodes[0].gain <= 0:
             return
         heap = [(-self.nodes[0].gain, 0, self.nodes[0])]
         for made in range(splits):
             if not heap:
                 return
-            _, _, node = heapq.heappop(heap)
-            yield node
+            _, number, node = heapq.heappop(heap)
+            yield number, node
             for side in range(2):
                 part = self.nodes[node.child + side]
                 if part.gain > 0:
                     heapq.heappush(heap, (-part.gain, 2 * made + 1 + side, part))
 
+    def splits(self, most: int) -> Splits:
+        """The same where only counting matters."""
+        taken = list(self.order(most))
+        size = 2 * len(taken) + 1
+        made = Splits(np.full(size, LEAF, np.int64), np.zeros(size), np.zeros(size, np.int64))
+        for k, (number, node) in enumerate(taken):
+            made.dims[number], made.cuts[number] = node.dim, self._cuts[node.dim][node.at]
+            made.child[number] = 2 * k + 1
+        return made
+
     def tree(self, splits: int) -> TreeIndex:
-        taken = {id(node) for node in self.order(splits)}
+        taken = {id(node) for _, node in self.order(splits)}
         dims: list[int] = []
         values: list[float] = []
         stack = [self.nodes[0]]
@@ -204,20 +215,15 @@ def fitted(growth: LevelGrowth, budget: Budget, spread: Spread = ()) -> TreeInde
     tables = Tables(growth.sample, budget, spread)
     splits = min(budget.meant - 1, MAX_SPLITS)
     growth.grow(splits)
+    rules = tables.rules(growth.splits(splits))
     for _ in range(ROUNDS):
-        wider = min(tables.wider(growth.tree(splits), splits), MAX_SPLITS)
+        wider = min(tables.wider(rules, splits), MAX_SPLITS)
         if wider == splits:
             break
         splits = wider
         growth.grow(splits)
-    least, tried, largest = 0, splits, splits
-    while least < largest:
-        if tables.fit(growth.tree(tried)):
-            least = tried
-        else:
-            largest = tried - 1
-        tried = (least + largest + 1) // 2
-    return growth.tree(least)
+        rules = tables.rules(growth.splits(splits))
+    return growth.tree(tables.largest(rules, splits))
 
 
 def grown(

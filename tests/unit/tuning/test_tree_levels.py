@@ -56,6 +56,8 @@ def test_so_is_every_smaller_one(seen):
     growth.grow(200)
     for splits in (1, 2, 3, 17, 64, 199):
         assert growth.tree(splits) == other.tree(splits)
+    for mine, its in zip(growth.splits(200), other.order(), strict=True):
+        np.testing.assert_array_equal(mine, its)
 
 
 @pytest.mark.parametrize("leaves", [75, 300, 1_200])
