@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pleroma.experiments.count_choice import CountChoice, finds_the_best, within_one
 from pleroma.experiments.dimension_sweep import Sweep, alike, beats, every, helps, not_worse, reduces
-from pleroma.experiments.frontier import Frontier
+from pleroma.experiments.frontier import WIDTHS, Frontier
 from pleroma.experiments.latency import LatencyFigure, hardly_grow
 from pleroma.experiments.length_sweep import LengthSweep, falls_with_length, falls_with_subscriptions
 from pleroma.experiments.plan_changes import AdditionalRules, WasteOverTime
@@ -507,7 +507,7 @@ _ALL: tuple[Figure, ...] = (
 FIGURES: Mapping[str, Figure] = {each.figure: each for each in (*_ALL, *TAMA_FIGURES)}
 """What the papers show."""
 
-EXPERIMENTS: Mapping[str, Figure] = {**FIGURES, **{each.figure: each for each in (Frontier(),)}}
+EXPERIMENTS: Mapping[str, Figure] = {**FIGURES, **{each.figure: each for each in (Frontier(), WIDTHS)}}
 """And what they do not."""
 
 _SWEEPS = (Sweep, SubscriptionSweep, LengthSweep, CountChoice, AdditionalRules, Frontier)

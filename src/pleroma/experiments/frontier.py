@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pleroma.experiments.frontier_search import LENGTHS, Found, Place, Search, judged
-from pleroma.experiments.frontier_stage import staged
+from pleroma.experiments.frontier_stage import STAR, staged
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source
@@ -239,3 +239,19 @@ def _verdicts(points: list[Point]) -> list[Verdict]:
             claim = f"at 4,000 rules it wastes {least:.0f} times fewer deliveries on {workload} data"
             found.append(Verdict(claim, min(at) >= least))
     return found
+
+
+WIDTHS = Frontier(
+    figure="frontier-widths",
+    title="waste against rules per switch, by the share of a dimension that subscriptions ask for",
+    workloads={
+        f"{name} {width}": replace(WORKLOADS[name], width=width)
+        for name in ("uniform", "zipfian")
+        for width in (0.1, 0.2, 0.3, 0.4)
+    },
+    subscriptions=(400,),
+    networks=(STAR,),
+    bits=(23,),
+    budgets=(1_000, 4_000, 16_000),
+)
+"""How much there is to save depends on how much subscriptions overlap more than on anything else."""

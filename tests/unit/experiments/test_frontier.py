@@ -70,3 +70,10 @@ def test_every_switch_has_a_port_towards_every_host():
 
 def test_the_frontier_can_be_asked_for_by_name():
     assert isinstance(EXPERIMENTS["frontier"], Frontier)
+
+
+def test_the_narrower_subscriptions_are_the_more_a_tree_saves():
+    asked = replace(EXPERIMENTS["frontier-widths"].smaller(), splits=("regular",), budgets=(600,))
+    asked = replace(asked, workloads={name: asked.workloads[name] for name in ("zipfian 0.1", "zipfian 0.4")})
+    narrow, wide = asked.run_all(lambda _: None).figures["points"]
+    assert narrow["ratio"] > wide["ratio"] >= 1.0
