@@ -250,6 +250,18 @@ def test_an_interrupted_stream_of_many_small_batches_ends_with_the_same_windows(
     assert list(map(facts, said(told, Window))) == [counted(number) for number in range(2)]
 
 
+def test_a_job_that_died_before_its_first_step_begins_anew(spark, tmp_path):
+    lake, told = new_lake(tmp_path / "lake"), []
+    land(lake, 0, count=COUNT)
+    land(lake, 1, count=COUNT)
+    for name in ("offsets/.0.4cf3.tmp", "state/0/0/.1.delta.tmp"):
+        left = tmp_path / "checkpoint" / name
+        left.parent.mkdir(parents=True)
+        left.write_text("half")
+    watched(spark, lake, None, told, checkpoint=str(tmp_path / "checkpoint"))
+    assert list(map(facts, said(told, Window))) == [counted(0)]
+
+
 class Failing:
     """A query that fails as often as it is told, and then is over."""
 

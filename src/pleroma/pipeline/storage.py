@@ -110,6 +110,14 @@ class Storage(NamedTuple):
                 self.system.delete_dir(f"{self.root}/{folder}")
             folder = folder.rpartition("/")[0]
 
+    def remove_folder(self, path: str) -> None:
+        """With all that is in it."""
+        try:
+            with suppress(FileNotFoundError):
+                self.system.delete_dir(f"{self.root}/{path}")
+        except (pa.ArrowException, OSError) as error:
+            raise LakeError(f"cannot be removed: {_first(error)}", field=f"{self.root}/{path}") from None
+
     def _write(self, path: str, write: Callable[[str], None]) -> None:
         folder, _, name = path.rpartition("/")
         unfinished = f"{self.root}/{folder}/.{name}{UNFINISHED}"

@@ -126,6 +126,7 @@ def watching(
         return gather_landed(spark, lake, schema, subscriptions, start=start, end=end, draw=draw, seed=seed)
 
     def begin() -> StreamingQuery:
+        _clear_unbegun(checkpoint)
         handover = LakeHandover(lake, schema) if controller is None else controller
         watcher = Watcher(lake, known, settings, handover, gathering, told, dry=controller is None)
         landed = spark.readStream.format("pleroma").options(path=lake.url, schema=schema).load()
@@ -192,6 +193,14 @@ def _claim(checkpoint: str, lake: Lake, schema: str, settings: WatchSettings) ->
     if made_for != mine:
         reason = f"was made for {made_for}, not for {mine}: choose another"
         raise LakeError(reason, field="checkpoint", value=checkpoint)
+
+
+def _clear_unbegun(checkpoint: str) -> None:
+    """Spark begins in empty folders only, and one that died before its first step may have left files there."""
+    storage = Storage.at(checkpoint)
+    if not any(found.path.rpartition("/")[2].isdecimal() for found in storage.listed("offsets")):
+        for folder in ("offsets", "commits", "state"):
+            storage.remove_folder(folder)
 
 
 def _interval(seconds: float) -> str:
