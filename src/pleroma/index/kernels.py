@@ -119,7 +119,7 @@ def _grown(array: Ints) -> Ints:
 
 
 @compiled
-def _descend(nodes: Ints, node: Int, axes: Int, j: Int, bit: Int) -> None:
+def descend(nodes: Ints, node: Int, axes: Int, j: Int, bit: Int) -> None:
     """Move a node to one of its halves, cut along axis j."""
     nodes[node, j] = nodes[node, j] << 1 | bit
     nodes[node, axes] += 1
@@ -137,7 +137,7 @@ def cover(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_length
     """
     axes = bits.shape[0]
     # a node: the dimension prefixes, its depth, the two words of its code, and its first child (0: none)
-    depth_at, high_at, low_at, child_at = axes, axes + 1, axes + 2, axes + 3
+    depth_at, low_at, child_at = axes, axes + 2, axes + 3
     nodes = np.zeros((64, axes + 4), np.int64)
     nodes[0, low_at] = 1
     count = 1
@@ -165,7 +165,7 @@ def cover(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_length
                     heapq.heappush(heap, (-(1.0 - fill) * 2.0**-depth, node))
                     break
                 fill = max(left, right)
-                _descend(nodes, node, axes, j, np.int64(right > 0.0))
+                descend(nodes, node, axes, j, np.int64(right > 0.0))
                 depth += 1
         if len(heap) == 0 or leaves >= enough:
             break
@@ -176,17 +176,23 @@ def cover(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_length
         for half in range(2):
             nodes[count] = nodes[node]
             nodes[count, child_at] = 0
-            _descend(nodes, count, axes, order[nodes[node, depth_at]], np.int64(half))
+            descend(nodes, count, axes, order[nodes[node, depth_at]], np.int64(half))
             fill = _overlap(nodes[count, :axes], nodes[count, depth_at], used, bits, low, high)
             pending.append((np.int64(count), fill))
             count += 1
         leaves += 1
-    nodes = nodes[:count]
+    return chosen(nodes[:count], axes, leaves, max_members)
+
+
+@compiled
+def chosen(nodes: Ints, axes: Int, leaves: int, max_members: int) -> Ints:
+    """The codes of the leaves, or of the fewest nodes around them where there are too many leaves."""
+    depth_at, high_at, low_at, child_at = axes, axes + 1, axes + 2, axes + 3
     if leaves <= max_members:
-        chosen = np.flatnonzero(nodes[:, child_at] == 0)
+        kept = np.flatnonzero(nodes[:, child_at] == 0)
     else:
-        chosen = fewest(2.0 ** -nodes[:, depth_at].astype(np.float64), nodes[:, child_at], max_members)
-    return nodes[chosen, high_at : low_at + 1]
+        kept = fewest(2.0 ** -nodes[:, depth_at].astype(np.float64), nodes[:, child_at], max_members)
+    return nodes[kept, high_at : low_at + 1]
 
 
 @compiled

@@ -11,7 +11,7 @@ import heapq
 import numpy as np
 
 from pleroma.index.cover import NEARLY, OVERSHOOT
-from pleroma.index.kernels import HALF, Floats, Int, Ints, compiled, fewest
+from pleroma.index.kernels import Floats, Int, Ints, chosen, compiled, descend
 
 
 @compiled
@@ -37,7 +37,7 @@ def _fill(shares: Floats) -> float:
 def cover_of_box(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_members: int) -> Ints:
     """Rows (high word, low word) of dz codes with their leading 1, at the full length of the order."""
     axes, length = bits.shape[0], order.shape[0]
-    depth_at, high_at, low_at, child_at = axes, axes + 1, axes + 2, axes + 3
+    depth_at, low_at, child_at = axes, axes + 2, axes + 3
     nodes = np.zeros((64, axes + 4), np.int64)
     shares = np.empty((64, axes + 2), np.float64)  # by axis, and along the one that is cut next: of either half
     for j in range(axes):
@@ -65,7 +65,7 @@ def cover_of_box(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max
                     shares[node, axes], shares[node, axes + 1] = left, right
                     heapq.heappush(heap, (-(1.0 - fill) * halves[depth], np.int64(node)))
                     break
-                _descend(nodes[node], axes, j, np.int64(right > 0.0))
+                descend(nodes, node, axes, j, np.int64(right > 0.0))
                 shares[node, j] = max(left, right)
                 fill = _fill(shares[node, :axes])
                 depth += 1
@@ -84,21 +84,7 @@ def cover_of_box(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max
             nodes[count, child_at] = 0
             shares[count] = shares[cut]
             shares[count, j] = shares[cut, axes + half]
-            _descend(nodes[count], axes, j, np.int64(half))
+            descend(nodes, count, axes, j, np.int64(half))
             count += 1
         leaves += 1
-    nodes = nodes[:count]
-    if leaves <= max_members:
-        chosen = np.flatnonzero(nodes[:, child_at] == 0)
-    else:
-        chosen = fewest(2.0 ** -nodes[:, depth_at].astype(np.float64), nodes[:, child_at], max_members)
-    return nodes[chosen, high_at : low_at + 1]
-
-
-@compiled
-def _descend(node: Ints, axes: Int, j: Int, bit: Int) -> None:
-    """To one of the halves, cut along axis j."""
-    node[j] = node[j] << 1 | bit
-    node[axes] += 1
-    node[axes + 1] = node[axes + 1] << 1 | node[axes + 2] >> (HALF - 1) & 1
-    node[axes + 2] = (node[axes + 2] << 1 | bit) & ((1 << HALF) - 1)
+    return chosen(nodes[:count], axes, leaves, max_members)
