@@ -201,3 +201,11 @@ def test_the_reference_evaluator_sees_a_miss():
 
     with pytest.raises(AssertionError, match="matches"):
         evaluate(Blind(PLANE, (0, 1)), [parse("A < 50")], [PLANE.event(A=1, B=1)])
+
+
+def test_compiled_covers_have_no_more_members_than_they_may():
+    """One more than allowed is where the best members have to be looked for."""
+    tables = GridIndex.regular(PLANE, 6).tables
+    spans = [(low, high) for low in range(8) for high in range(low, 8)]
+    for most in (1, 2, 3, 4):
+        assert max(len(tables.cover([[a, b]], 6, most)) for a in spans for b in spans) == most
