@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pleroma.index.cover import NEARLY, OVERSHOOT
+from pleroma.index.jit import compiled
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -26,11 +22,6 @@ BLOCK = 512
 
 HALF = 56
 """`cover` returns a code of up to 112 bits in two words of this many, clear of the sign."""
-
-
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """To machine code on first use, kept on disk; runs without the interpreter's lock."""
-    return cast(Callable[P, R], njit(cache=True, nogil=True)(function))
 
 
 @compiled

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pleroma.errors import DomainError
 from pleroma.index.codes import WORD, Codes
 from pleroma.index.dz import Dz
-from pleroma.index.kernels import Floats, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats
 
 if TYPE_CHECKING:
     from pleroma.index.selective import SelectiveIndex

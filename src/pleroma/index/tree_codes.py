@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pleroma.errors import DomainError
 from pleroma.index import kernels, tree_walk
 from pleroma.index.codes import WORD, Codes
-from pleroma.index.kernels import Floats, Ints, Words, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Ints, Words
 
 if TYPE_CHECKING:
     from pleroma.index.tree import Bounds, TreeIndex

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.index.jit import compiled
 from pleroma.matching.grid import boundaries, spans
 from pleroma.matching.kernels import (
     Floats,
@@ -23,7 +24,6 @@ from pleroma.matching.kernels import (
     Words,
     below,
     clear,
-    compiled,
     holds,
     lay_out,
     with_room,

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
-from pleroma.index.kernels import Floats, Ints, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Ints
 
 
 def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> NDArray[np.bool_]:

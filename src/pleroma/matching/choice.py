@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pleroma.errors import UnknownName
+from pleroma.index.jit import compiled
 from pleroma.matching.bit_sets import ALIKE, BITS, CELLS, BitSets
 from pleroma.matching.grid import boundaries, spans
-from pleroma.matching.kernels import Floats, Ints, compiled
+from pleroma.matching.kernels import Floats, Ints
 from pleroma.matching.pivots import Pivots
 from pleroma.matching.scan import Scan
 from pleroma.matching.structure import Structure

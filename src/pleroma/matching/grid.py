@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.matching.kernels import Floats, Ints, Numbers, below, compiled, strictly_below
+from pleroma.index.jit import compiled
+from pleroma.matching.kernels import Floats, Ints, Numbers, below, strictly_below
 
 SAMPLED = 4
 """Bounds looked at for each boundary made."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.kernels import Floats, Ints, Words, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Ints, Words
 
 Numbers = NDArray[np.int32]
 Marks = NDArray[np.bool_]
 Int = int | np.int64
 
-__all__ = ["Floats", "Int", "Ints", "Marks", "Numbers", "Words", "compiled"]
+__all__ = ["Floats", "Int", "Ints", "Marks", "Numbers", "Words"]
 
 
 @compiled

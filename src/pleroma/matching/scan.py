@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.matching.kernels import Floats, Ints, Marks, Numbers, clear, compiled, holds, lay_out, with_room
+from pleroma.index.jit import compiled
+from pleroma.matching.kernels import Floats, Ints, Marks, Numbers, clear, holds, lay_out, with_room
 from pleroma.matching.structure import Found
 from pleroma.matching.table import Occurrences, Table
 

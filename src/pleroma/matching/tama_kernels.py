@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.index.jit import compiled
 from pleroma.matching.kernels import (
     Floats,
     Int,
@@ -13,7 +14,6 @@ from pleroma.matching.kernels import (
     Numbers,
     Words,
     clear,
-    compiled,
     lay_out,
     with_room,
 )

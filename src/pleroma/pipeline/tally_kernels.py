@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.kernels import Floats, Int, Ints, Words, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Int, Ints, Words
 
 DELIVERED, WASTED, REPEATED = range(3)
 REMOVABLE, NEEDED = range(2)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.index.dz import ROOT, Dz
-from pleroma.index.kernels import Floats, Ints, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Ints
 from pleroma.routing.flow import Flow, FlowTable, Output
 
 ROUNDS = 60

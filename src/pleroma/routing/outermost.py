@@ -9,7 +9,8 @@ import numpy as np
 
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import PACKED, unpacked
-from pleroma.index.kernels import Ints, Words, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Ints, Words
 
 
 class Outermost(NamedTuple):

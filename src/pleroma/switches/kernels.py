@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pleroma.index.kernels import Ints, Words, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Ints, Words
 
 
 @compiled

@@ -15,7 +15,8 @@ import numpy as np
 from pleroma.index import GridIndex
 from pleroma.index.axis import Axis
 from pleroma.index.grid import round_robin
-from pleroma.index.kernels import Floats, Ints, Words, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Ints, Words
 from pleroma.tuning.bit_rows import popcount, stacked
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.statistics import exact_rows

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.kernels import Int, Ints, Words, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Int, Ints, Words
 
 
 @dataclass(frozen=True, slots=True, eq=False)

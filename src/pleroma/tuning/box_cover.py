@@ -11,7 +11,8 @@ import heapq
 import numpy as np
 
 from pleroma.index.cover import NEARLY, OVERSHOOT
-from pleroma.index.kernels import Floats, Int, Ints, chosen, compiled, descend
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Int, Ints, chosen, descend
 
 
 @compiled

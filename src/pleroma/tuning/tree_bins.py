@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pleroma.index.kernels import Floats, Int, Ints, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Int, Ints
 from pleroma.tuning.tree_growth import BINS
 
 

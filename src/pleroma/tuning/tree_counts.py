@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.index import TreeIndex
-from pleroma.index.kernels import Floats, Int, Ints, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Int, Ints
 from pleroma.tuning.sample import Sample
 
 

@@ -17,7 +17,8 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.kernels import Floats, Int, Ints, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Int, Ints
 
 BINS = 256
 MARGIN = 5

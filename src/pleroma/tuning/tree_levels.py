@@ -18,7 +18,8 @@ from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.index import MAX_LENGTH, TreeIndex
-from pleroma.index.kernels import Floats, Int, Ints, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Int, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pleroma.index import TreeIndex
-from pleroma.index.kernels import Floats, Int, Ints, Words, compiled
+from pleroma.index.jit import compiled
+from pleroma.index.kernels import Floats, Int, Ints, Words
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
