@@ -1,14 +1,15 @@
-"""The scenarios of a sweep, spread over a Spark cluster: each is a job of one task, and all are submitted at once.
+"""The scenarios of a sweep, spread over a Spark cluster: each is a job of one task, submitted when its turn comes.
 
-So scenarios of very different length fill the cluster evenly, progress is known, and one whose executor is lost is
-repeated alone. Tasks, scenarios and results travel pickled in a DataFrame of one row.
+So scenarios of very different length fill the cluster evenly, the long ones first if they are given first, progress is
+known, and one whose executor is lost is repeated alone. Tasks, scenarios and results travel pickled in a DataFrame of
+one row.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 from pleroma.errors import SparkError
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 R = TypeVar("R")
 
-AT_ONCE = 256
-"""So many jobs wait for a core at most; clusters with more cores than this are not kept busy."""
+PER_CORE = 2
+"""Jobs at the cluster: one that runs and one that waits, so that no core ever does."""
+LOOK = 2.0
+"""Seconds after which it is seen that the cluster has more cores, or fewer."""
 
 
 class SparkSweep:
@@ -32,12 +35,18 @@ class SparkSweep:
 
     def __call__(self, task: Callable[[S], R], scenarios: Sequence[S], advance: Callable[[float], None]) -> list[R]:
         results: dict[int, R] = {}
-        with ThreadPoolExecutor(max(1, min(len(scenarios), AT_ONCE)), "sweep") as threads:
-            jobs = {threads.submit(self._job, task, each): number for number, each in enumerate(scenarios)}
+        running: dict[Future[R], int] = {}
+        begun = 0
+        with ThreadPoolExecutor(max(1, len(scenarios)), "sweep") as threads:
             try:
-                for done in as_completed(jobs):
-                    results[jobs[done]] = done.result()
-                    advance(1 / len(scenarios))
+                while len(results) < len(scenarios):
+                    most = PER_CORE * self._spark.sparkContext.defaultParallelism
+                    while begun < len(scenarios) and len(running) < most:
+                        running[threads.submit(self._job, task, scenarios[begun])] = begun
+                        begun += 1
+                    for done in wait(running, LOOK, FIRST_COMPLETED).done:
+                        results[running.pop(done)] = done.result()
+                        advance(1 / len(scenarios))
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
