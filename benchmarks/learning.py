@@ -13,7 +13,8 @@ import numpy as np
 from pleroma.index import IndexPlan, TreeIndex
 from pleroma.tuning import Sample
 from pleroma.tuning.outcome import judge_tree
-from pleroma.tuning.tree_learner import Budget, learn
+from pleroma.tuning.tree_fitting import Budget
+from pleroma.tuning.tree_learner import learn
 from pleroma.workloads import THESIS, Workload, generate
 from pleroma.workloads.model import Distribution
 

@@ -29,7 +29,8 @@ from pleroma.tuning.network_outcome import Placement
 from pleroma.tuning.outcome import Outcome, checked
 from pleroma.tuning.shared_dz import SharedDz
 from pleroma.tuning.tree_counts import deliveries_of, rules_of
-from pleroma.tuning.tree_learner import Budget, learn
+from pleroma.tuning.tree_fitting import Budget
+from pleroma.tuning.tree_learner import learn
 from pleroma.tuning.tree_rules import fullest
 from pleroma.workloads import StockModel, Workload
 

@@ -23,8 +23,8 @@ from pleroma.tuning.gathered import Batch
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.tree_bins import Bins
-from pleroma.tuning.tree_learner import Budget
-from pleroma.tuning.tree_levels import LevelGrowth, fitted
+from pleroma.tuning.tree_fitting import Budget, fitted
+from pleroma.tuning.tree_levels import LevelGrowth
 from pleroma.tuning.tree_smoothing import FLOOR
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def grown_from(
 
     leaves = budget.meant if how.get("patient", True) else 0
     growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR), how.get("seed", 0), leaves)
-    return fitted(growth, budget, how.get("spread", ()))
+    return fitted(growth, budget, how.get("spread", ()))[0]
 
 
 @dataclass(frozen=True, slots=True)

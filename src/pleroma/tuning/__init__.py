@@ -7,7 +7,8 @@ from pleroma.tuning.selection import TECHNIQUES, Evidence, count_by_eigenvalues,
 from pleroma.tuning.selective import Selective
 from pleroma.tuning.splits import SPLITS, Adaptive, Regular, Split
 from pleroma.tuning.statistics import Statistics
-from pleroma.tuning.tree_learner import Budget, Learned, learn, regrown
+from pleroma.tuning.tree_fitting import Budget
+from pleroma.tuning.tree_learner import Learned, learn, regrown
 
 __all__ = [
     "SPLITS",

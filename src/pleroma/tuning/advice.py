@@ -22,7 +22,8 @@ from pleroma.tuning.outcome import Judge, Outcome
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.selection import EVALUATING, Dimensions, Evidence, select
 from pleroma.tuning.splits import SPLITS, Split
-from pleroma.tuning.tree_learner import Budget, learn
+from pleroma.tuning.tree_fitting import Budget
+from pleroma.tuning.tree_learner import learn
 
 CUTS = ("regular", "adaptive", "selective")
 """The splits that send an event once."""

@@ -13,6 +13,7 @@ enough for the cuts to come: unequal halves make long paths.
 from __future__ import annotations
 
 import heapq
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,98 +28,103 @@ MARGIN = 5
 Ranks = NDArray[np.int32]
 
 
+class Grown(NamedTuple):
+    """A tree as far as it is grown, and what it takes to go on.
+
+    Node 0 is the root, children are neighbours, and the children of the k-th split are nodes 2k + 1 and 2k + 2: the
+    tree after fewer splits is a beginning of the arrays.
+    """
+
+    dim: Ints
+    """By node; -1 for a leaf."""
+    at: Ints
+    """The rank of its cut."""
+    child: Ints
+    """The first, 0 for a leaf."""
+    cost: Floats
+    depth: Ints
+    low: Ints
+    high: Ints
+    begin: Ints
+    """Where its events are in `order`."""
+    end: Ints
+    looked: int
+    """At so many nodes: what they cost and which cut is best for them is known."""
+    order: Ranks
+    waiting: Ints
+    """A heap of leaves that are worth a cut: node, dimension, rank."""
+    gain: Floats
+    """Of these, negative."""
+    boxes: Ranks
+    """Those that meet them, one leaf after the other."""
+    bounds: Ints
+
+
+def planted(events: int, cuts: Ints) -> Grown:
+    """The root alone. `cuts[d]` is how many cuts dimension d has."""
+    none, zero = np.zeros(0, np.int32), np.zeros(1, np.int64)
+    low = np.zeros((1, len(cuts)), np.int64)
+    high, end = cuts.astype(np.int64)[None, :], np.array([events])
+    order, waiting = np.arange(events, dtype=np.int32), np.zeros((0, 3), np.int64)
+    return Grown(
+        zero - 1, zero, zero, np.zeros(1), zero, low, high, zero, end, 0, order, waiting, np.zeros(0), none, zero
+    )
+
+
 @compiled
 def grow(
+    begun: Grown,
     ranks: Ranks,
     weight: Floats,
     first: Ranks,
     last: Ranks,
     group: Ranks,
-    cuts: Ints,
     bits: Int,
     splits: Int,
     share: float,
     leaves: Int,
-) -> tuple[Ints, Ints, Ints, Floats]:
-    """At most so many splits, none below `bits`; by node: dimension (-1: leaf), rank, first child, and what it costs.
+) -> Grown:
+    """At most so many splits, those made before among them, none below `bits`.
 
-    With `leaves`, the number that the tree is meant to have, nodes that `can_wait` are cut for what they will cost in
-    the end, the others for what they cost now; so are all nodes where it is 0. Which node is next is in any case
-    decided by what its cut saves.
-
-    `ranks[d, event]`, `first[d, box]` and `last[d, box]` are ranks, `cuts[d]` is how many cuts dimension d has. Node 0
-    is the root, children are neighbours, and the children of the k-th split are nodes 2k + 1 and 2k + 2: the tree after
-    fewer splits is a beginning of the arrays.
+    `ranks[d, event]`, `first[d, box]` and `last[d, box]` are ranks. With `leaves`, the number that the tree is meant to
+    have, nodes that `can_wait` are cut for what they will cost in the end, the others for what they cost now; so are
+    all nodes where it is 0. Which node is next is in any case decided by what its cut saves.
     """
-    dims, events = ranks.shape
-    room = 2 * splits + 1
-    dim = np.full(room, -1, np.int64)
-    at = np.zeros(room, np.int64)
-    child = np.zeros(room, np.int64)
-    cost = np.zeros(room)
-    depth = np.zeros(room, np.int64)
-    low = np.zeros((room, dims), np.int64)
-    high = np.zeros((room, dims), np.int64)
-    begin = np.zeros(room, np.int64)
-    end = np.zeros(room, np.int64)
-    order = np.arange(events).astype(np.int32)
-    spare = np.empty(events, np.int32)
-    boxes = [np.arange(first.shape[1]).astype(np.int32)]
+    dims = ranks.shape[0]
+    count, looked = begun.dim.shape[0], begun.looked
+    room = max(2 * splits + 1, count)
+    dim, at, child = _longer(begun.dim, room), _longer(begun.at, room), _longer(begun.child, room)
+    dim[count:] = -1
+    cost, depth = _longer(begun.cost, room), _longer(begun.depth, room)
+    low, high = np.zeros((room, dims), np.int64), np.zeros((room, dims), np.int64)
+    low[:count], high[:count] = begun.low, begun.high
+    begin, end = _longer(begun.begin, room), _longer(begun.end, room)
+    order = begun.order.copy()
+    spare = np.empty_like(order)
     none = np.empty(0, np.int32)
-    high[0] = cuts
-    end[0] = events
+    boxes = [none for _ in range(count)]
+    if not looked:
+        boxes[0] = np.arange(first.shape[1]).astype(np.int32)
+    heap = [(0.0, np.int64(0), np.int64(0), np.int64(0))]
+    heap.pop()
+    for i in range(begun.gain.shape[0]):
+        node, d, k = begun.waiting[i]
+        heap.append((begun.gain[i], node, d, k))
+        boxes[node] = begun.boxes[begun.bounds[i] : begun.bounds[i + 1]].copy()
     groups = np.int64(group.max()) + 1 if group.shape[0] else np.int64(0)
     least = np.zeros(groups, np.int32)
     most = np.zeros(groups, np.int32)
     seen = np.full(groups, -1, np.int64)
     tick = np.zeros(1, np.int64)
-    cost[0] = weight.sum() * met_by(group, boxes[0], seen, tick, share)
-    heap: list[tuple[float, Int, Int, Int]] = [(0.0, np.int64(0), np.int64(0), np.int64(0))]
-    heap.pop()
-    if bits > 0 and splits > 0:
-        gain, d, k = _best(
-            ranks,
-            weight,
-            first,
-            last,
-            group,
-            order,
-            boxes[0],
-            low[0],
-            high[0],
-            least,
-            most,
-            seen,
-            tick,
-            share,
-            can_wait(cost[0], cost[0], leaves, bits),
-        )
-        if gain > 0.0:
-            heapq.heappush(heap, (-gain, np.int64(0), d, k))
-    made = np.int64(0)
-    while made < splits and len(heap) > 0:
-        _, node, d, k = heapq.heappop(heap)
-        dim[node], at[node] = d, k
-        left = 2 * made + 1
-        child[node] = left
-        made += 1
-        middle = _part(ranks[d], k, order, spare, begin[node], end[node])
-        for side in range(2):
-            new = left + side
-            depth[new] = depth[node] + 1
-            low[new], high[new] = low[node], high[node]
-            if side == 0:
-                high[new, d] = k
-                begin[new], end[new] = begin[node], middle
-                boxes.append(boxes[node][first[d][boxes[node]] <= k])
-            else:
-                low[new, d] = k + 1
-                begin[new], end[new] = middle, end[node]
-                boxes.append(boxes[node][last[d][boxes[node]] > k])
+    while True:
+        while looked < count:
+            new = looked
+            looked += 1
             mine = order[begin[new] : end[new]]
             cost[new] = weight[mine].sum() * met_by(group, boxes[new], seen, tick, share)
+            gain, d, k = 0.0, np.int64(-1), np.int64(0)
             if depth[new] < bits and cost[new] > 0.0:
-                gain, best, cut = _best(
+                gain, d, k = _best(
                     ranks,
                     weight,
                     first,
@@ -135,11 +141,59 @@ def grow(
                     share,
                     can_wait(cost[new], cost[0], leaves, bits - depth[new]),
                 )
-                if gain > 0.0:
-                    heapq.heappush(heap, (-gain, np.int64(new), best, cut))
+            if gain > 0.0:
+                heapq.heappush(heap, (-gain, np.int64(new), d, k))
+            else:
+                boxes[new] = none
+        if count // 2 >= splits or len(heap) == 0:
+            break
+        _, node, d, k = heapq.heappop(heap)
+        dim[node], at[node], child[node] = d, k, count
+        middle = _part(ranks[d], k, order, spare, begin[node], end[node])
+        for new in range(count, count + 2):
+            depth[new] = depth[node] + 1
+            low[new], high[new] = low[node], high[node]
+            begin[new], end[new] = begin[node], end[node]
+        high[count, d], low[count + 1, d] = k, k + 1
+        end[count] = begin[count + 1] = middle
+        boxes.append(boxes[node][first[d][boxes[node]] <= k])
+        boxes.append(boxes[node][last[d][boxes[node]] > k])
         boxes[node] = none
-    count = 2 * made + 1
-    return dim[:count], at[:count], child[:count], cost[:count]
+        count += 2
+    waiting = np.empty((len(heap), 3), np.int64)
+    gains = np.empty(len(heap))
+    bounds = np.zeros(len(heap) + 1, np.int64)
+    for i in range(len(heap)):
+        gains[i], waiting[i, 0], waiting[i, 1], waiting[i, 2] = heap[i]
+        bounds[i + 1] = bounds[i] + boxes[waiting[i, 0]].shape[0]
+    left = np.empty(bounds[-1], np.int32)
+    for i in range(len(heap)):
+        left[bounds[i] : bounds[i + 1]] = boxes[waiting[i, 0]]
+    return Grown(
+        dim[:count],
+        at[:count],
+        child[:count],
+        cost[:count],
+        depth[:count],
+        low[:count],
+        high[:count],
+        begin[:count],
+        end[:count],
+        looked,
+        order,
+        waiting,
+        gains,
+        left,
+        bounds,
+    )
+
+
+@compiled
+def _longer(values: Any, room: Int) -> Any:
+    """With zeros behind."""
+    found = np.zeros(room, values.dtype)
+    found[: values.shape[0]] = values
+    return found
 
 
 @compiled

@@ -1,27 +1,26 @@
 """Learning a tree: the event space cut where that saves the most deliveries for the rules that switches have.
 
-Trees are grown best split first, so that every smaller tree is the beginning of a larger one, and the number of splits
-is found by counting the rules that each would need. More splits never deliver more, on any event: what a tree has
-learned too well costs rules, not deliveries.
+What the events are taken to stand for, and whether cuts are made for now or for the end, is tried on events set aside.
+More splits never deliver more, on any event: what a tree has learned too well costs rules, not deliveries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pleroma.errors import TuningError
-from pleroma.index import MAX_LENGTH, Dz, TreeIndex
+from pleroma.index import Dz, TreeIndex
 from pleroma.index.kernels import Floats, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
-from pleroma.tuning.tree_counts import Nodes, deliveries_of
-from pleroma.tuning.tree_growth import Ranks, grow
-from pleroma.tuning.tree_rules import Rules, Splits, ways_of
+from pleroma.tuning.tree_counts import deliveries_of
+from pleroma.tuning.tree_fitting import Budget, fitted
+from pleroma.tuning.tree_growth import Grown, Ranks, grow, planted
+from pleroma.tuning.tree_rules import Splits
 from pleroma.tuning.tree_smoothing import SMOOTHINGS, Weighted
 
 SET_ASIDE = 0.25
@@ -34,117 +33,40 @@ SHARE = 0.1
 """What telling apart two subscriptions of one subscriber counts, against those of two."""
 AT_ONCE = "at once"
 """Cuts for what they save at once, which is better where many subscriptions share a host: tried on events set aside."""
-ROUNDS = 3
-"""A tree has at most as many rules as leaves. Where it has fewer, more leaves are grown, at most doubled so often."""
-WORTHWHILE = 1.02
-"""Times the rules of a tree: for less room than that it is not grown again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """At most so many leaves, rules per switch, or both."""
-
-    rules: int | None = None
-    leaves: int | None = None
-    own: tuple[int | None, ...] = ()
-    """By switch of a spread: its own number of rules, or None where `rules` is its number too."""
-
-    def __post_init__(self) -> None:
-        given = (("rules", self.rules), ("leaves", self.leaves), *(("own", each) for each in self.own))
-        for name, value in given:
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise TuningError(f"{value!r} {name} are no budget", field=name, value=value)
-        if all(value is None for _, value in given):
-            raise TuningError("a tree is grown to a number of rules or of leaves", field="rules")
-
-    @property
-    def meant(self) -> int:
-        """The leaves that a tree is grown for: as many as the largest table has rules, where so many are allowed."""
-        rules = [self.rules if each is None else each for each in self.own or (None,)]
-        tables = max((each for each in rules if each is not None), default=None)
-        return min(number for number in (tables, self.leaves) if number is not None)
-
-    def part(self, share: float) -> Budget:
-        def less(number: int | None) -> int | None:
-            return None if number is None else max(int(number * share), 1)
-
-        return Budget(less(self.rules), less(self.leaves), tuple(map(less, self.own)))
-
-
-class Tables:
-    """The tables that a tree would need on every switch, and whether they have room."""
-
-    def __init__(self, sample: Sample, budget: Budget, spread: Spread = ()) -> None:
-        switches = spread or [np.arange(sample.owners)]
-        own = budget.own or (None,) * len(switches)
-        if len(own) != len(switches):
-            raise TuningError(f"{len(own)} numbers for {len(switches)} switches", field="own", value=len(own))
-        limits: dict[tuple[int, ...], int | None] = {}  # switches that part the hosts alike have the same rules
-        for way, each in zip(ways_of(switches), own, strict=True):
-            known = (budget.rules if each is None else each, limits.get(way))
-            limits[way] = min((limit for limit in known if limit is not None), default=None)
-        self._sample = sample
-        self._ways = [np.array(way) for way in limits]
-        self._limits = [(way, limit) for way, limit in enumerate(limits.values()) if limit is not None]
-        self._leaves = budget.leaves
-
-    def rules(self, tree: Splits) -> Rules:
-        """To be made once for a growth: `fit` and `wider` look at several of its beginnings."""
-        return Rules(tree, self._sample, self._ways)
-
-    def fit(self, rules: Rules, splits: int) -> bool:
-        return all(rules.after(splits, way) <= limit for way, limit in self._limits)
-
-    def wider(self, rules: Rules, splits: int) -> int:
-        """As many splits as would fill them if rules grow as leaves do, at most twice the leaves that the tree has."""
-        times = [limit / max(rules.after(splits, way), 1) for way, limit in self._limits]
-        room = min([*times, 2.0])
-        leaves = int((splits + 1) * room) if room > WORTHWHILE else splits + 1
-        return (leaves if self._leaves is None else min(leaves, self._leaves)) - 1
-
-    def largest(self, rules: Rules, splits: int) -> int:
-        """The most splits, of at most so many, that they have room for."""
-        least, tried, most = 0, splits, splits
-        while least < most:
-            if self.fit(rules, tried):
-                least = tried
-            else:
-                most = tried - 1
-            tried = (least + most + 1) // 2
-        return least
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Growth:
-    """The splits in the order in which they were made; see `tree_growth.grow`."""
+    """Over the borders of a sample's boxes, within bounds where there are some; `leaves` as in `tree_growth.grow`."""
 
     sample: Sample
+    seen: Weighted
     bits: int
-    cuts: list[Floats]
-    dim: Ints
-    at: Ints
-    child: Ints
-    cost: Floats
+    leaves: int = 0
+    bounds: tuple[Floats, Floats] | None = None
+    _cuts: list[Floats] = field(init=False)
+    _given: tuple[Ranks, Floats, Ranks, Ranks, Ranks] = field(init=False)
+    _grown: Grown = field(init=False)
 
-    @property
-    def splits(self) -> int:
-        return len(self.dim) // 2
+    def __post_init__(self) -> None:
+        sample, seen = self.sample, self.seen
+        cuts = [borders(sample, d, self.bounds) for d in range(len(sample.schema))]
+        boxes = ranks_of(cuts, sample.first), ranks_of(cuts, sample.last), sample.owner.astype(np.int32)
+        self._cuts = cuts
+        self._given = ranks_of(cuts, seen.points), seen.weight, *boxes
+        self._grown = planted(len(seen.points), np.array([len(each) for each in cuts], np.int64))
 
-    def tree(self, splits: int) -> TreeIndex:
-        """After so many of them."""
-        nodes = self.nodes(splits)
-        inner = nodes.dims != LEAF
-        return TreeIndex(self.sample.schema, self.bits, tuple(nodes.dims.tolist()), tuple(nodes.cuts[inner].tolist()))
+    def grow(self, splits: int) -> None:
+        self._grown = grow(self._grown, *self._given, self.bits, splits, SHARE, self.leaves)
 
-    def nodes(self, splits: int) -> Nodes:
-        """The same where only counting matters."""
-        return self.order().nodes(splits)
-
-    def order(self) -> Splits:
-        values = np.zeros(len(self.dim))
-        for d, cuts in enumerate(self.cuts):
-            values[self.dim == d] = cuts[self.at[self.dim == d]]
-        return Splits(self.dim, values, self.child)
+    def splits(self, most: int) -> Splits:
+        count = min(2 * most + 1, len(self._grown.dim))
+        dim, at, child = (each[:count] for each in self._grown[:3])
+        values = np.zeros(count)
+        for d, cuts in enumerate(self._cuts):
+            values[dim == d] = cuts[at[dim == d]]
+        child = np.where(child < count, child, 0)
+        return Splits(np.where(child, dim, LEAF), values, child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +98,6 @@ def learn(
     switch; with it, rules are counted for each switch, where subscribers behind the same port need no separate ones,
     and no switch may have more than its own budget.
     """
-    if not 1 <= bits <= MAX_LENGTH:
-        raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {bits}", field="bits", value=bits)
     if smoothing is not None or patient is not None or sample.events < 2 / SET_ASIDE:
         chosen, waits = smoothing or next(iter(SMOOTHINGS)), patient is not False
         return Learned(*_fitted(sample, bits, budget, spread, chosen, waits, seed), chosen, waits, {})
@@ -209,7 +129,7 @@ def learn(
 def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: int = 0) -> TreeIndex:
     """The tree with the part below one node learned anew, within a budget for that part; all else stays."""
     inside, low, high = _within(index, at, sample)
-    if not inside.events:
+    if not inside.events or at.length == index.bits:
         return index
     part, _ = _fitted(inside, index.bits - at.length, budget, (), "neighbours", True, seed, (low, high))
     return index.regrown(at, part)
@@ -230,50 +150,8 @@ def _fitted(
     seed: int,
     bounds: tuple[Floats, Floats] | None = None,
 ) -> tuple[TreeIndex, int]:
-    """The largest tree within the budget."""
     seen = SMOOTHINGS[smoothing](sample, np.random.default_rng([seed, 2]))
-    tables = Tables(sample, budget, spread)
-
-    def growth_to(splits: int) -> Growth:
-        return grown(sample, seen, bits, splits, bounds, budget.meant if patient else 0)
-
-    splits = budget.meant - 1
-    growth = growth_to(splits)
-    rules = tables.rules(growth.order())
-    for _ in range(ROUNDS):
-        wider = tables.wider(rules, splits)
-        if growth.splits < splits or wider == splits:
-            break
-        splits = wider
-        growth = growth_to(splits)
-        rules = tables.rules(growth.order())
-    largest = tables.largest(rules, growth.splits)
-    return growth.tree(largest), rules.fullest(largest)
-
-
-def grown(
-    sample: Sample,
-    seen: Weighted,
-    bits: int,
-    splits: int,
-    bounds: tuple[Floats, Floats] | None = None,
-    leaves: int = 0,
-) -> Growth:
-    """Growth over the borders of the sample's boxes, within bounds where there are some; `leaves` as in `grow`."""
-    cuts = [borders(sample, d, bounds) for d in range(len(sample.schema))]
-    made = grow(
-        ranks_of(cuts, seen.points),
-        seen.weight,
-        ranks_of(cuts, sample.first),
-        ranks_of(cuts, sample.last),
-        sample.owner.astype(np.int32),
-        np.array([len(each) for each in cuts], np.int64),
-        bits,
-        splits,
-        SHARE,
-        leaves,
-    )
-    return Growth(sample, bits, cuts, *made)
+    return fitted(Growth(sample, seen, bits, budget.meant if patient else 0, bounds), budget, spread)
 
 
 def borders(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:

@@ -17,23 +17,21 @@ import numpy as np
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
-from pleroma.index import MAX_LENGTH, TreeIndex
+from pleroma.index import TreeIndex
 from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.tree_bins import Bins, Shape
+from pleroma.tuning.tree_fitting import Budget, fitted
 from pleroma.tuning.tree_growth import BINS, Ranks, best_cut, can_wait, count_boxes, met_by
-from pleroma.tuning.tree_learner import ROUNDS, SHARE, Budget, Tables, borders, ranks_of
+from pleroma.tuning.tree_learner import SHARE, borders, ranks_of
 from pleroma.tuning.tree_rules import Splits
 from pleroma.tuning.tree_smoothing import FLOOR, MOST, inside_subscriptions, weight_of_each
 
 COUNTERS = 1 << 23
 """In one pass. More nodes than have room in it are counted in several."""
-
-MAX_SPLITS = 1 << 20
-"""However many rules there are."""
 
 Counting = Callable[[Bins], Ints]
 """A pass over all events."""
@@ -103,7 +101,6 @@ class LevelGrowth:
             self._count_in([0])
 
     def grow(self, splits: int) -> None:
-        """Until the best so many splits are known."""
         while True:
             known = [node.worth for node in self.nodes if node.gain > 0]
             least = np.partition(known, -splits)[-splits] if 0 < splits < len(known) else 0.0
@@ -114,7 +111,7 @@ class LevelGrowth:
             if new:
                 self._count_in(new)
 
-    def order(self, splits: int) -> Iterator[tuple[int, Node]]:
+    def _taken(self, splits: int) -> Iterator[tuple[int, Node]]:
         """At most so many splits, as best-first growth would take and number them. So many have to be known."""
         if not splits or self.nodes[0].gain <= 0:
             return
@@ -130,31 +127,13 @@ class LevelGrowth:
                     heapq.heappush(heap, (-part.gain, 2 * made + 1 + side, part))
 
     def splits(self, most: int) -> Splits:
-        """The same where only counting matters."""
-        taken = list(self.order(most))
+        taken = list(self._taken(most))
         size = 2 * len(taken) + 1
         made = Splits(np.full(size, LEAF, np.int64), np.zeros(size), np.zeros(size, np.int64))
         for k, (number, node) in enumerate(taken):
             made.dims[number], made.cuts[number] = node.dim, self._cuts[node.dim][node.at]
             made.child[number] = 2 * k + 1
         return made
-
-    def tree(self, splits: int) -> TreeIndex:
-        taken = {id(node) for _, node in self.order(splits)}
-        dims: list[int] = []
-        values: list[float] = []
-        stack = [self.nodes[0]]
-        while stack:
-            node = stack.pop()
-            if id(node) not in taken:
-                dims.append(LEAF)
-                continue
-            dims.append(node.dim)
-            values.append(float(self._cuts[node.dim][node.at]))
-            stack += [self.nodes[node.child + 1], self.nodes[node.child]]
-        return TreeIndex(self.sample.schema, self.bits, tuple(dims), tuple(values))
-
-    # -- nodes ---------------------------------------------------------------------------------------------------
 
     def _part(self, node: Node) -> tuple[int, int]:
         node.child = len(self.nodes)
@@ -209,24 +188,6 @@ class LevelGrowth:
         return Shape(dim, cut, np.array([node.child for node in self.nodes], np.int64))
 
 
-def fitted(growth: LevelGrowth, budget: Budget, spread: Spread = ()) -> TreeIndex:
-    """The largest tree within a budget, as `tree_learner.learn` has it."""
-    if not 1 <= growth.bits <= MAX_LENGTH:
-        raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {growth.bits}", field="bits", value=growth.bits)
-    tables = Tables(growth.sample, budget, spread)
-    splits = min(budget.meant - 1, MAX_SPLITS)
-    growth.grow(splits)
-    rules = tables.rules(growth.splits(splits))
-    for _ in range(ROUNDS):
-        wider = min(tables.wider(rules, splits), MAX_SPLITS)
-        if wider == splits:
-            break
-        splits = wider
-        growth.grow(splits)
-        rules = tables.rules(growth.splits(splits))
-    return growth.tree(tables.largest(rules, splits))
-
-
 def grown(
     events: EventBatch,
     subscriptions: Sequence[Filter],
@@ -242,7 +203,7 @@ def grown(
     sample = Sample.of(events, subscriptions)
     leaves = budget.meant if patient else 0
     growth = LevelGrowth(sample, bits, lambda bins: bins.counted(sample.points), floor, seed, leaves)
-    return fitted(growth, budget, spread)
+    return fitted(growth, budget, spread)[0]
 
 
 @compiled

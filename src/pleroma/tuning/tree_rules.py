@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleroma.content import Schema
 from pleroma.index import TreeIndex
 from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints, Words
@@ -57,6 +58,11 @@ class Splits(NamedTuple):
         numbers = np.arange(len(self.dims))
         dims, number, right, parent = preorder(self.dims, numbers, self.child, min(splits, self.made))
         return Nodes(dims, np.where(dims == LEAF, 0.0, self.cuts[number]), right, parent)
+
+    def tree(self, schema: Schema, bits: int, splits: int) -> TreeIndex:
+        nodes = self.nodes(splits)
+        cuts = nodes.cuts[nodes.dims != LEAF]
+        return TreeIndex(schema, bits, tuple(nodes.dims.tolist()), tuple(cuts.tolist()))
 
 
 class Rules:

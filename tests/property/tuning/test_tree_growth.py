@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.tuning.tree_growth import can_wait, grow
+from pleroma.tuning.tree_growth import can_wait, grow, planted
 
 
 @st.composite
@@ -69,10 +69,26 @@ def test_a_node_can_wait_if_it_has_five_more_bits_than_its_leaves_need(cost, mor
     assert not can_wait(float(cost), float(whole), 0, bits)
 
 
+def grown(case, *steps):
+    """In several steps, the last of them to all splits."""
+    *given, cuts, bits, splits, share, leaves = case
+    tree = planted(given[0].shape[1], cuts)
+    for step in (*steps, splits):
+        tree = grow(tree, *given, bits, step, share, leaves)
+    return tree
+
+
+@given(cases(), st.lists(st.integers(0, 9), max_size=4))
+def test_growing_step_by_step_comes_to_the_same(case, steps):
+    at_once, later = grown(case), grown(case, *(min(step, case[-3]) for step in steps))
+    for one, other in zip(at_once, later, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @given(cases())
 def test_every_node_is_cut_where_that_saves_most_and_the_best_node_first(case):
     *_, cuts, bits, splits, _, _ = case
-    dim, at, child, found = grow(*case)
+    dim, at, child, found, *_ = grown(case)
     sides = {0: (np.zeros(len(cuts), np.int64), cuts)}
     depth = {0: 0}
     assert len(dim) <= 2 * splits + 1

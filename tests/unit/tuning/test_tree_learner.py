@@ -16,7 +16,7 @@ from pleroma.tuning.gathered import gather
 from pleroma.tuning.network_outcome import judge_on
 from pleroma.tuning.outcome import judge, judge_tree
 from pleroma.tuning.tree_counts import deliveries_of, load_of, rules_of
-from pleroma.tuning.tree_learner import grown
+from pleroma.tuning.tree_learner import Growth
 from pleroma.tuning.tree_smoothing import SMOOTHINGS, Weighted
 from pleroma.workloads import THESIS, generate
 
@@ -150,9 +150,11 @@ def test_cuts_made_for_the_end_waste_less_where_subscriptions_crowd():
 
 
 def test_counting_needs_no_index(seen):
-    growth = grown(seen, Weighted(seen.points, np.ones(seen.events)), 12, 90)
-    for splits in (0, 1, 40, growth.splits):
-        nodes, tree = growth.nodes(splits), growth.tree(splits)
+    growth = Growth(seen, Weighted(seen.points, np.ones(seen.events)), 12)
+    growth.grow(90)
+    made = growth.splits(90)
+    for splits in (0, 1, 40, made.made):
+        nodes, tree = made.nodes(splits), made.tree(seen.schema, 12, splits)
         tables = tree.tables
         for mine, its in zip(nodes, (tables.dims, tables.cuts, tables.right, tables.parent), strict=True):
             np.testing.assert_array_equal(mine, its)
@@ -173,6 +175,13 @@ def test_a_part_learned_anew_leaves_the_rest_as_it_is(seen, unseen):
     assert index != other
     assert at.covers(index.changed(other).members[0])
     assert deliveries_of(other, unseen) < deliveries_of(index, unseen)
+
+
+def test_a_leaf_without_bits_to_spare_stays_as_it_is(seen):
+    index = learn(seen, 3, Budget(leaves=8), smoothing="as seen").index
+    deepest = max((Dz(code) for code in index.layout.codes), key=lambda dz: dz.length)
+    assert deepest.length == 3
+    assert regrown(index, deepest, seen, Budget(leaves=80)) == index
 
 
 def test_rules_behind_shared_ports_are_what_the_network_has(workload):

@@ -1,6 +1,7 @@
 """Trees grown level by level, from counts alone, are those that growing best split first finds."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.tuning import Budget, Sample, learn, tree_levels
 from pleroma.tuning.tree_counts import deliveries_of, rules_of
-from pleroma.tuning.tree_learner import grown as best_first
-from pleroma.tuning.tree_levels import LevelGrowth, fitted, grown
+from pleroma.tuning.tree_fitting import fitted
+from pleroma.tuning.tree_learner import Growth
+from pleroma.tuning.tree_levels import LevelGrowth, grown
 from pleroma.tuning.tree_smoothing import MOST, Weighted, inside_subscriptions
 from pleroma.workloads import THESIS, generate
 
@@ -39,7 +41,17 @@ def by_levels(sample, bits=112, floor=0.0, parts=1, leaves=160):
 
 
 def as_seen(sample, bits, splits, leaves=160):
-    return best_first(sample, Weighted(sample.points, np.ones(sample.events)), bits, splits, leaves=leaves)
+    return best_first(sample, Weighted(sample.points, np.ones(sample.events)), bits, splits, leaves)
+
+
+def best_first(sample, weighted, bits, splits, leaves):
+    growth = Growth(sample, weighted, bits, leaves)
+    growth.grow(splits)
+    return growth
+
+
+def tree(growth, splits):
+    return growth.splits(splits).tree(growth.sample.schema, growth.bits, splits)
 
 
 @pytest.mark.parametrize("splits", [0, 1, 30, 511])
@@ -48,15 +60,15 @@ def as_seen(sample, bits, splits, leaves=160):
 def test_the_tree_is_that_of_best_first_growth(seen, splits, bits, leaves):
     growth = by_levels(seen, bits, leaves=leaves)
     growth.grow(splits)
-    assert growth.tree(splits) == as_seen(seen, bits, splits, leaves).tree(splits)
+    assert tree(growth, splits) == tree(as_seen(seen, bits, splits, leaves), splits)
 
 
 def test_so_is_every_smaller_one(seen):
     growth, other = by_levels(seen), as_seen(seen, 112, 200)
     growth.grow(200)
     for splits in (1, 2, 3, 17, 64, 199):
-        assert growth.tree(splits) == other.tree(splits)
-    for mine, its in zip(growth.splits(200), other.order(), strict=True):
+        assert tree(growth, splits) == tree(other, splits)
+    for mine, its in zip(growth.splits(200), other.splits(200), strict=True):
         np.testing.assert_array_equal(mine, its)
 
 
@@ -66,8 +78,8 @@ def test_so_it_is_where_paths_come_near_the_bits(leaves):
     crowded = Sample.of(made.events, made.subscriptions)
     growth = by_levels(crowded, 14, leaves=leaves)
     growth.grow(299)
-    assert growth.tree(299) == as_seen(crowded, 14, 299, leaves).tree(299)
-    assert growth.tree(299) != as_seen(crowded, 14, 299, 4 * leaves).tree(299)  # it matters how many are meant
+    assert tree(growth, 299) == tree(as_seen(crowded, 14, 299, leaves), 299)
+    assert tree(growth, 299) != tree(as_seen(crowded, 14, 299, 4 * leaves), 299)  # it matters how many are meant
 
 
 def test_points_in_subscriptions_weigh_the_same_in_either(seen):
@@ -75,22 +87,24 @@ def test_points_in_subscriptions_weigh_the_same_in_either(seen):
     weighted = Weighted(np.concatenate([seen.points, points.points]), np.append(np.ones(seen.events), points.weight))
     growth = by_levels(seen, 14, floor=0.02, leaves=400)
     growth.grow(399)
-    assert growth.tree(399) == best_first(seen, weighted, 14, 399, leaves=400).tree(399)
+    assert tree(growth, 399) == tree(best_first(seen, weighted, 14, 399, 400), 399)
 
 
 def test_and_so_it_is_where_subscriptions_share_hosts(seen):
     shared = seen.grouped(np.arange(seen.owners) % 9)
     growth = by_levels(shared)
     growth.grow(150)
-    assert growth.tree(150) == as_seen(shared, 112, 150).tree(150)
+    assert tree(growth, 150) == tree(as_seen(shared, 112, 150), 150)
 
 
-def test_growing_further_comes_to_the_same_as_growing_at_once(seen):
-    step_by_step, at_once = by_levels(seen), by_levels(seen)
-    for splits in (3, 40, 160):
+@pytest.mark.parametrize("start", [by_levels, partial(as_seen, bits=112, splits=0)], ids=["levels", "best first"])
+def test_growing_further_comes_to_the_same_as_growing_at_once(seen, start):
+    step_by_step, at_once = start(seen), start(seen)
+    for splits in (3, 40, 20, 160):
         step_by_step.grow(splits)
     at_once.grow(160)
-    assert step_by_step.tree(160) == at_once.tree(160)
+    assert tree(step_by_step, 160) == tree(at_once, 160)
+    assert tree(step_by_step, 20) == tree(at_once, 20)
 
 
 def test_however_the_events_are_split_the_tree_is_the_same(seen):
@@ -104,20 +118,20 @@ def test_so_it_is_in_passes_that_have_room_for_few_nodes(seen, monkeypatch):
     monkeypatch.setattr(tree_levels, "COUNTERS", 3 * 256 * 4)
     narrow = by_levels(seen)
     narrow.grow(100)
-    assert narrow.tree(100) == wide.tree(100)
+    assert tree(narrow, 100) == tree(wide, 100)
     assert narrow.passes > wide.passes
 
 
 def test_a_pass_is_made_for_each_level(seen):
     growth = by_levels(seen)
     growth.grow(255)
-    assert growth.passes <= max(growth.tree(255).layout.depth) + 2
+    assert growth.passes <= max(tree(growth, 255).layout.depth) + 2
 
 
 @pytest.mark.parametrize("rules", [1, 25, 200])
 def test_it_keeps_to_its_rules(seen, rules):
-    tree = fitted(by_levels(seen), Budget(rules=rules))
-    assert rules_of(tree, seen) <= rules
+    tree, found = fitted(by_levels(seen), Budget(rules=rules))
+    assert rules_of(tree, seen) == found <= rules
     assert rules == 1 or rules_of(tree, seen) > 0.9 * rules
 
 
@@ -126,11 +140,11 @@ def test_within_a_budget_it_is_the_tree_of_the_learner(workload, budget):
     many = np.tile(workload.events.points(), (6, 1))  # as many points in subscriptions as there are for any more events
     sample = replace(Sample.of(workload.events, workload.subscriptions), points=many, keys=many)
     growth = by_levels(sample, 14, floor=0.02, leaves=budget.meant)
-    assert fitted(growth, budget) == learn(sample, 14, budget, smoothing="as seen", patient=True).index
+    assert fitted(growth, budget)[0] == learn(sample, 14, budget, smoothing="as seen", patient=True).index
 
 
 def test_both_budgets_hold(seen):
-    tree = fitted(by_levels(seen), Budget(rules=200, leaves=50))
+    tree, _ = fitted(by_levels(seen), Budget(rules=200, leaves=50))
     assert tree.leaves == 50
 
 
@@ -152,7 +166,7 @@ def test_the_events_need_not_be_there_at_all():
     filters = [Filter.parse(PLANE, text) for text in ("x < 20", "x > 50")]
     sample = Sample.without_events(PLANE, filters)
     points = np.array([[5.0, 5.0], [60.0, 5.0]])
-    assert fitted(LevelGrowth(sample, 8, lambda bins: bins.counted(points)), Budget(leaves=2)).leaves == 2
+    assert fitted(LevelGrowth(sample, 8, lambda bins: bins.counted(points)), Budget(leaves=2))[0].leaves == 2
 
 
 def test_without_any_events_there_is_nothing_to_learn_from():
