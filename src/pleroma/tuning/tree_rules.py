@@ -23,8 +23,8 @@ from pleroma.tuning.sample import Sample
 from pleroma.tuning.tree_counts import Nodes, rules_of
 from pleroma.tuning.tree_growth import preorder
 
-ROOM = 1 << 26
-"""Bytes. Who meets which node is not kept where that takes more; boxes then walk through every tree anew."""
+ROOM = 1 << 28
+"""Bytes. Where it takes more to say who meets which node, boxes walk through every tree anew."""
 
 
 class Splits(NamedTuple):
@@ -72,27 +72,38 @@ class Rules:
         self._tree = tree
         self._sample = sample
         self._ways = ways
+        self._kept: dict[int, Words] = {}
+        self._room = ROOM
 
     def after(self, splits: int, way: int) -> int:
         """What a switch needs that has owner i behind port `ways[way][i]`."""
-        if self._met is None:
+        if (met := self._met) is None:
             return rules_of(self._tree.nodes(splits), self._sample.grouped(self._ways[way]))
-        return int(_rules(self._tree.child, self._met[way], min(splits, self._tree.made)))
+        return int(_rules(self._tree.child, self._by_port(met, way), min(splits, self._tree.made)))
 
     def fullest(self, splits: int) -> int:
         return max(self.after(splits, way) for way in range(len(self._ways)))
 
     @cached_property
-    def _met(self) -> list[Words] | None:
-        """By way: a row for 64 ports at a time, with the bits of those that meet each node."""
-        sample, owners = self._sample, self._sample.owners
-        apart = np.arange(owners)
-        own = [np.array_equal(ports[:owners], apart) for ports in self._ways]
-        rows = [_words(int(ports.max(initial=0)) + 1) for ports, same in zip(self._ways, own, strict=True) if not same]
-        if 8 * len(self._tree.dims) * (_words(owners) + sum(rows)) > ROOM:
+    def _met(self) -> Words | None:
+        """A row for 64 owners at a time, with the bits of those that meet each node."""
+        sample, words = self._sample, _words(self._sample.owners)
+        if 8 * len(self._tree.dims) * words > ROOM:
             return None
-        met = _walk(*self._tree, sample.first, sample.last, sample.owner, _words(owners))
-        return [met if same else _behind(met, ports[:owners]) for ports, same in zip(self._ways, own, strict=True)]
+        return _walk(*self._tree, sample.first, sample.last, sample.owner, words)
+
+    def _by_port(self, met: Words, way: int) -> Words:
+        """The same by port, kept while there is room."""
+        ports = self._ways[way][: self._sample.owners]
+        if np.array_equal(ports, np.arange(len(ports))):
+            return met
+        if (known := self._kept.get(way)) is not None:
+            return known
+        found = _behind(met, ports)
+        if found.nbytes <= self._room:
+            self._room -= found.nbytes
+            self._kept[way] = found
+        return found
 
 
 def ways_of(spread: Spread) -> list[tuple[int, ...]]:

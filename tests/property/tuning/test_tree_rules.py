@@ -64,12 +64,12 @@ def tree_of(cut, splits):
     return TreeIndex(PLANE, 16, tuple(dims), tuple(cuts))
 
 
-@pytest.mark.parametrize("room", [tree_rules.ROOM, 0], ids=["kept", "walked anew"])
+@pytest.mark.parametrize("rows", [1_000, 1, 0], ids=["kept", "of one way kept", "walked anew"])
 @given(samples(), growths(), spreads())
-def test_every_beginning_has_the_rules_of_its_tree(room, sample, cut, spread):
+def test_every_beginning_has_the_rules_of_its_tree(rows, sample, cut, spread):
     ways = [np.arange(sample.owners), *spread]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tree_rules, "ROOM", room)
+        patched.setattr(tree_rules, "ROOM", rows * 8 * (2 * len(cut) + 1))
         rules = Rules(as_splits(cut), sample, ways)
         for splits in range(len(cut) + 1):
             tree = tree_of(cut, splits)
