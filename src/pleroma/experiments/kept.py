@@ -6,6 +6,7 @@ A result belongs to a task and a scenario, which must say all that it depends on
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -35,8 +36,11 @@ class Kept:
         return self.perform(_Keeping(task), named, advance)
 
     def _path(self, task: Callable[[S], R], scenario: S) -> Path:
-        said = pickle.dumps((_code(), task, scenario))
-        return self.folder / f"{hashlib.sha256(said).hexdigest()[:24]}.pickle"
+        said = io.BytesIO()
+        pickler = pickle.Pickler(said)
+        pickler.fast = True  # whether two equal values are one object is not said, since it is not always the same
+        pickler.dump((_code(), task, scenario))
+        return self.folder / f"{hashlib.sha256(said.getvalue()).hexdigest()[:24]}.pickle"
 
 
 @dataclass(frozen=True, slots=True)

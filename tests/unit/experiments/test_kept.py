@@ -1,6 +1,7 @@
 """Results that are kept: what was found once is not looked for again, and nothing else is taken for it."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,19 @@ def test_what_was_half_written_is_found_again(tmp_path):
     for path in (tmp_path / "kept").iterdir():
         path.write_bytes(path.read_bytes()[:3])
     assert perform(task.square, [5], lambda _: None) == [25]
+
+
+def test_equal_scenarios_are_the_same_however_they_were_made(tmp_path):
+    perform, log = Kept(tmp_path / "kept", one_by_one), tmp_path / "log"
+    name = "".join(["wid", "ths"])
+    perform(partial(_wrote, log), [("widths", "widths")], lambda _: None)
+    perform(partial(_wrote, log), [("widths", name)], lambda _: None)
+    assert log.read_text() == "widths widths\n"
+
+
+def _wrote(log: Path, words: tuple[str, str]) -> None:
+    with log.open("a") as file:
+        print(*words, file=file)
 
 
 def test_other_code_finds_its_own_results(tmp_path, monkeypatch):
