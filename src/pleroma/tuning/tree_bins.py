@@ -13,7 +13,7 @@ import numpy as np
 
 from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints
-from pleroma.tuning.tree_growth import BINS
+from pleroma.tuning.tree_cuts import BINS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,8 +18,9 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.tree_counts import deliveries_of
+from pleroma.tuning.tree_cuts import Ranks
 from pleroma.tuning.tree_fitting import Budget, fitted
-from pleroma.tuning.tree_growth import Grown, Ranks, grow, planted
+from pleroma.tuning.tree_growth import Grown, grow, planted
 from pleroma.tuning.tree_rules import Splits
 from pleroma.tuning.tree_smoothing import SMOOTHINGS, Weighted
 

@@ -18,14 +18,13 @@ from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.index import TreeIndex
-from pleroma.index.jit import compiled
-from pleroma.index.kernels import Floats, Int, Ints
+from pleroma.index.kernels import Floats, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.tree_bins import Bins, Shape
+from pleroma.tuning.tree_cuts import BINS, Ranks, best_of, can_wait, met_by
 from pleroma.tuning.tree_fitting import Budget, fitted
-from pleroma.tuning.tree_growth import BINS, Ranks, best_cut, can_wait, count_boxes, met_by
 from pleroma.tuning.tree_learner import SHARE, borders, ranks_of
 from pleroma.tuning.tree_rules import Splits
 from pleroma.tuning.tree_smoothing import FLOOR, MOST, inside_subscriptions, weight_of_each
@@ -179,7 +178,7 @@ class LevelGrowth:
         cost = float(weight * met_by(group, node.boxes, seen, tick, SHARE))
         self._cost = self._cost or cost
         patient = can_wait(cost, self._cost, self.leaves, self.bits - node.depth)
-        gain, d, k = _best(weights, *row, node.boxes, first, last, group, least, most, seen, tick, SHARE, patient)
+        gain, d, k = best_of(weights, *row, node.boxes, first, last, group, least, most, seen, tick, SHARE, patient)
         node.gain, node.dim, node.at = float(gain), int(d), int(k)
 
     def _shape(self) -> Shape:
@@ -204,43 +203,3 @@ def grown(
     leaves = budget.meant if patient else 0
     growth = LevelGrowth(sample, bits, lambda bins: bins.counted(sample.points), floor, seed, leaves)
     return fitted(growth, budget, spread)[0]
-
-
-@compiled
-def _best(
-    weights: Floats,
-    offset: Ints,
-    bins: Ints,
-    shift: Ints,
-    low: Ints,
-    high: Ints,
-    boxes: Ranks,
-    first: Ranks,
-    last: Ranks,
-    group: Ranks,
-    least: Ranks,
-    most: Ranks,
-    seen: Ints,
-    tick: Ints,
-    share: float,
-    patient: bool,
-) -> tuple[float, Int, Int]:
-    """What `tree_growth` finds for a node, from the weight of its events in every bin."""
-    starts = np.empty(BINS)
-    ends = np.empty(BINS)
-    touched = np.empty(boxes.shape[0], np.int32)
-    best, best_gain, best_d, best_k = 0.0, 0.0, np.int64(-1), np.int64(0)
-    for d in range(first.shape[0]):
-        if bins[d] == 0:
-            continue
-        a, span, by = low[d], high[d] - low[d], shift[d]
-        starts[: bins[d]] = 0
-        ends[: bins[d]] = 0
-        met = count_boxes(
-            first[d], last[d], group, boxes, a, span, by, share, least, most, seen, tick, touched, starts, ends
-        )
-        mass = weights[offset[d] : offset[d] + bins[d]]
-        value, gain, j = best_cut(mass, starts[: bins[d]], ends[: bins[d]], met, patient, best)
-        if j >= 0:
-            best, best_gain, best_d, best_k = value, gain, np.int64(d), a + (j + 1 << by) - 1
-    return best_gain, best_d, best_k

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.tuning.tree_growth import can_wait, grow, planted
+from pleroma.tuning.tree_cuts import can_wait
+from pleroma.tuning.tree_growth import grow, planted
 
 
 @st.composite
