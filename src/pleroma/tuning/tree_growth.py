@@ -105,6 +105,8 @@ def grow(
     most = np.zeros(groups, np.int32)
     seen = np.full(groups, -1, np.int64)
     tick = np.zeros(1, np.int64)
+    weights = np.empty(dims * BINS)
+    bins, shift, offset = np.empty(dims, np.int64), np.empty(dims, np.int64), np.arange(dims) * BINS
     while True:
         while looked < count:
             new = looked
@@ -113,10 +115,12 @@ def grow(
             cost[new] = weight[mine].sum() * met_by(group, boxes[new], seen, tick, share)
             gain, d, k = 0.0, np.int64(-1), np.int64(0)
             if depth[new] < bits and cost[new] > 0.0:
-                gain, d, k = _best(
-                    ranks,
-                    weight,
-                    mine,
+                _weigh(ranks, weight, mine, low[new], high[new], bins, shift, weights)
+                gain, d, k = best_of(
+                    weights,
+                    offset,
+                    bins,
+                    shift,
                     low[new],
                     high[new],
                     boxes[new],
@@ -202,43 +206,20 @@ def _part(rank: Ranks, k: Int, order: Ranks, spare: Ranks, begin: Int, end: Int)
 
 
 @compiled
-def _best(
-    ranks: Ranks,
-    weight: Floats,
-    events: Ranks,
-    low: Ints,
-    high: Ints,
-    boxes: Ranks,
-    first: Ranks,
-    last: Ranks,
-    group: Ranks,
-    least: Ranks,
-    most: Ranks,
-    seen: Ints,
-    tick: Ints,
-    share: float,
-    patient: bool,
-) -> tuple[float, Int, Int]:
-    """`best_of` what is counted here."""
-    dims = ranks.shape[0]
-    weights = np.empty(dims * BINS)
-    bins = np.zeros(dims, np.int64)
-    shift = np.zeros(dims, np.int64)
-    for d in range(dims):
-        span = high[d] - low[d]
-        if span == 0:
-            continue
-        while span >> shift[d] >= BINS:
-            shift[d] += 1
-        bins[d] = (span >> shift[d]) + 1
+def _weigh(
+    ranks: Ranks, weight: Floats, events: Ranks, low: Ints, high: Ints, bins: Ints, shift: Ints, weights: Floats
+) -> None:
+    """The weight of a node's events in the bins of every dimension, as `best_of` wants it: `BINS` places for each."""
+    for d in range(ranks.shape[0]):
+        span, by = high[d] - low[d], 0
+        while span >> by >= BINS:
+            by += 1
+        bins[d], shift[d] = (span >> by) + 1 if span else 0, by
         mine = weights[d * BINS : d * BINS + bins[d]]
         mine[:] = 0.0
-        for event in events:
-            mine[(ranks[d, event] - low[d]) >> shift[d]] += weight[event]
-    offset = np.arange(dims) * BINS
-    return best_of(
-        weights, offset, bins, shift, low, high, boxes, first, last, group, least, most, seen, tick, share, patient
-    )
+        if span:
+            for event in events:
+                mine[(ranks[d, event] - low[d]) >> by] += weight[event]
 
 
 @compiled
