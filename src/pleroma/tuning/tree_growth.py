@@ -51,12 +51,23 @@ class Grown(NamedTuple):
 
 def planted(events: int, cuts: Ints) -> Grown:
     """The root alone. `cuts[d]` is how many cuts dimension d has."""
-    none, zero = np.zeros(0, np.int32), np.zeros(1, np.int64)
-    low = np.zeros((1, len(cuts)), np.int64)
-    high, end = cuts.astype(np.int64)[None, :], np.array([events])
-    order, waiting = np.arange(events, dtype=np.int32), np.zeros((0, 3), np.int64)
+    zero = np.zeros(1, np.int64)
     return Grown(
-        zero - 1, zero, zero, np.zeros(1), zero, low, high, zero, end, 0, order, waiting, np.zeros(0), none, zero
+        dim=np.array([-1]),
+        at=zero,
+        child=zero,
+        cost=np.zeros(1),
+        depth=zero,
+        low=np.zeros((1, len(cuts)), np.int64),
+        high=cuts.astype(np.int64)[None, :],
+        begin=zero,
+        end=np.array([events]),
+        looked=0,
+        order=np.arange(events, dtype=np.int32),
+        waiting=np.zeros((0, 3), np.int64),
+        gain=np.zeros(0),
+        boxes=np.zeros(0, np.int32),
+        bounds=zero,
     )
 
 

@@ -64,12 +64,13 @@ def tree_of(cut, splits):
     return TreeIndex(PLANE, 16, tuple(dims), tuple(cuts))
 
 
-@pytest.mark.parametrize("rows", [1_000, 1, 0], ids=["kept", "of one way kept", "walked anew"])
+@pytest.mark.parametrize("share", [100, 1, 0], ids=["kept", "kept by owner and few ways", "walked anew"])
 @given(samples(), growths(), spreads())
-def test_every_beginning_has_the_rules_of_its_tree(rows, sample, cut, spread):
+def test_every_beginning_has_the_rules_of_its_tree(share, sample, cut, spread):
     ways = [np.arange(sample.owners), *spread]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tree_rules, "ROOM", rows * 8 * (2 * len(cut) + 1))
+        by_owner = 8 * (2 * len(cut) + 1) * -(-sample.owners // 64)
+        patched.setattr(tree_rules, "ROOM", share * by_owner)
         rules = Rules(as_splits(cut), sample, ways)
         for splits in range(len(cut) + 1):
             tree = tree_of(cut, splits)
