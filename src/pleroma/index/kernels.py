@@ -7,8 +7,8 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.jit import compiled
 from pleroma.index.cover import NEARLY, OVERSHOOT
-from pleroma.index.jit import compiled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

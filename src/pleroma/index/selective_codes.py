@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.jit import compiled
 from pleroma.errors import DomainError
 from pleroma.index.codes import WORD, Codes
 from pleroma.index.dz import Dz
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats
 
 if TYPE_CHECKING:

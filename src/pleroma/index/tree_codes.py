@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.jit import compiled
 from pleroma.errors import DomainError
 from pleroma.index import kernels, tree_walk
 from pleroma.index.codes import WORD, Codes
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Ints, Words
 
 if TYPE_CHECKING:

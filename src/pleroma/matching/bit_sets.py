@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 from pleroma.matching.grid import boundaries, spans
 from pleroma.matching.kernels import (
     Floats,

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.jit import compiled
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Ints
 
 

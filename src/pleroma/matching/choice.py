@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleroma.arrays.jit import compiled
 from pleroma.errors import UnknownName
-from pleroma.index.jit import compiled
 from pleroma.matching.bit_sets import ALIKE, BITS, CELLS, BitSets
 from pleroma.matching.grid import boundaries, spans
 from pleroma.matching.kernels import Floats, Ints

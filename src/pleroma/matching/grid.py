@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 from pleroma.matching.kernels import Floats, Ints, Numbers, below, strictly_below
 
 SAMPLED = 4

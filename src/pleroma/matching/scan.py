@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 from pleroma.matching.kernels import Floats, Ints, Marks, Numbers, clear, holds, lay_out, with_room
 from pleroma.matching.structure import Found
 from pleroma.matching.table import Occurrences, Table

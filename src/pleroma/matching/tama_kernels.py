@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 from pleroma.matching.kernels import (
     Floats,
     Int,

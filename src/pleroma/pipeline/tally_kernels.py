@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints, Words
 
 DELIVERED, WASTED, REPEATED = range(3)

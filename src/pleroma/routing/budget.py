@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.jit import compiled
 from pleroma.index.dz import ROOT, Dz
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Ints
 from pleroma.routing.flow import Flow, FlowTable, Output
 

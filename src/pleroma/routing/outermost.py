@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleroma.arrays.jit import compiled
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import PACKED, unpacked
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Ints, Words
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 from pleroma.index.kernels import Ints, Words
 
 

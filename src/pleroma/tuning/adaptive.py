@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pleroma.arrays.jit import compiled
 from pleroma.index import GridIndex
 from pleroma.index.axis import Axis
 from pleroma.index.grid import round_robin
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Ints, Words
 from pleroma.tuning.bit_rows import popcount, stacked
 from pleroma.tuning.sample import Sample

@@ -10,8 +10,8 @@ import heapq
 
 import numpy as np
 
+from pleroma.arrays.jit import compiled
 from pleroma.index.cover import NEARLY, OVERSHOOT
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints, chosen, descend
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.jit import compiled
 from pleroma.index import DzSet
 from pleroma.index.codes import Codes
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Ints, Words
 
 Cells = NDArray[np.uint64]

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from pleroma.arrays.jit import compiled
 from pleroma.content import Filter
 from pleroma.errors import ContentError, PlanError
 from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, kernels
 from pleroma.index.axis import Axis
 from pleroma.index.grid_tables import NO_LIMIT
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import HALF, Ints, Words
 from pleroma.index.selective_codes import homes_of
 from pleroma.tuning.box_cover import cover_of_box

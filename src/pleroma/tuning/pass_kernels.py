@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints, Words
 from pleroma.tuning.bit_rows import popcount
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.jit import compiled
 from pleroma.index import TreeIndex
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints
 from pleroma.tuning.sample import Sample
 

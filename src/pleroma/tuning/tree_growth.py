@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints
 from pleroma.tuning.tree_cuts import BINS, Ranks, best_of, can_wait, met_by
 

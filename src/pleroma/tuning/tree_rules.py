@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleroma.arrays.jit import compiled
 from pleroma.content import Schema
 from pleroma.index import TreeIndex
-from pleroma.index.jit import compiled
 from pleroma.index.kernels import Floats, Int, Ints, Words
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread

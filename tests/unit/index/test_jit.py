@@ -13,11 +13,11 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import pleroma
-from pleroma.index.jit import CONSTANTS, compiled, stamp
+from pleroma.arrays.jit import CONSTANTS, compiled, stamp
 
 CALLER = """
 from called import SHARED, below
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 
 @compiled
 def kernel(x):
@@ -31,7 +31,7 @@ print(kernel(1), sum(kernel.stats.cache_hits.values()))
 """
 CALLED = """
 from deeper import AMOUNT
-from pleroma.index.jit import compiled
+from pleroma.arrays.jit import compiled
 SHARED = 1000
 
 @compiled

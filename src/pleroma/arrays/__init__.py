@@ -1,0 +1,1 @@
+"""Compiled kernels: functions over arrays that become machine code."""
