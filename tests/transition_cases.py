@@ -6,7 +6,7 @@ from control_cases import SMALL
 from pleroma.content.filter_json import from_json
 from pleroma.control.rules import request_of
 from pleroma.index import Dz, DzSet, GridIndex, SelectiveIndex, TreeIndex
-from pleroma.index.selective import Rectangle, Region
+from pleroma.index.selective_index import Rectangle, Region
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Advertise, Change, Subscribe
 from pleroma.routing.router import Family, Router

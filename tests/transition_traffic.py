@@ -14,7 +14,7 @@ from pleroma.content.filter_json import to_json
 from pleroma.control import AdoptPlan, ChangePlan, Controller, ControlSettings, CreateSchema, Register, Withdraw
 from pleroma.errors import PlanChanging
 from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
-from pleroma.index.selective import Rectangle, Region
+from pleroma.index.selective_index import Rectangle, Region
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, FlowTable
 from pleroma.routing.flow import difference

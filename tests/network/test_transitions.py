@@ -10,7 +10,7 @@ from control_cases import boxes
 from network_world import LIMIT, WEATHER, random_event, random_filter, subscribe, world
 from pleroma.control import AdoptPlan, ChangePlan, Register
 from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
-from pleroma.index.selective import Rectangle, Region
+from pleroma.index.selective_index import Rectangle, Region
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pleroma.content import Filter
 from pleroma.index import EVERYTHING, Dz, DzSet, Index, TreeIndex
-from pleroma.index.tree import Bounds
+from pleroma.index.tree_index import Bounds
 
 MOST_CELLS = 8
 """A change that is in more places than this is taken to be in the nodes around them; each may cost a rule a switch."""

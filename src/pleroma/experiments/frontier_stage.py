@@ -18,7 +18,7 @@ from pleroma.experiments.placement import spread_of
 from pleroma.experiments.source import Source, generated
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.codes import Codes
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.routing import build
 from pleroma.tuning import Sample
 from pleroma.tuning.advice import halves

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pleroma.experiments.simulation import homes_of
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.routing import Router, Topology
 from pleroma.routing.topology import SwitchId
 from pleroma.tuning.network_outcome import Placement, Spread

@@ -3,10 +3,10 @@
 from pleroma.index.address import IPV4, IPV6, AddressRange
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.index.dzset import EVERYTHING, NOTHING, DzSet
-from pleroma.index.grid import GridIndex
+from pleroma.index.grid_index import GridIndex
 from pleroma.index.plan import Index, IndexPlan, index_from_json
-from pleroma.index.selective import Rectangle, Region, SelectiveIndex
-from pleroma.index.tree import TreeIndex
+from pleroma.index.selective_index import Rectangle, Region, SelectiveIndex
+from pleroma.index.tree_index import TreeIndex
 from pleroma.index.waste import Waste, evaluate
 
 __all__ = [

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.errors import DomainError
-from pleroma.index import kernels
+from pleroma.index import grid_kernels
 from pleroma.index.codes import WORD, Codes
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
 
 if TYPE_CHECKING:
-    from pleroma.index.grid import GridIndex
+    from pleroma.index.grid_index import GridIndex
 
 NO_LIMIT = 2**60
 
@@ -24,17 +24,17 @@ NO_LIMIT = 2**60
 class GridTables:
     columns: int
     bits: int
-    dims: kernels.Ints
-    low: kernels.Floats
-    scale: kernels.Floats
-    top: kernels.Ints
-    listed: kernels.Ints
-    boundaries: kernels.Floats
-    first_table: kernels.Ints
-    tables: tuple[kernels.Words, ...]
-    order: kernels.Ints
-    used: kernels.Ints
-    axis_bits: kernels.Ints
+    dims: grid_kernels.Ints
+    low: grid_kernels.Floats
+    scale: grid_kernels.Floats
+    top: grid_kernels.Ints
+    listed: grid_kernels.Ints
+    boundaries: grid_kernels.Floats
+    first_table: grid_kernels.Ints
+    tables: tuple[grid_kernels.Words, ...]
+    order: grid_kernels.Ints
+    used: grid_kernels.Ints
+    axis_bits: grid_kernels.Ints
 
     @classmethod
     def of(cls, grid: GridIndex) -> GridTables:
@@ -45,7 +45,7 @@ class GridTables:
         for depth, j in enumerate(order):
             used[depth + 1] = used[depth]
             used[depth + 1, j] += 1
-        chunks = [-(-axis.bits // kernels.SPREAD_BITS) for axis in axes]
+        chunks = [-(-axis.bits // grid_kernels.SPREAD_BITS) for axis in axes]
         words = max(1, -(-grid.bits // WORD))
         return cls(
             columns=len(grid.schema),
@@ -70,7 +70,7 @@ class GridTables:
         points = np.ascontiguousarray(points, np.float64)
         words = np.zeros((len(self.tables), len(points)), np.uint64)
         axes = (self.dims, self.low, self.scale, self.top, self.listed, self.boundaries, self.first_table)
-        sane = [kernels.encode(points, *axes, table, out) for table, out in zip(self.tables, words, strict=True)]
+        sane = [grid_kernels.encode(points, *axes, table, out) for table, out in zip(self.tables, words, strict=True)]
         return Codes(words.T, self.bits) if all(sane) else None
 
     def cover(self, boxes: list[list[tuple[int, int]]], max_length: int, max_members: int | None) -> DzSet:
@@ -78,19 +78,19 @@ class GridTables:
         room = self.axis_bits - self.used[max_length]  # what this length cannot tell apart belongs to the boxes
         low, high = cells[:, :, 0] >> room << room, cells[:, :, 1] | (1 << room) - 1
         most = NO_LIMIT if max_members is None else max_members
-        rows = kernels.cover(self.order, self.used, self.axis_bits, low, high, max_length, most)
-        return DzSet(Dz(high_bits << kernels.HALF | low_bits) for high_bits, low_bits in rows.tolist())
+        rows = grid_kernels.cover(self.order, self.used, self.axis_bits, low, high, max_length, most)
+        return DzSet(Dz(high_bits << grid_kernels.HALF | low_bits) for high_bits, low_bits in rows.tolist())
 
 
-def _spread(order: kernels.Ints, chunks: list[int], word: int) -> kernels.Words:
+def _spread(order: grid_kernels.Ints, chunks: list[int], word: int) -> grid_kernels.Words:
     """For each axis and each 8 bits of its cell number: where those bits stand in one word of the code."""
-    tables = np.zeros((sum(chunks), 1 << kernels.SPREAD_BITS), np.uint64)
-    values = np.arange(1 << kernels.SPREAD_BITS, dtype=np.uint64)
+    tables = np.zeros((sum(chunks), 1 << grid_kernels.SPREAD_BITS), np.uint64)
+    values = np.arange(1 << grid_kernels.SPREAD_BITS, dtype=np.uint64)
     first = np.cumsum([0, *chunks])
     for j in range(len(chunks)):
         for significance, place in enumerate(np.flatnonzero(order == j)[::-1].tolist()):
             if place // WORD == word:
-                chunk, bit = divmod(significance, kernels.SPREAD_BITS)
+                chunk, bit = divmod(significance, grid_kernels.SPREAD_BITS)
                 shift = np.uint64(WORD - 1 - place % WORD)
                 tables[first[j] + chunk] |= (values >> np.uint64(bit) & np.uint64(1)) << shift
     return tables

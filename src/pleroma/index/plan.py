@@ -16,9 +16,9 @@ from pleroma.content import Event, Filter, Schema
 from pleroma.errors import PlanError
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
-from pleroma.index.grid import GridIndex
-from pleroma.index.selective import SelectiveIndex
-from pleroma.index.tree import TreeIndex
+from pleroma.index.grid_index import GridIndex
+from pleroma.index.selective_index import SelectiveIndex
+from pleroma.index.tree_index import TreeIndex
 
 if TYPE_CHECKING:
     import numpy as np

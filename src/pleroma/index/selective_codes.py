@@ -12,10 +12,10 @@ from pleroma.arrays.jit import compiled
 from pleroma.errors import DomainError
 from pleroma.index.codes import WORD, Codes
 from pleroma.index.dz import Dz
-from pleroma.index.kernels import Floats
+from pleroma.index.grid_kernels import Floats
 
 if TYPE_CHECKING:
-    from pleroma.index.selective import SelectiveIndex
+    from pleroma.index.selective_index import SelectiveIndex
 
 
 def encode(index: SelectiveIndex, points: NDArray[np.float64]) -> Codes:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.errors import DomainError
-from pleroma.index import kernels, tree_walk
+from pleroma.index import grid_kernels, tree_walk
 from pleroma.index.codes import WORD, Codes
-from pleroma.index.kernels import Floats, Ints, Words
+from pleroma.index.grid_kernels import Floats, Ints, Words
 
 if TYPE_CHECKING:
-    from pleroma.index.tree import Bounds, TreeIndex
+    from pleroma.index.tree_index import Bounds, TreeIndex
 
 meet = compiled(tree_walk.meet)
 merged = compiled(tree_walk.merged)
@@ -85,7 +85,7 @@ class TreeTables:
             return [node for node, parts in zip(nodes, child, strict=True) if not parts]
         listed = np.array(nodes, np.int64)
         sizes = ((self.end[listed] - listed + 1) // 2).astype(np.float64)
-        return [int(listed[place]) for place in kernels.fewest(sizes, np.array(child, np.int64), most)]
+        return [int(listed[place]) for place in grid_kernels.fewest(sizes, np.array(child, np.int64), most)]
 
 
 @compiled

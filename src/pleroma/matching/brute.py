@@ -16,7 +16,7 @@ from pleroma.arrays.jit import compiled
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
-from pleroma.index.kernels import Floats, Ints
+from pleroma.index.grid_kernels import Floats, Ints
 
 
 def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> NDArray[np.bool_]:

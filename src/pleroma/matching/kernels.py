@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.kernels import Floats, Ints, Words
+from pleroma.index.grid_kernels import Floats, Ints, Words
 
 Numbers = NDArray[np.int32]
 Marks = NDArray[np.bool_]

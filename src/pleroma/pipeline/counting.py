@@ -21,7 +21,7 @@ from pleroma.content import Filter, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import DzSet
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.pipeline import layout
 from pleroma.pipeline.lake import Lake, LandedPlan, Snapshot, SubscriptionRow
 from pleroma.pipeline.tally import covered

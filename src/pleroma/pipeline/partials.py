@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pleroma.content import Schema
 from pleroma.content.batch import EventBatch
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.tuning.draw import Draw
 from pleroma.tuning.gathered import Partial
 from pleroma.tuning.statistics import Statistics

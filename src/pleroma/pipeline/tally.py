@@ -19,7 +19,7 @@ from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanError
 from pleroma.index import DzSet, Index, SelectiveIndex
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.pipeline.layout import EventColumns, LandedPlan, Snapshot, microseconds
 from pleroma.pipeline.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
 from pleroma.workloads.columns import sifted

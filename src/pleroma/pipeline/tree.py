@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pleroma.content import Filter, Schema
 from pleroma.index import TreeIndex
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.pipeline.traffic import Landed, Rows, Traffic
 from pleroma.tuning.draw import HeldOut
 from pleroma.tuning.gathered import Batch

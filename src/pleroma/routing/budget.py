@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.index.dz import ROOT, Dz
-from pleroma.index.kernels import Floats, Ints
+from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.routing.flow import Flow, FlowTable, Output
 
 ROUNDS = 60

@@ -10,7 +10,7 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import PACKED, unpacked
-from pleroma.index.kernels import Ints, Words
+from pleroma.index.grid_kernels import Ints, Words
 
 
 class Outermost(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pleroma.index.longest import filling
+from pleroma.index.longest_match import filling
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable
 from pleroma.routing.topology import SwitchId
 

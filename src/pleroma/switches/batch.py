@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from pleroma.errors import ForwardingLoop, RoutingError, UnknownName
 from pleroma.index.codes import Codes
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import SwitchId, Topology
 from pleroma.switches.compiled import MISS, CompiledTable, words_of

@@ -14,7 +14,7 @@ import numpy as np
 from pleroma.errors import RoutingError
 from pleroma.index.codes import WORD, Codes
 from pleroma.index.dz import MAX_LENGTH
-from pleroma.index.kernels import Ints, Words
+from pleroma.index.grid_kernels import Ints, Words
 from pleroma.routing.flow import Flow, Output
 from pleroma.routing.topology import Port
 from pleroma.switches import kernels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.routing.topology import SwitchId
 from pleroma.switches.load import Rows
 from pleroma.switches.wiring import Line, Wiring

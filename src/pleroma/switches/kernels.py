@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.kernels import Ints, Words
+from pleroma.index.grid_kernels import Ints, Words
 
 
 @compiled

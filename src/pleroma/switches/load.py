@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 
 Rows = NDArray[np.int32]
 Flags = NDArray[np.bool_]

@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
-from pleroma.index.kernels import Words
+from pleroma.index.grid_kernels import Words
 from pleroma.routing.topology import SwitchId
 from pleroma.switches.compiled import CompiledTable
 from pleroma.switches.load import Flags

@@ -15,8 +15,8 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.index import GridIndex
 from pleroma.index.axis import Axis
-from pleroma.index.grid import round_robin
-from pleroma.index.kernels import Floats, Ints, Words
+from pleroma.index.grid_index import round_robin
+from pleroma.index.grid_kernels import Floats, Ints, Words
 from pleroma.tuning.bit_rows import popcount, stacked
 from pleroma.tuning.sample import Sample
 from pleroma.tuning.statistics import exact_rows

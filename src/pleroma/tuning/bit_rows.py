@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.kernels import Int, Ints, Words
+from pleroma.index.grid_kernels import Int, Ints, Words
 
 
 @dataclass(frozen=True, slots=True, eq=False)

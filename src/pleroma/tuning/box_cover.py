@@ -12,7 +12,7 @@ import numpy as np
 
 from pleroma.arrays.jit import compiled
 from pleroma.index.cover import NEARLY, OVERSHOOT
-from pleroma.index.kernels import Floats, Int, Ints, chosen, descend
+from pleroma.index.grid_kernels import Floats, Int, Ints, chosen, descend
 
 
 @compiled

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch, Words
 from pleroma.content.text import Text
-from pleroma.index.kernels import Floats, Ints
-from pleroma.index.kernels import Words as Bits
+from pleroma.index.grid_kernels import Floats, Ints
+from pleroma.index.grid_kernels import Words as Bits
 from pleroma.tuning.bit_rows import filled
 from pleroma.tuning.pass_kernels import stretches
 from pleroma.tuning.sample import Sample

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pleroma.index import Rectangle
-from pleroma.index.kernels import Floats, Ints
+from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.tuning.sample import Sample
 
 THIN = 2.0**-10

@@ -15,10 +15,10 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.content import Filter
 from pleroma.errors import ContentError, PlanError
-from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, kernels
+from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, grid_kernels
 from pleroma.index.axis import Axis
+from pleroma.index.grid_kernels import HALF, Ints, Words
 from pleroma.index.grid_tables import NO_LIMIT
-from pleroma.index.kernels import HALF, Ints, Words
 from pleroma.index.selective_codes import homes_of
 from pleroma.tuning.box_cover import cover_of_box
 from pleroma.tuning.cells import Cells, joined, packed
@@ -94,7 +94,7 @@ def _of_grid(grid: GridIndex, sample: Sample, most: Ints) -> Covered:
     return Covered(*_covers(tables.order, tables.used, tables.axis_bits, low, high, boxes, most))
 
 
-def _cells(axis: Axis, values: kernels.Floats) -> Ints:
+def _cells(axis: Axis, values: grid_kernels.Floats) -> Ints:
     return np.minimum(cells(axis, values), (1 << axis.bits) - 1)
 
 
@@ -159,7 +159,7 @@ def _covers(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, boxes: I
             if a + 1 == b:
                 found = cover_of_box(order, used, bits, low[a], high[a], most[owner])
             else:
-                found = kernels.cover(order, used, bits, low[a:b], high[a:b], order.shape[0], most[owner])
+                found = grid_kernels.cover(order, used, bits, low[a:b], high[a:b], order.shape[0], most[owner])
             while count + found.shape[0] > rows.shape[0]:
                 larger = np.empty((2 * rows.shape[0], 2), np.uint64)
                 larger[:count] = rows[:count]

@@ -17,7 +17,7 @@ from pleroma.errors import TuningError
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.axis import Axis
 from pleroma.index.dz import MAX_LENGTH
-from pleroma.index.grid import round_robin
+from pleroma.index.grid_index import round_robin
 from pleroma.index.selective_codes import homes_of, taken_by
 from pleroma.tuning.bit_rows import BitRows, common, stacked
 from pleroma.tuning.sample import Sample

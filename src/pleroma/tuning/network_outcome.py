@@ -13,7 +13,7 @@ from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.index import Index
 from pleroma.index.codes import Codes
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.tuning.covered import covers_of
 from pleroma.tuning.evaluation import GridEvaluator
 from pleroma.tuning.outcome import Outcome, checked

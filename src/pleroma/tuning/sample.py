@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
-from pleroma.index.kernels import Floats, Ints
+from pleroma.index.grid_kernels import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from pleroma.errors import TuningError, UnknownName
-from pleroma.index.kernels import Floats
+from pleroma.index.grid_kernels import Floats
 from pleroma.tuning.evaluation import Evaluator
 from pleroma.tuning.pass_kernels import UNIT
 from pleroma.tuning.statistics import Statistics

@@ -16,7 +16,7 @@ import numpy as np
 from pleroma.errors import TuningError
 from pleroma.index import Dz, GridIndex, Rectangle, Region, SelectiveIndex, Waste
 from pleroma.index.axis import Axis
-from pleroma.index.grid import Span, bits_within, round_robin
+from pleroma.index.grid_index import Span, bits_within, round_robin
 from pleroma.tuning.clusters import rectangles
 from pleroma.tuning.evaluation import GridEvaluator, parts
 from pleroma.tuning.sample import Sample

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.index.codes import Codes
-from pleroma.index.kernels import Ints
+from pleroma.index.grid_kernels import Ints
 from pleroma.tuning.cells import Cells, events_in, gathered, members, unfilled, union
 
 

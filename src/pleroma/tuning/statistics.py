@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from pleroma.errors import TuningError
-from pleroma.index.kernels import Floats, Ints
+from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.tuning.bit_rows import BitRows
 from pleroma.tuning.boxes import KEPT, SIZE, Boxes, Column
 from pleroma.tuning.pass_kernels import SHIFT, UNIT, finished, moments, tallied

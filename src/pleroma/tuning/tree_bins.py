@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.kernels import Floats, Int, Ints
+from pleroma.index.grid_kernels import Floats, Int, Ints
 from pleroma.tuning.tree_cuts import BINS
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.index import TreeIndex
-from pleroma.index.kernels import Floats, Int, Ints
+from pleroma.index.grid_kernels import Floats, Int, Ints
 from pleroma.tuning.sample import Sample
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.kernels import Floats, Int, Ints
+from pleroma.index.grid_kernels import Floats, Int, Ints
 from pleroma.tuning.tree_cuts import BINS, Ranks, best_of, can_wait, met_by
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pleroma.index import Dz, TreeIndex
-from pleroma.index.kernels import Floats, Ints
+from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample

@@ -18,7 +18,7 @@ from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.index import TreeIndex
-from pleroma.index.kernels import Floats, Ints
+from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample

@@ -16,7 +16,7 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.content import Schema
 from pleroma.index import TreeIndex
-from pleroma.index.kernels import Floats, Int, Ints, Words
+from pleroma.index.grid_kernels import Floats, Int, Ints, Words
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning.network_outcome import Spread
 from pleroma.tuning.sample import Sample

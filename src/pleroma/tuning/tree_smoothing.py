@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pleroma.index.kernels import Floats, Ints
+from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.tuning.sample import Sample
 
 NEIGHBOURHOOD = 24

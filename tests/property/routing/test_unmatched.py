@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.index import Dz, DzSet
-from pleroma.index.longest import filled
+from pleroma.index.longest_match import filled
 from pleroma.routing.flow import Flow, FlowTable, Output, difference
 from pleroma.routing.unmatched import Unmatched
 

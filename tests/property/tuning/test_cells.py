@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pleroma.index import Dz, DzSet
 from pleroma.index.codes import Codes
-from pleroma.index.longest import filled
+from pleroma.index.longest_match import filled
 from pleroma.tuning.cells import events_in, gathered, members, ordered, packed, unfilled, union
 
 MORE = 6

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pleroma.index import Dz, DzSet
 from pleroma.index.codes import Codes
-from pleroma.index.longest import filled
+from pleroma.index.longest_match import filled
 from pleroma.tuning.cells import packed
 from pleroma.tuning.outcome import held
 from pleroma.tuning.shared_dz import SharedDz

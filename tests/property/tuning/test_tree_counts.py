@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.index import DzSet, TreeIndex, evaluate
-from pleroma.index.longest import filled
+from pleroma.index.longest_match import filled
 from pleroma.index.tree_walk import LEAF
 from pleroma.tuning import Sample
 from pleroma.tuning.outcome import judge, judge_tree

@@ -22,7 +22,7 @@ from pleroma.errors import ContentError, DzError, PlanError
 from pleroma.index.cover import fewest
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.index.dzset import DzSet
-from pleroma.index.grid import KERNELS, Span
+from pleroma.index.grid_index import KERNELS, Span
 from pleroma.index.tree_walk import LEAF, enough, meet, merged, refined
 
 if TYPE_CHECKING:

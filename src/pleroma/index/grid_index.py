@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pleroma.index.codes import Codes
     from pleroma.index.grid_tables import GridTables
 
-KERNELS = "pleroma.index.kernels"
+KERNELS = "pleroma.index.grid_kernels"
 """Where this is loaded, by whoever routes or encodes batches, covers run compiled; elsewhere in plain Python."""
 
 

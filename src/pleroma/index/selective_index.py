@@ -20,7 +20,7 @@ from pleroma.content import Box, Event, Filter, Schema
 from pleroma.errors import ContentError, DzError, PlanError
 from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import DzSet
-from pleroma.index.grid import GridIndex, Span, check_span
+from pleroma.index.grid_index import GridIndex, Span, check_span
 
 if TYPE_CHECKING:
     import numpy as np
