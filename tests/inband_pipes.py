@@ -11,7 +11,7 @@ from pleroma.control import Done
 from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram
 from pleroma.switches.openflow.network import Arrival
-from pleroma.wire.inband import token_key
+from pleroma.wire.inband_messages import token_key
 from pleroma.wire.ports import CONTROL, CONTROL_ADDRESSES
 
 CLIENT_PORT = 50_000

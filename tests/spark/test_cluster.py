@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from pleroma.content.arrow_columns import from_columns, to_columns
 from pleroma.errors import UnknownName
 from pleroma.index import IndexPlan
 from pleroma.lab.names import MARK
@@ -31,7 +32,6 @@ from pleroma.pipeline.windows import Window
 from pleroma.tuning import gathered
 from pleroma.tuning.advice import advise_from
 from pleroma.workloads import EXPRESSIVE, generate
-from pleroma.workloads.columns import from_columns, to_columns
 from watch_cases import SCHEMA, WINDOW, Recorded, land, new_lake
 
 PATIENCE = 180.0

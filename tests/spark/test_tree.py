@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from pleroma.content.arrow_columns import to_columns
 from pleroma.errors import TuningError
 from pleroma.pipeline.lake import Lake
 from pleroma.pipeline.tree import grown_landed, grown_on
 from pleroma.tuning import Budget, tree_levels
 from pleroma.workloads import EXPRESSIVE, generate
-from pleroma.workloads.columns import to_columns
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 FEW = Budget(leaves=7)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pleroma.content import Category, Filter, Integer, Real, Schema, Text
+from pleroma.content.arrow_columns import to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.index import IndexPlan
@@ -15,7 +16,6 @@ from pleroma.pipeline.lake import Lake
 from pleroma.tuning import gathered
 from pleroma.tuning.advice import advise_from
 from pleroma.workloads import EXPRESSIVE, generate
-from pleroma.workloads.columns import to_columns
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

@@ -18,7 +18,7 @@ from pleroma.broker.programs import Owner, Program, Programs, SocketAddress
 from pleroma.broker.standing import Promise, Space, Standing
 from pleroma.content import Event
 from pleroma.errors import WireError
-from pleroma.wire import EventPacket, attach, inband, tunnel
+from pleroma.wire import EventPacket, attach, inband_messages, tunnel
 from pleroma.wire.header import MAX_SIZE
 
 BUFFER = 8 << 20
@@ -114,7 +114,7 @@ class Broker:
                 self.counters.unattached += 1
             else:
                 self._publish(frame, program)
-        elif start == inband.START and self.asked is not None:
+        elif start == inband_messages.START and self.asked is not None:
             self.asked(frame, sender)
         elif start == attach.START:
             self._attach(frame, sender)

@@ -15,8 +15,8 @@ from itertools import count
 from typing import Protocol
 
 from pleroma.errors import WireError
-from pleroma.wire.call import Request, Response
-from pleroma.wire.inband import (
+from pleroma.wire.api_call import Request, Response
+from pleroma.wire.inband_messages import (
     NONCE,
     Hello,
     Kind,

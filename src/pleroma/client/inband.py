@@ -16,8 +16,8 @@ import httpx
 from pleroma.client.conversation import Conversation, Lost, Pipe
 from pleroma.client.inband_socket import open_sockets
 from pleroma.errors import ClientError, UnknownName, WireError
-from pleroma.wire.call import Request
-from pleroma.wire.inband import MAX_NAME, Reason, token_key
+from pleroma.wire.api_call import Request
+from pleroma.wire.inband_messages import MAX_NAME, Reason, token_key
 from pleroma.wire.ports import CONTROL_ADDRESSES
 
 SCHEME = "inband"

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.content import Filter, Schema, Text
+from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import DzSet
@@ -29,7 +30,6 @@ from pleroma.pipeline.windows import BINS, Cell
 from pleroma.tuning.evaluation import GridEvaluator
 from pleroma.tuning.outcome import held
 from pleroma.tuning.sample import Sample
-from pleroma.workloads.columns import sifted
 
 COLUMNS = pa.schema(
     [

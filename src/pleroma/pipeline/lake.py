@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.content import Filter, Schema
+from pleroma.content.arrow_columns import filters_from_column, filters_to_column, from_columns, to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, IndexingError, LakeError, UnknownName
 from pleroma.index import IndexPlan
@@ -27,7 +28,6 @@ from pleroma.pipeline.layout import Kind, LandedFile, LandedPlan, LandedSnapshot
 from pleroma.pipeline.moments import utc
 from pleroma.pipeline.retention import expired
 from pleroma.pipeline.storage import SCHEMA_LABEL, Storage, read_table
-from pleroma.workloads.columns import filters_from_column, filters_to_column, from_columns, to_columns
 
 __all__ = ["Lake", "LandedFile", "LandedPlan", "LandedSnapshot", "ReportRow", "Snapshot", "SubscriptionRow"]
 

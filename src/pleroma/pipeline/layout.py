@@ -26,8 +26,8 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from pleroma.content import Filter, Schema
+from pleroma.content.arrow_columns import column_type
 from pleroma.index import IndexPlan
-from pleroma.workloads.columns import column_type
 
 Kind = Literal["events", "reports"]
 KINDS: tuple[Kind, ...] = ("events", "reports")

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from pleroma.content import Schema
+from pleroma.content.arrow_columns import column_type, from_columns, to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.index.grid_kernels import Ints
 from pleroma.tuning.draw import Draw
 from pleroma.tuning.gathered import Partial
 from pleroma.tuning.statistics import Statistics
-from pleroma.workloads.columns import column_type, from_columns, to_columns
 
 HEAD = -1
 BOXES = 32_768

@@ -16,13 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.content import Filter, Schema
+from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanError
 from pleroma.index import DzSet, Index, SelectiveIndex
 from pleroma.index.grid_kernels import Ints
 from pleroma.pipeline.layout import EventColumns, LandedPlan, Snapshot, microseconds
 from pleroma.pipeline.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
-from pleroma.workloads.columns import sifted
 
 CHUNK = 1 << 15
 """Events judged at a time: what is known of each at each host is kept in memory."""

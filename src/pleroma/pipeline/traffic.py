@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from pleroma.content import Schema
+from pleroma.content.arrow_columns import sifted
 from pleroma.errors import TuningError
 from pleroma.pipeline.reading import Piece, Reading, planned, portions
 from pleroma.tuning.gathered import Batch
-from pleroma.workloads.columns import sifted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Scope
 
-from pleroma.wire.call import Request, Response
+from pleroma.wire.api_call import Request, Response
 
 ASKED = frozenset({"content-type", "if-none-match"})
 TOLD = frozenset({"content-type", "etag", "retry-after"})

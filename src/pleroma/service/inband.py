@@ -30,8 +30,8 @@ from pleroma.service.limits import Buckets
 from pleroma.service.problems import problem_response
 from pleroma.switches.openflow.frames import Datagram
 from pleroma.switches.openflow.network import Arrival
-from pleroma.wire.call import Request, Response
-from pleroma.wire.inband import (
+from pleroma.wire.api_call import Request, Response
+from pleroma.wire.inband_messages import (
     MAX_NAME,
     NONCE,
     SESSION,

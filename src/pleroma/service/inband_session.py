@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pleroma.routing.presence import Place
-from pleroma.wire.inband import Welcome
+from pleroma.wire.inband_messages import Welcome
 from pleroma.wire.parts import Assembly
 
 CALLS = 64

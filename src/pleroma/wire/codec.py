@@ -16,7 +16,7 @@ from pleroma.content import Event, Key, Schema
 from pleroma.errors import WireError, shown
 from pleroma.wire.fingerprint import fingerprint
 from pleroma.wire.header import FORM, MAX_SIZE, START, cut_short, read, too_large
-from pleroma.wire.layout import Layout
+from pleroma.wire.value_layout import Layout
 
 _WIDTHS = {"schema_number": 2, "epoch": 4, "sequence": 8, "time": 8, "publisher": 4}
 _REMEMBERED = 256

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from pleroma.errors import WireError
-from pleroma.wire.inband import MAX_PARTS, PART_SIZE
+from pleroma.wire.inband_messages import MAX_PARTS, PART_SIZE
 
 WINDOW = 64
 """Parts that are on their way at once."""

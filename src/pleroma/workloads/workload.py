@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from pleroma.content import Filter, Schema
+from pleroma.content.arrow_columns import filters_from_column, filters_to_column, from_columns, to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, WorkloadError
-from pleroma.workloads.columns import filters_from_column, filters_to_column, from_columns, to_columns
 from pleroma.workloads.parquet import read_columns, read_label, unfinished, write_all
 
 EVENTS = "events.parquet"

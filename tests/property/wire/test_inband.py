@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pleroma.errors import WireError
 from pleroma.wire import MAX_SIZE
-from pleroma.wire.call import Request, Response
-from pleroma.wire.inband import (
+from pleroma.wire.api_call import Request, Response
+from pleroma.wire.inband_messages import (
     CODE,
     MAX_PARTS,
     PART_SIZE,

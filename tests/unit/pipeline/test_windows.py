@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pleroma.content.arrow_columns import to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan
@@ -16,7 +17,6 @@ from pleroma.pipeline import layout
 from pleroma.pipeline.counting import Counting, LakeStanding
 from pleroma.pipeline.lake import LandedPlan, Snapshot, SubscriptionRow
 from pleroma.pipeline.windows import Cell, Reported, Window, empty_between, merged
-from pleroma.workloads.columns import to_columns
 from watch_cases import (
     BEGIN,
     BY_PRICE,

@@ -18,8 +18,8 @@ from pleroma.errors import WireError
 from pleroma.routing import Port, SwitchId, Topology
 from pleroma.service.inband import InbandLimits, InbandServer
 from pleroma.switches.openflow.network import Arrival
-from pleroma.wire.call import Request
-from pleroma.wire.inband import Kind, Part, Reason, Refused, pack, unpack
+from pleroma.wire.api_call import Request
+from pleroma.wire.inband_messages import Kind, Part, Reason, Refused, pack, unpack
 from service_world import ADMIN, run, world
 
 

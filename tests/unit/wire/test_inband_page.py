@@ -5,7 +5,7 @@ import hmac
 from pathlib import Path
 
 from pleroma.wire import MAX_SIZE
-from pleroma.wire.inband import (
+from pleroma.wire.inband_messages import (
     CODE,
     MAX_PARTS,
     PART_SIZE,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from pleroma.errors import WireError, shown
-from pleroma.wire.inband import MAX_PARTS, PART_SIZE
+from pleroma.wire.inband_messages import MAX_PARTS, PART_SIZE
 
 MAX_CALL = MAX_PARTS * PART_SIZE - 9
 """The most bytes of a request or an answer, compressed or not."""
