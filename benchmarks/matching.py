@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from pleroma.matching.bit_sets import BitSets
+from pleroma.matching.constraint_table import Constraint, Occurrences, Table
 from pleroma.matching.engine import Engine
 from pleroma.matching.matcher import Matches
 from pleroma.matching.pivots import Pivots
 from pleroma.matching.scan import Scan
 from pleroma.matching.snapshot import load, save
-from pleroma.matching.table import Constraint, Occurrences, Table
-from pleroma.matching.tama import Tama
+from pleroma.matching.tama.tama import Tama
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 STEPS = 10

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from pleroma.matching.table import Constraint
+from pleroma.matching.constraint_table import Constraint
 
 ATTRIBUTES = 5
 NUMBERS = (-3.0, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0, 7.5, math.nextafter(0.5, 1), 1e300)

@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 
 from pleroma.content import Event, Filter, Key
-from pleroma.matching.edge import EdgeFilter
+from pleroma.matching.edge_filter import EdgeFilter
 
 
 class Covering:

@@ -14,8 +14,8 @@ from pleroma.broker.programs import Owner
 from pleroma.content import Event, Filter
 from pleroma.control.roll import Roll
 from pleroma.control.standing import Registered, SchemaEntry
-from pleroma.matching.edge import MANY, EdgeFilter
-from pleroma.matching.filters import FilterMatcher
+from pleroma.matching.edge_filter import MANY, EdgeFilter
+from pleroma.matching.filter_matcher import FilterMatcher
 from pleroma.wire import Codec
 
 

@@ -16,7 +16,7 @@ from pleroma.client.duplicates import WINDOW, Duplicates
 from pleroma.client.inbox import Inbox
 from pleroma.content import Filter
 from pleroma.errors import WireError
-from pleroma.matching.edge import EdgeFilter
+from pleroma.matching.edge_filter import EdgeFilter
 from pleroma.wire import EventPacket, peek
 
 

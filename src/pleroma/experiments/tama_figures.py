@@ -14,13 +14,13 @@ import numpy as np
 
 from pleroma.experiments.report import Report, Verdict
 from pleroma.matching.choice import STRUCTURES
-from pleroma.matching.discretization import Cell, Separation, discretize
-from pleroma.matching.encoding import decode_cells, encode_cells
+from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.engine import Engine
-from pleroma.matching.kernels import Marks
+from pleroma.matching.row_kernels import Marks
 from pleroma.matching.structure import Structure
-from pleroma.matching.table import Occurrences, Table
-from pleroma.matching.tama import Tama
+from pleroma.matching.tama.discretization import Cell, Separation, discretize
+from pleroma.matching.tama.encoding import decode_cells, encode_cells
+from pleroma.matching.tama.tama import Tama
 
 Lines = Mapping[str, Mapping[int, float]]
 Claims = Mapping[str, Callable[[Lines], bool]]

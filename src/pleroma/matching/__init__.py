@@ -5,25 +5,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pleroma.matching.edge import EdgeFilter
+from pleroma.matching.edge_filter import EdgeFilter
 
 if TYPE_CHECKING:
+    from pleroma.matching.constraint_table import Constraint, Occurrences, Table
     from pleroma.matching.engine import Engine
-    from pleroma.matching.filters import FilterMatcher
+    from pleroma.matching.filter_matcher import FilterMatcher
+    from pleroma.matching.group_matches import wanted_by
     from pleroma.matching.matcher import Matcher
-    from pleroma.matching.table import Constraint, Occurrences, Table
-    from pleroma.matching.wishes import wanted_by
 
 __all__ = ["Constraint", "EdgeFilter", "Engine", "FilterMatcher", "Matcher", "Occurrences", "Table", "wanted_by"]
 
 _WITH_ARRAYS = {
-    "Constraint": "table",
+    "Constraint": "constraint_table",
     "Engine": "engine",
-    "FilterMatcher": "filters",
+    "FilterMatcher": "filter_matcher",
     "Matcher": "matcher",
-    "Occurrences": "table",
-    "Table": "table",
-    "wanted_by": "wishes",
+    "Occurrences": "constraint_table",
+    "Table": "constraint_table",
+    "wanted_by": "group_matches",
 }
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.errors import UnknownName
 from pleroma.matching.bit_sets import ALIKE, BITS, CELLS, BitSets
-from pleroma.matching.grid import boundaries, spans
-from pleroma.matching.kernels import Floats, Ints
+from pleroma.matching.boundaries import boundaries, spans
+from pleroma.matching.constraint_table import Table
 from pleroma.matching.pivots import Pivots
+from pleroma.matching.row_kernels import Floats, Ints
 from pleroma.matching.scan import Scan
 from pleroma.matching.structure import Structure
-from pleroma.matching.table import Table
-from pleroma.matching.tama import Tama
+from pleroma.matching.tama.tama import Tama
 
 STRUCTURES: Mapping[str, type[Structure]] = {each.name: each for each in (Scan, Pivots, BitSets, Tama)}
 AUTOMATIC = "auto"

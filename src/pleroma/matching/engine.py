@@ -17,13 +17,13 @@ import numpy as np
 
 from pleroma.errors import MatchingError
 from pleroma.matching.choice import AUTOMATIC, choose
-from pleroma.matching.kernels import Ints
+from pleroma.matching.constraint_table import Assignments, Constraint, Occurrences, Table
+from pleroma.matching.engine_part import Part
 from pleroma.matching.matcher import Matches, Miss, Statistics
 from pleroma.matching.newcomers import Newcomers
-from pleroma.matching.part import Part
+from pleroma.matching.row_kernels import Ints
 from pleroma.matching.structure import Found
-from pleroma.matching.table import Assignments, Constraint, Occurrences, Table
-from pleroma.matching.tama import Tama
+from pleroma.matching.tama.tama import Tama
 
 YOUNG = 1024
 FAN = 4

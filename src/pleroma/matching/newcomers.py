@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pleroma.errors import ContentError
-from pleroma.matching.kernels import Ints, Marks, Numbers
+from pleroma.matching.constraint_table import ATTRIBUTES, Constraint, Occurrences, Table
+from pleroma.matching.row_kernels import Ints, Marks, Numbers
 from pleroma.matching.scan import scan
 from pleroma.matching.structure import Found
-from pleroma.matching.table import ATTRIBUTES, Constraint, Occurrences, Table
 
 
 class _Seen(NamedTuple):

@@ -16,21 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.matching.grid import boundaries, spans
-from pleroma.matching.kernels import (
-    Floats,
-    Ints,
-    Marks,
-    Numbers,
-    Words,
-    below,
-    clear,
-    holds,
-    lay_out,
-    with_room,
-)
+from pleroma.matching.boundaries import boundaries, spans
+from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.row_kernels import Floats, Ints, Marks, Numbers, Words, below, clear, holds, lay_out, with_room
 from pleroma.matching.structure import Found
-from pleroma.matching.table import Occurrences, Table
 
 COARSE = 8
 """Bits of the cells that an entry carries of its second constraint."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.matching.kernels import Floats, Ints, Marks, Numbers, clear, holds, lay_out, with_room
+from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.row_kernels import Floats, Ints, Marks, Numbers, clear, holds, lay_out, with_room
 from pleroma.matching.structure import Found
-from pleroma.matching.table import Occurrences, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from pleroma.errors import MatchingError
 from pleroma.matching.choice import AUTOMATIC, STRUCTURES
+from pleroma.matching.constraint_table import Table
 from pleroma.matching.engine import Engine
-from pleroma.matching.part import Part
+from pleroma.matching.engine_part import Part
 from pleroma.matching.scan import Scan
-from pleroma.matching.table import Table
 
 MAGIC = b"PLEROMAM"
 VERSION = 1

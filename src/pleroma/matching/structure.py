@@ -6,8 +6,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from numpy.typing import NDArray
 
-from pleroma.matching.kernels import Ints, Marks, Numbers
-from pleroma.matching.table import Occurrences, Table
+from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.row_kernels import Ints, Marks, Numbers
 
 
 class Found(NamedTuple):

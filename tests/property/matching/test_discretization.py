@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.errors import IndexingError
-from pleroma.matching.discretization import Cell, Separation, discretize
-from pleroma.matching.encoding import decode_cells, decode_value, encode_cells, encode_value
-from pleroma.matching.tama_kernels import cell_of
+from pleroma.matching.tama.counting_kernels import cell_of
+from pleroma.matching.tama.discretization import Cell, Separation, discretize
+from pleroma.matching.tama.encoding import decode_cells, decode_value, encode_cells, encode_value
 
 
 @st.composite

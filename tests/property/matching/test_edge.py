@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pleroma.matching.edge import FEW, EdgeFilter
+from pleroma.matching.edge_filter import FEW, EdgeFilter
 from strategies import events, filters, schemas
 
 

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from matching_cases import events, subscriptions, wants
 from pleroma.errors import MatchingError
 from pleroma.matching.choice import AUTOMATIC, STRUCTURES
+from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.engine import Engine
 from pleroma.matching.snapshot import load, save
-from pleroma.matching.table import Occurrences, Table
 
 YOUNG = 8
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
-from pleroma.matching.filters import FilterMatcher
+from pleroma.matching.filter_matcher import FilterMatcher
 from strategies import events, filters, schemas
 
 

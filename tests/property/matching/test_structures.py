@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from matching_cases import events, subscriptions, wants
 from pleroma.matching.bit_sets import BitSets
 from pleroma.matching.choice import STRUCTURES
-from pleroma.matching.discretization import Separation
-from pleroma.matching.table import Occurrences, Table
-from pleroma.matching.tama import Tama
+from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.tama.discretization import Separation
+from pleroma.matching.tama.tama import Tama
 
 
 def found_by(structure, occurrences, dead=None):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
-from pleroma.matching import wishes
+from pleroma.matching import group_matches
 from strategies import events, filters, schemas
 
 
@@ -14,5 +14,5 @@ def test_a_group_wants_what_any_of_its_filters_matches(data):
     schema = data.draw(schemas(most=3))
     groups = data.draw(st.lists(st.lists(filters(schema, 3), max_size=3), max_size=4))
     asked = data.draw(st.lists(events(schema), max_size=5))
-    wanted = wishes.wanted_by(groups, EventBatch.from_events(schema, asked), few=0)
+    wanted = group_matches.wanted_by(groups, EventBatch.from_events(schema, asked), few=0)
     assert wanted.tolist() == [[any(f.matches(event) for f in group) for event in asked] for group in groups]

@@ -6,12 +6,12 @@ import pytest
 from pleroma.content import Category, Filter, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
-from pleroma.matching import brute, wishes
+from pleroma.matching import brute_force, group_matches
 
 
 @pytest.fixture(params=["every pair", "the engine"])
 def wanted_by(request):
-    return brute.wanted_by if request.param == "every pair" else partial(wishes.wanted_by, few=0)
+    return brute_force.wanted_by if request.param == "every pair" else partial(group_matches.wanted_by, few=0)
 
 
 QUOTES = Schema(

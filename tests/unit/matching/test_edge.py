@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from pleroma.content import Filter, Integer, Schema, Text
-from pleroma.matching import edge
-from pleroma.matching.edge import EdgeFilter
+from pleroma.matching import edge_filter
+from pleroma.matching.edge_filter import EdgeFilter
 
 NEWS = Schema("news", (Integer("n", False, 0, 999), Text("topic", True)))
 TEXTS = ("n < 500", "n == 7", "topic == 'a long topic, the first'", "not exists topic", "n in (3, 7) or topic > 'b'")
@@ -15,7 +15,7 @@ TEXTS = ("n < 500", "n == 7", "topic == 'a long topic, the first'", "not exists 
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(edge, "MANY", 40)
+    monkeypatch.setattr(edge_filter, "MANY", 40)
 
 
 @pytest.mark.usefixtures("few_are_many")
@@ -49,9 +49,9 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 
 from pleroma.content import Filter, Integer, Schema
-from pleroma.matching import EdgeFilter, edge
+from pleroma.matching import EdgeFilter, edge_filter
 
-edge.MANY = 40
+edge_filter.MANY = 40
 schema = Schema("numbers", (Integer("n", False, 0, 99),))
 wanting = EdgeFilter()
 for owner in range(100):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pleroma.errors import IndexingError
-from pleroma.matching.discretization import Cell, Separation, discretize, worst_false_positives
-from pleroma.matching.table import Constraint, Occurrences, Table
-from pleroma.matching.tama import Tama
+from pleroma.matching.constraint_table import Constraint, Occurrences, Table
+from pleroma.matching.tama.discretization import Cell, Separation, discretize, worst_false_positives
+from pleroma.matching.tama.tama import Tama
 
 TEMPERATURE, DISTANCE, HEIGHT = range(3)
 DOMAINS = [Separation((0.0, 100.0)), Separation((0.0, 1000.0)), Separation((0.0, 100.0))]

@@ -6,17 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.matching.kernels import (
-    Floats,
-    Int,
-    Ints,
-    Marks,
-    Numbers,
-    Words,
-    clear,
-    lay_out,
-    with_room,
-)
+from pleroma.matching.row_kernels import Floats, Int, Ints, Marks, Numbers, Words, clear, lay_out, with_room
 
 EQUALITY = 62
 """The bit of an attribute's levels that says there are constraints for single values."""

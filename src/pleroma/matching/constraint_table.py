@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pleroma.errors import ContentError
-from pleroma.matching.kernels import Floats, Ints, Numbers, permuted
+from pleroma.matching.row_kernels import Floats, Ints, Numbers, permuted
 
 ATTRIBUTES = 1 << 16
 """Attributes are numbered below this."""

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from pleroma.matching.choice import AUTOMATIC, choose
-from pleroma.matching.kernels import Ints, Marks, Numbers
+from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.matcher import PartStatistics
+from pleroma.matching.row_kernels import Ints, Marks, Numbers
 from pleroma.matching.structure import Structure
-from pleroma.matching.table import Occurrences, Table
 
 
 class Part:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pleroma.content import Box, Filter
 from pleroma.content.batch import EventBatch
-from pleroma.matching import brute
+from pleroma.matching import brute_force
+from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.engine import Engine
-from pleroma.matching.table import Occurrences, Table
 
 FEW = 100_000_000
 """Pairs of a filter and an event for which an engine does not pay."""
@@ -27,8 +27,8 @@ PIECE = 2048
 def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch, few: int = FEW) -> NDArray[np.bool_]:
     """Group by event: whether at least one filter of the group matches."""
     if sum(map(len, groups)) * len(events) < few:
-        return brute.wanted_by(groups, events)
-    brute.check_schemas(groups, events)
+        return brute_force.wanted_by(groups, events)
+    brute_force.check_schemas(groups, events)
     table = _table(groups, events)
     engine = Engine()
     engine.add_all(table)

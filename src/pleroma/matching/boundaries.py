@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.matching.kernels import Floats, Ints, Numbers, below, strictly_below
+from pleroma.matching.row_kernels import Floats, Ints, Numbers, below, strictly_below
 
 SAMPLED = 4
 """Bounds looked at for each boundary made."""

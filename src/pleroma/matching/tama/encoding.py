@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pleroma.errors import IndexingError
-from pleroma.matching.discretization import Cell, check_level
+from pleroma.matching.tama.discretization import Cell, check_level
 
 LEVEL_BITS = 6
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pleroma.content import Box, Event, Filter
 
 if TYPE_CHECKING:
-    from pleroma.matching.filters import FilterMatcher
+    from pleroma.matching.filter_matcher import FilterMatcher
 
 T = TypeVar("T", bound=Hashable)
 
@@ -94,7 +94,7 @@ class EdgeFilter(Generic[T]):
 def _engine(filters: dict[T, Filter]) -> FilterMatcher[T] | None:
     """All of them in an engine; None where there are no arrays to make it of."""
     try:
-        from pleroma.matching.filters import FilterMatcher
+        from pleroma.matching.filter_matcher import FilterMatcher
     except ImportError:
         return None
     return FilterMatcher(next(iter(filters.values())).schema, filters.items())

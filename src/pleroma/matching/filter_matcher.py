@@ -16,9 +16,9 @@ from pleroma.content import Box, Category, Event, Filter, Integer, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
 from pleroma.matching.choice import AUTOMATIC
+from pleroma.matching.constraint_table import Constraint, Occurrences, Table
 from pleroma.matching.engine import Engine
 from pleroma.matching.matcher import Statistics
-from pleroma.matching.table import Constraint, Occurrences, Table
 
 T = TypeVar("T", bound=Hashable)
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.errors import IndexingError
-from pleroma.matching.discretization import Separation, check_level
-from pleroma.matching.kernels import Floats, Ints, Marks, Numbers, Words
+from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.row_kernels import Floats, Ints, Marks, Numbers, Words
 from pleroma.matching.structure import Found
-from pleroma.matching.table import Occurrences, Table
-from pleroma.matching.tama_kernels import file, search, search_interfaces
+from pleroma.matching.tama.counting_kernels import file, search, search_interfaces
+from pleroma.matching.tama.discretization import Separation, check_level
 
 LEVEL = 10
 """Deep enough for ranges of a hundredth; deeper ones count less often in vain but fill more cells."""
