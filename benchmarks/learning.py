@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from pleroma.evaluation.outcome import judge_tree
+from pleroma.evaluation.sample import Sample
 from pleroma.index import IndexPlan, TreeIndex
-from pleroma.tuning import Sample
-from pleroma.tuning.outcome import judge_tree
-from pleroma.tuning.tree_fitting import Budget
-from pleroma.tuning.tree_learner import learn
+from pleroma.learning.fitting import Budget
+from pleroma.learning.learner import learn
 from pleroma.workloads import THESIS, Workload, generate
 from pleroma.workloads.model import Distribution
 

@@ -22,8 +22,8 @@ from pleroma.pipeline.gathering import gather, gather_landed
 from pleroma.pipeline.lake import Lake
 from pleroma.pipeline.layout import MOST_ROWS
 from pleroma.pipeline.session import session
-from pleroma.tuning.advice import advise_from
-from pleroma.tuning.gathered import Batch, Gathered, Pass
+from pleroma.selection.advice import advise_from
+from pleroma.selection.traffic_summary import Batch, Gathered, Pass
 from pleroma.workloads import EXPRESSIVE, Workload, generate
 
 STEPS = 9

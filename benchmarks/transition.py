@@ -26,11 +26,13 @@ from pleroma.control import (
     CreateSchema,
     Register,
 )
+from pleroma.evaluation.sample import Sample
 from pleroma.experiments.plan_changes import Arrivals, tables_in_force
 from pleroma.index import Dz, GridIndex, Index, TreeIndex
+from pleroma.learning.fitting import Budget
+from pleroma.learning.learner import learn, regrown
 from pleroma.routing import AdmitOp, SwitchOp, Topology, build
 from pleroma.switches import EmbeddedNetwork
-from pleroma.tuning import Budget, Sample, learn, regrown
 from pleroma.workloads import EXPRESSIVE, Workload, generate
 
 SIZES = {100: 26, 1_000: 262, 10_000: 2_620}

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.sample import Sample
 from pleroma.experiments.run_times import THESIS_SECONDS
 from pleroma.index import GridIndex, evaluate
-from pleroma.tuning import Evidence, GridEvaluator, Sample, Statistics, select
+from pleroma.selection.dimension_selection import Evidence, select
+from pleroma.selection.traffic_statistics import Statistics
 from pleroma.workloads import THESIS, Workload, generate
 
 STEPS = 12

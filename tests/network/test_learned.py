@@ -10,11 +10,13 @@ from network_world import LIMIT, WEATHER, advertise, random_event, random_filter
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.control import AdoptPlan, ChangePlan, ControlSettings
-from pleroma.experiments.placement import spread_of
+from pleroma.evaluation.network_outcome import judge_on
+from pleroma.evaluation.placement import spread_of
+from pleroma.evaluation.sample import Sample
 from pleroma.index import Dz
+from pleroma.learning.fitting import Budget
+from pleroma.learning.learner import learn, regrown
 from pleroma.routing import build
-from pleroma.tuning import Budget, Sample, learn, regrown
-from pleroma.tuning.network_outcome import judge_on
 
 RING = build("ring:5")
 PUBLISHER, *OTHERS = (host.name for host in RING.hosts)

@@ -13,8 +13,8 @@ import numpy as np
 import pleroma.cli
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake import Lake, SubscriptionRow
-from pleroma.tuning import gathered
-from pleroma.tuning.advice import advise_from
+from pleroma.selection import traffic_summary
+from pleroma.selection.advice import advise_from
 from pleroma.workloads import EXPRESSIVE, generate
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -50,7 +50,11 @@ def test_a_lake_is_tuned_on_by_spark_submit(tmp_path):
         [lake.table("events", data.schema.name, f)["id"] for f in lake.files("events", data.schema.name)]
     )
     here = advise_from(
-        gathered.gather(data.events, data.subscriptions, numbers=ids), data.subscriptions, 9, max_members=None, rules=60
+        traffic_summary.gather(data.events, data.subscriptions, numbers=ids),
+        data.subscriptions,
+        9,
+        max_members=None,
+        rules=60,
     )
     alike = [each for each in told["techniques"] if each["technique"] != "learned from all events"]
     assert [each["technique"] for each in alike] == [each.technique for each in here]

@@ -8,9 +8,10 @@ import pytest
 
 from pleroma.content.arrow_columns import to_columns
 from pleroma.errors import TuningError
+from pleroma.learning import level_growth
+from pleroma.learning.fitting import Budget
 from pleroma.pipeline.lake import Lake
 from pleroma.pipeline.tree import grown_landed, grown_on
-from pleroma.tuning import Budget, tree_levels
 from pleroma.workloads import EXPRESSIVE, generate
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -24,7 +25,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def here(data):
-    return tree_levels.grown(data.events, data.subscriptions, 112, FEW)
+    return level_growth.grown(data.events, data.subscriptions, 112, FEW)
 
 
 def test_however_events_are_split_the_same_tree_grows(spark, data, here):
@@ -45,6 +46,6 @@ def test_tasks_read_a_lake_themselves(spark, data, tmp_path):
         lake.land_events(part, [NOON + timedelta(hours=hour)] * len(part), 1, 1.0)
     few, name = Budget(rules=4), data.schema.name
     later = grown_landed(spark, lake, name, data.subscriptions, 112, few, start=NOON + timedelta(hours=1))
-    assert later == tree_levels.grown(data.events[1_000:], data.subscriptions, 112, few)
+    assert later == level_growth.grown(data.events[1_000:], data.subscriptions, 112, few)
     with pytest.raises(TuningError, match="no events"):
         grown_landed(spark, lake, name, data.subscriptions, 112, few, start=NOON + timedelta(days=1))

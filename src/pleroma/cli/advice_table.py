@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pleroma.experiments.simulation import Simulation
-    from pleroma.tuning.advice import Advice
+    from pleroma.selection.advice import Advice
 
 COLUMNS = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pleroma.content import Filter
     from pleroma.index import TreeIndex
+    from pleroma.learning.fitting import Budget
     from pleroma.pipeline.traffic import Traffic
-    from pleroma.tuning import Budget
 
 NUMBER = "pleroma row"
 """A workload's events are numbered as they come."""
@@ -65,7 +65,7 @@ def tune(
     from pleroma.pipeline.session import session
     from pleroma.pipeline.traffic import Landed
     from pleroma.pipeline.tree import grown_from
-    from pleroma.tuning.advice import CUTS, SELECTIONS, advise_from
+    from pleroma.selection.advice import CUTS, SELECTIONS, advise_from
 
     if plan is not None and not plan.resolve().parent.is_dir():
         raise SetupError(f"the folder {plan.resolve().parent} does not exist", field="--plan", value=str(plan))

@@ -36,7 +36,7 @@ def sweep(
     techniques have not seen, and the rules that they take.
     """
     from pleroma.experiments import comparison
-    from pleroma.tuning.advice import CUTS, SELECTIONS
+    from pleroma.selection.advice import CUTS, SELECTIONS
 
     compared = comparison.Comparison(
         listed(workloads),

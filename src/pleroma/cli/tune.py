@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pleroma.content.batch import EventBatch
     from pleroma.experiments.simulation import Simulation
     from pleroma.routing import Topology
-    from pleroma.tuning.advice import Advice
+    from pleroma.selection.advice import Advice
     from pleroma.workloads import Workload
 
 
@@ -52,11 +52,11 @@ def tune(
     is tried on the network, and the waste at its hosts and the rules of all switches decide among those that keep to
     the limits.
     """
-    from pleroma.experiments.placement import placement_of
+    from pleroma.evaluation.placement import placement_of
     from pleroma.index import IndexPlan
     from pleroma.routing import build
-    from pleroma.tuning.advice import CUTS, SELECTIONS, advise_from
-    from pleroma.tuning.gathered import gather
+    from pleroma.selection.advice import CUTS, SELECTIONS, advise_from
+    from pleroma.selection.traffic_summary import gather
     from pleroma.workloads import Workload
 
     if plan is not None and not plan.resolve().parent.is_dir():
@@ -128,7 +128,7 @@ def _placed(
 
 
 def _on_network(each: Advice, result: Simulation, rules: int | None) -> tuple[bool, float, int]:
-    from pleroma.tuning.advice import over
+    from pleroma.selection.advice import over
 
     return over(each.outcome, rules), result.waste.rate, sum(result.rules)
 

@@ -72,7 +72,7 @@ def watch(
     from pleroma.pipeline.decisions import WatchSettings
     from pleroma.pipeline.lake import Lake
     from pleroma.pipeline.needs import check
-    from pleroma.tuning.advice import CUTS, SELECTIONS
+    from pleroma.selection.advice import CUTS, SELECTIONS
 
     settings = WatchSettings(
         window=seconds("--window", window),

@@ -30,7 +30,7 @@ from pleroma.experiments.stage import Stage, embedded
 from pleroma.index import Index
 from pleroma.pipeline.lake import Lake
 from pleroma.routing import build
-from pleroma.tuning.advice import advise
+from pleroma.selection.advice import advise
 from pleroma.workloads import Workload, generate_stock
 
 FIRST = ("IBM", "MSFT", "FB")

@@ -16,9 +16,9 @@ from pleroma.errors import SetupError, UnknownName
 from pleroma.experiments.frontier import WORKLOADS
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source, generated
-from pleroma.tuning import SPLITS
-from pleroma.tuning.advice import CUTS, SELECTIONS, advise
-from pleroma.tuning.selection import TECHNIQUES
+from pleroma.selection.advice import CUTS, SELECTIONS, advise
+from pleroma.selection.dimension_selection import TECHNIQUES
+from pleroma.selection.splits import SPLITS
 from pleroma.workloads import StockModel
 
 MOST_BITS = 112

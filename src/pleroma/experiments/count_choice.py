@@ -11,19 +11,14 @@ from functools import partial
 
 import numpy as np
 
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source, generated, smaller
-from pleroma.tuning import (
-    Evidence,
-    GridEvaluator,
-    Sample,
-    Statistics,
-    count_by_eigenvalues,
-    count_by_evaluation,
-    select,
-)
-from pleroma.tuning.advice import halves
+from pleroma.selection.advice import halves
+from pleroma.selection.dimension_selection import Evidence, count_by_eigenvalues, count_by_evaluation, select
+from pleroma.selection.traffic_statistics import Statistics
 
 THRESHOLD = 0.85
 """The thesis's own choice for these figures."""

@@ -24,7 +24,7 @@ from pleroma.experiments.simulation import MEMBERS, simulate
 from pleroma.experiments.stage import Stage, embedded
 from pleroma.index import Index
 from pleroma.routing import Topology, build
-from pleroma.tuning.advice import advise
+from pleroma.selection.advice import advise
 from pleroma.workloads import StockModel, Workload, generate_stock
 
 ALIKE = StockModel(ticker=1.0, ranges=1.0, width=0.3, seed=1)

@@ -13,12 +13,15 @@ from functools import partial
 
 import numpy as np
 
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source, generated, smaller
-from pleroma.tuning import SPLITS, Evidence, GridEvaluator, Sample, Split, Statistics, select
-from pleroma.tuning.advice import halves
-from pleroma.tuning.selection import EVALUATING
+from pleroma.selection.advice import halves
+from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
+from pleroma.selection.splits import SPLITS, Split
+from pleroma.selection.traffic_statistics import Statistics
 
 Lines = Mapping[str, list[float]]
 """By technique: waste with all dimensions, then with one fewer at a time, down to one."""

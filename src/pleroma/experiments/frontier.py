@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from pleroma.evaluation.outcome import Outcome
 from pleroma.experiments.frontier_search import LENGTHS, Found, Place, Search, judged
 from pleroma.experiments.frontier_stage import STAR, staged
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.source import Source
 from pleroma.index import Waste
-from pleroma.tuning.advice import CUTS, LEARNED, SELECTIONS
-from pleroma.tuning.outcome import Outcome
+from pleroma.selection.advice import CUTS, LEARNED, SELECTIONS
 from pleroma.workloads import EXPRESSIVE, StockModel
 
 _MODEL = replace(EXPRESSIVE, events=24_000, width=0.2, placement="inside")

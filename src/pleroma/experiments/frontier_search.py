@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pleroma.evaluation.outcome import Outcome
 from pleroma.experiments.frontier_stage import Stage
 from pleroma.index import GridIndex, Index, SelectiveIndex, Waste
-from pleroma.tuning import SPLITS, Evidence, Statistics, select
-from pleroma.tuning.outcome import Outcome
-from pleroma.tuning.selection import EVALUATING
+from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
+from pleroma.selection.splits import SPLITS
+from pleroma.selection.traffic_statistics import Statistics
 
 LENGTHS = (4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 23, 32, 64, 112)
 USUAL = 14

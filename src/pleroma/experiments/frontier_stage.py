@@ -14,24 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.content.batch import EventBatch
-from pleroma.experiments.placement import spread_of
+from pleroma.evaluation.batch_covers import covered, covers_of
+from pleroma.evaluation.dz_rows import Cells, events_in, ordered, unfilled
+from pleroma.evaluation.grid_evaluator import GridEvaluator, deliveries
+from pleroma.evaluation.network_outcome import Placement
+from pleroma.evaluation.outcome import Outcome, checked
+from pleroma.evaluation.placement import spread_of
+from pleroma.evaluation.sample import Sample
+from pleroma.evaluation.shared_dz import SharedDz
+from pleroma.evaluation.tree_counts import deliveries_of, rules_of
 from pleroma.experiments.source import Source, generated
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.codes import Codes
 from pleroma.index.grid_kernels import Ints
+from pleroma.learning.fitting import Budget
+from pleroma.learning.learner import learn
+from pleroma.learning.rule_counts import fullest
 from pleroma.routing import build
-from pleroma.tuning import Sample
-from pleroma.tuning.advice import halves
-from pleroma.tuning.cells import Cells, events_in, ordered, unfilled
-from pleroma.tuning.covered import covered, covers_of
-from pleroma.tuning.evaluation import GridEvaluator, deliveries
-from pleroma.tuning.network_outcome import Placement
-from pleroma.tuning.outcome import Outcome, checked
-from pleroma.tuning.shared_dz import SharedDz
-from pleroma.tuning.tree_counts import deliveries_of, rules_of
-from pleroma.tuning.tree_fitting import Budget
-from pleroma.tuning.tree_learner import learn
-from pleroma.tuning.tree_rules import fullest
+from pleroma.selection.advice import halves
 from pleroma.workloads import StockModel, Workload
 
 STAR = "star"

@@ -11,9 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
-from pleroma.tuning import GridEvaluator, Sample
 from pleroma.workloads import Model, generate
 
 Lines = Mapping[str, list[float]]

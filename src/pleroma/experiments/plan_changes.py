@@ -26,14 +26,17 @@ from pleroma.control import (
     Refused,
     Register,
 )
+from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.index import ROOT, Dz, DzSet, GridIndex, Index
 from pleroma.index.codes import WORD, Codes
 from pleroma.matching import wanted_by
 from pleroma.routing import FlowTable, SwitchId, Topology, build
+from pleroma.selection.dimension_selection import Evidence, select
+from pleroma.selection.splits import SPLITS
+from pleroma.selection.traffic_statistics import Statistics
 from pleroma.switches import forward
-from pleroma.tuning import SPLITS, Evidence, Sample, Statistics, select
 from pleroma.workloads import Model, generate
 
 Floats = NDArray[np.float64]

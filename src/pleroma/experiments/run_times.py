@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
-from pleroma.tuning import Evidence, GridEvaluator, Sample, Statistics, select
+from pleroma.selection.dimension_selection import Evidence, select
+from pleroma.selection.traffic_statistics import Statistics
 from pleroma.workloads import Model, Workload, generate
 
 Times = Mapping[str, list[float]]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
-from pleroma.errors import WorkloadError
+from pleroma.evaluation.placement import place_randomly
 from pleroma.index import EVERYTHING, Index, Waste
 from pleroma.index.codes import Codes
 from pleroma.matching import wanted_by
@@ -63,7 +63,7 @@ def simulate(
     Where switches have limits, a part of the events tells the router where traffic is, and only the others are sent.
     """
     random = np.random.default_rng(seed)
-    senders, homes = _placed(topology, publishers, len(workload.subscriptions), random)
+    senders, homes = place_randomly(topology, publishers, len(workload.subscriptions), random)
     learned = min(SAMPLE, len(workload.events) // 5) if topology.limits else 0
     sample, events = workload.events[:learned], workload.events[learned:]
     origin = senders[random.integers(0, len(senders), len(events))]
@@ -89,29 +89,6 @@ def simulate(
     with clock.measure("judge"):
         waste, missed = _judge(workload.subscriptions, homes, events, origin, forwarding, codes)
     return Simulation(router, operations, forwarding, waste, missed, clock.seconds)
-
-
-def homes_of(topology: Topology, subscriptions: int, seed: int) -> NDArray[np.int64]:
-    """By subscription, the place of its host among those of the topology, as `simulate` has it with this seed."""
-    return _placed(topology, None, subscriptions, np.random.default_rng(seed))[1]
-
-
-def _placed(
-    topology: Topology, publishers: int | None, subscriptions: int, random: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The hosts that publish, and the host of each subscription."""
-    hosts = len(topology.hosts)
-    senders = _senders(publishers, hosts, random)
-    return senders, random.integers(0, hosts, subscriptions)
-
-
-def _senders(publishers: int | None, hosts: int, random: np.random.Generator) -> NDArray[np.int64]:
-    if not hosts:
-        raise WorkloadError("the network has no host", field="topology")
-    count = hosts if publishers is None else publishers
-    if not 1 <= count <= hosts:
-        raise WorkloadError(f"{count} publishers on {hosts} hosts", field="publishers", value=publishers)
-    return np.sort(random.permutation(hosts)[:count])
 
 
 def _judge(

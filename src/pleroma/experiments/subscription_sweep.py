@@ -8,10 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
-from pleroma.tuning import SPLITS, GridEvaluator, Sample
-from pleroma.tuning.advice import halves
+from pleroma.selection.advice import halves
+from pleroma.selection.splits import SPLITS
 from pleroma.workloads import Model, generate
 
 Lines = Mapping[str, list[float]]

@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 from pleroma.content import Filter
 from pleroma.errors import ClientError, ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
+from pleroma.evaluation.outcome import judge
 from pleroma.index import Index, IndexPlan, Waste
 from pleroma.pipeline.decisions import WatchSettings
 from pleroma.pipeline.lake import Lake
-from pleroma.tuning.advice import advise_from
-from pleroma.tuning.gathered import Gathered
-from pleroma.tuning.outcome import judge
+from pleroma.selection.advice import advise_from
+from pleroma.selection.traffic_summary import Gathered
 
 TIMEOUT = 150.0
 """Seconds: a change of plans waits for publishers up to a minute, and for switches besides."""

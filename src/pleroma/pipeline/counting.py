@@ -21,15 +21,15 @@ from pleroma.content import Filter, Schema, Text
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.outcome import held
+from pleroma.evaluation.sample import Sample
 from pleroma.index import DzSet
 from pleroma.index.grid_kernels import Ints
 from pleroma.pipeline import layout
 from pleroma.pipeline.lake import Lake, LandedPlan, Snapshot, SubscriptionRow
 from pleroma.pipeline.tally import covered
 from pleroma.pipeline.windows import BINS, Cell
-from pleroma.tuning.evaluation import GridEvaluator
-from pleroma.tuning.outcome import held
-from pleroma.tuning.sample import Sample
 
 COLUMNS = pa.schema(
     [

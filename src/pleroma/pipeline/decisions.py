@@ -16,7 +16,7 @@ from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
 from pleroma.pipeline.drift import drift
 from pleroma.pipeline.windows import Window, written
-from pleroma.tuning.advice import CUTS, SELECTIONS
+from pleroma.selection.advice import CUTS, SELECTIONS
 
 Reason = Literal["waste", "period"]
 Outcome = Literal["handing", "adopted", "not_better", "moved", "away", "failed", "dry"]

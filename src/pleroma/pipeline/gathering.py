@@ -18,7 +18,7 @@ from pleroma.content import Filter, Schema
 from pleroma.pipeline.partials import FAN, SQL, Pieces
 from pleroma.pipeline.stored_boxes import StoredBoxes
 from pleroma.pipeline.traffic import Landed, Rows, Traffic
-from pleroma.tuning.gathered import DRAW, Batch, Gathered, Partial, Pass
+from pleroma.selection.traffic_summary import DRAW, Batch, Gathered, Partial, Pass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,9 +17,9 @@ from pleroma.content import Schema
 from pleroma.content.arrow_columns import column_type, from_columns, to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.index.grid_kernels import Ints
-from pleroma.tuning.draw import Draw
-from pleroma.tuning.gathered import Partial
-from pleroma.tuning.statistics import Statistics
+from pleroma.selection.draw import Draw
+from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_summary import Partial
 
 HEAD = -1
 BOXES = 32_768

@@ -50,10 +50,10 @@ def saving(
 
     With as many bits and dz per subscription as that has, unless told. None if there are no subscriptions.
     """
+    from pleroma.evaluation.outcome import judge
     from pleroma.pipeline.gathering import gather
     from pleroma.pipeline.layout import EventColumns
-    from pleroma.tuning.advice import advise_from
-    from pleroma.tuning.outcome import judge
+    from pleroma.selection.advice import advise_from
 
     wanted = [row.filter for row in held.snapshots[-1].rows]
     if not wanted:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pleroma.errors import LakeError
 from pleroma.pipeline.storage import Storage
-from pleroma.tuning.boxes import Block, Boxes
+from pleroma.selection.box_blocks import Block, Boxes
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pleroma.content import Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.errors import TuningError
 from pleroma.pipeline.reading import Piece, Reading, planned, portions
-from pleroma.tuning.gathered import Batch
+from pleroma.selection.traffic_summary import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

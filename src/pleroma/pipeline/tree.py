@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from pleroma.content import Filter, Schema
+from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
 from pleroma.index.grid_kernels import Ints
+from pleroma.learning.bins import Bins
+from pleroma.learning.fitting import Budget, fitted
+from pleroma.learning.level_growth import LevelGrowth
+from pleroma.learning.smoothing import FLOOR
 from pleroma.pipeline.traffic import Landed, Rows, Traffic
-from pleroma.tuning.draw import HeldOut
-from pleroma.tuning.gathered import Batch
-from pleroma.tuning.network_outcome import Spread
-from pleroma.tuning.sample import Sample
-from pleroma.tuning.tree_bins import Bins
-from pleroma.tuning.tree_fitting import Budget, fitted
-from pleroma.tuning.tree_levels import LevelGrowth
-from pleroma.tuning.tree_smoothing import FLOOR
+from pleroma.selection.draw import HeldOut
+from pleroma.selection.traffic_summary import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

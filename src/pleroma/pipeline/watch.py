@@ -27,7 +27,7 @@ from pleroma.pipeline.layout import EPOCH, folder
 from pleroma.pipeline.storage import Storage
 from pleroma.pipeline.watcher import Told, Watcher
 from pleroma.pipeline.windows import Cell, Window
-from pleroma.tuning.gathered import Gathered
+from pleroma.selection.traffic_summary import Gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,7 +25,7 @@ from pleroma.pipeline.journal import Journal
 from pleroma.pipeline.lake import Lake
 from pleroma.pipeline.layout import microseconds, moment_of
 from pleroma.pipeline.windows import Cells, Reported, Window, empty_between, merged
-from pleroma.tuning.gathered import Gathered
+from pleroma.selection.traffic_summary import Gathered
 
 KEPT = 1_000
 """Windows and decisions that are remembered."""

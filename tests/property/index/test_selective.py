@@ -8,7 +8,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanError
 from pleroma.index import IndexPlan, Rectangle, Region, SelectiveIndex, evaluate
 from pleroma.index.selective_codes import homes_of
-from pleroma.tuning.selective import numbers
+from pleroma.selection.selective_indexing import numbers
 from property.index.grids import grids
 from strategies import events, filters, schemas
 

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
-from pleroma.tuning import Sample
+from pleroma.evaluation.sample import Sample
 from strategies import events, filters, schemas
 
 

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from pleroma.evaluation.placement import spread_of
 from pleroma.experiments.figures import EXPERIMENTS
 from pleroma.experiments.frontier import WORKLOADS, Frontier, Scenario
-from pleroma.experiments.placement import spread_of
 from pleroma.routing import build
 
 SMALL = replace(

@@ -8,8 +8,9 @@ from pleroma.experiments import frontier_stage
 from pleroma.experiments.frontier import WORKLOADS
 from pleroma.experiments.frontier_search import EXHAUSTIVE, MEMBERS, SETS, Found, Place, Search
 from pleroma.experiments.frontier_stage import Stage
-from pleroma.tuning import SPLITS, Evidence, Statistics, select
-from pleroma.tuning.selection import EVALUATING
+from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
+from pleroma.selection.splits import SPLITS
+from pleroma.selection.traffic_statistics import Statistics
 
 NETWORKS = ("star", "fat-tree:4")
 BITS = (10, 70)

@@ -8,6 +8,7 @@ import pytest
 
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ControllerAway, PlanChanging, PlanError
+from pleroma.evaluation.outcome import judge
 from pleroma.index import GridIndex, Waste
 from pleroma.pipeline.adoption import LakeHandover, Proposal, is_better
 from pleroma.pipeline.counting import Counting, LakeStanding
@@ -18,8 +19,7 @@ from pleroma.pipeline.layout import EPOCH
 from pleroma.pipeline.storage import Storage
 from pleroma.pipeline.watcher import Watcher
 from pleroma.pipeline.windows import Window
-from pleroma.tuning.gathered import gather
-from pleroma.tuning.outcome import judge
+from pleroma.selection.traffic_summary import gather
 from watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
 
 SETTINGS = WatchSettings(window=10, threshold=0.3, patience=2, cool_down=20, least=100, draw=2000)

@@ -1,0 +1,292 @@
+"""The covers of many subscriptions at once, as rows of cells: what `Index.cover` gives each, without objects.
+
+A grid covers them one after the other in compiled code. A selective index does so region by region, with the members
+that each subscription has there, and then takes back, exactly, to as few as it may have in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pleroma.arrays.jit import compiled
+from pleroma.content import Filter
+from pleroma.errors import ContentError, PlanError
+from pleroma.evaluation.box_cover import cover_of_box
+from pleroma.evaluation.dz_rows import Cells, joined, packed
+from pleroma.evaluation.grid_evaluator import cells
+from pleroma.evaluation.sample import Sample
+from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, grid_kernels
+from pleroma.index.axis import Axis
+from pleroma.index.grid_kernels import HALF, Ints, Words
+from pleroma.index.grid_tables import NO_LIMIT
+from pleroma.index.selective_codes import homes_of
+
+_LOW = np.uint64((1 << 48) - 1)
+_LENGTH = np.uint64(0xFFFF)
+_ONE = np.uint64(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Covered:
+    """The cover of owner i: rows `first[i]` to `first[i + 1]`, sorted."""
+
+    rows: Cells
+    first: Ints
+
+    def of(self, owner: int) -> Cells:
+        return self.rows[self.first[owner] : self.first[owner + 1]]
+
+    @property
+    def owner(self) -> Ints:
+        """Of each row."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+
+def covers_of(index: Index, subscriptions: Sequence[Filter], sample: Sample, max_members: int | None) -> Covered:
+    """Of any index: where nothing makes many at once, one by one. The sample has these subscriptions."""
+    if isinstance(index, GridIndex) or (isinstance(index, SelectiveIndex) and not index.quiet):
+        return covered(index, sample, max_members)
+    found = [packed(index.cover(each, max_members=max_members)) for each in subscriptions]
+    return Covered(np.concatenate(found), _firsts([len(each) for each in found]))
+
+
+def covered(index: GridIndex | SelectiveIndex, sample: Sample, max_members: int | None = None) -> Covered:
+    """The covers of a sample's owners, whose boxes stand together."""
+    if index.schema != sample.schema:
+        raise ContentError(f"the filters are of schema {sample.schema.name!r}, the index of {index.schema.name!r}")
+    most = NO_LIMIT if max_members is None else max_members
+    if most < 1:
+        raise PlanError("a cover needs at least one member", value=max_members)
+    if isinstance(index, GridIndex):
+        return _of_grid(index, sample, np.full(sample.owners, most, np.int64))
+    homes = homes_of(index, sample.first, sample.last)
+    inside = np.zeros((len(index.regions), sample.owners), np.bool_)
+    for at, boxes in enumerate(homes):
+        inside[at, sample.owner[boxes]] = True
+    regions = inside.sum(axis=0)
+    # as the index does: twice as many as may stay, so that the limit takes from where it costs least
+    share = np.where(regions > 1, -(-2 * most // np.maximum(regions, 1)), most)
+    parts = []
+    for region, boxes in zip(index.regions, homes, strict=True):
+        if boxes.any():
+            found = _of_grid(region.grid, sample.boxes_alone(boxes), share)
+            parts.append(Covered(_behind(region.number, found.rows), found.first))
+    if not parts:
+        return Covered(np.zeros((0, 2), np.uint64), _firsts(np.zeros(sample.owners)))
+    rows, owner = np.concatenate([part.rows for part in parts]), np.concatenate([part.owner for part in parts])
+    counts = np.bincount(owner, minlength=sample.owners)
+    return Covered(*_limited(rows[np.argsort(owner, kind="stable")], _firsts(counts), most))
+
+
+def _of_grid(grid: GridIndex, sample: Sample, most: Ints) -> Covered:
+    """Owner i has at most `most[i]` members."""
+    boxes = _firsts(np.bincount(sample.owner, minlength=sample.owners))
+    if not grid.axes:
+        some = np.diff(boxes) > 0
+        return Covered(np.zeros((int(some.sum()), 2), np.uint64), _firsts(some))
+    low = np.column_stack([_cells(axis, sample.first[:, d]) for d, axis in grid.axes.items()])
+    high = np.column_stack([_cells(axis, sample.last[:, d]) for d, axis in grid.axes.items()])
+    tables = grid.tables
+    return Covered(*_covers(tables.order, tables.used, tables.axis_bits, low, high, boxes, most))
+
+
+def _cells(axis: Axis, values: grid_kernels.Floats) -> Ints:
+    return np.minimum(cells(axis, values), (1 << axis.bits) - 1)
+
+
+def _firsts(counts: Any) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _behind(number: Dz, rows: Cells) -> Cells:
+    """Cells moved behind the bits of a region's number."""
+    shift = np.uint64(number.length)
+    high, low = rows[:, 0], rows[:, 1] >> np.uint64(16)
+    if number.length:
+        low = (low >> shift | high << (np.uint64(64) - shift) >> np.uint64(16)) & _LOW
+        high = high >> shift
+    first = number.start
+    high = high | np.uint64(first >> 48)
+    low = low | np.uint64(first & int(_LOW))
+    return np.column_stack([high, low << np.uint64(16) | (rows[:, 1] & _LENGTH) + shift])
+
+
+@compiled
+def _row(high: np.int64, low: np.int64) -> tuple[np.uint64, np.uint64]:
+    """A code in two words of `HALF` bits, with its leading 1, as a row."""
+    length = -1
+    while (high >> np.int64(length + 1 - HALF) if length + 1 >= HALF else high | low >> np.int64(length + 1)) != 0:
+        length += 1
+    a, b = np.uint64(high), np.uint64(low)
+    left = 2 * HALF - length
+    half, full = np.uint64(HALF), (_ONE << np.uint64(HALF)) - _ONE
+    if left >= HALF:
+        a, b = b, np.uint64(0)
+        left -= HALF
+        a = a << np.uint64(left) & full
+    else:
+        a = (a << np.uint64(left) | b >> (half - np.uint64(left))) & full
+        b = b << np.uint64(left) & full
+    return a << np.uint64(8) | b >> np.uint64(48), (b & _LOW) << np.uint64(16) | np.uint64(length)
+
+
+@compiled
+def _sort(rows: Cells, first: int, end: int) -> None:
+    part = rows[first:end].copy()
+    order = np.argsort(part[:, 0], kind="mergesort")
+    for i in range(order.shape[0]):
+        high, low = part[order[i], 0], part[order[i], 1]
+        at = first + i
+        while at > first and rows[at - 1, 0] == high and rows[at - 1, 1] > low:
+            rows[at, 0], rows[at, 1] = rows[at - 1, 0], rows[at - 1, 1]
+            at -= 1
+        rows[at, 0], rows[at, 1] = high, low
+
+
+@compiled
+def _covers(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, boxes: Ints, most: Ints) -> tuple[Cells, Ints]:
+    owners = boxes.shape[0] - 1
+    rows = np.empty((1024, 2), np.uint64)
+    first = np.zeros(owners + 1, np.int64)
+    count = 0
+    for owner in range(owners):
+        a, b = boxes[owner], boxes[owner + 1]
+        if a < b:
+            if a + 1 == b:
+                found = cover_of_box(order, used, bits, low[a], high[a], most[owner])
+            else:
+                found = grid_kernels.cover(order, used, bits, low[a:b], high[a:b], order.shape[0], most[owner])
+            while count + found.shape[0] > rows.shape[0]:
+                larger = np.empty((2 * rows.shape[0], 2), np.uint64)
+                larger[:count] = rows[:count]
+                rows = larger
+            for i in range(found.shape[0]):
+                rows[count + i, 0], rows[count + i, 1] = _row(found[i, 0], found[i, 1])
+            _sort(rows, count, count + found.shape[0])
+            count = joined(rows, count, count + found.shape[0])
+        first[owner + 1] = count
+    return rows[:count].copy(), first
+
+
+@compiled
+def _limited(rows: Cells, first: Ints, most: int) -> tuple[Cells, Ints]:
+    """Each owner's cells as the members of a region, and of those at most so many."""
+    count = 0
+    firsts = np.zeros_like(first)
+    for owner in range(first.shape[0] - 1):
+        begin, end = first[owner], first[owner + 1]
+        _sort(rows, begin, end)
+        end = joined(rows, begin, end)
+        if end - begin > most:
+            kept = coarsened(rows[begin:end], most)
+            rows[begin : begin + kept.shape[0]] = kept
+            end = begin + kept.shape[0]
+        rows[count : count + end - begin] = rows[begin:end].copy()
+        count += end - begin
+        firsts[owner + 1] = count
+    return rows[:count].copy(), firsts
+
+
+@compiled
+def shared_bits(a: Words, b: Words) -> int:
+    """The length of the longest dz that covers two, of which none covers the other."""
+    length = 0
+    word = a[0] ^ b[0]
+    if word == np.uint64(0):
+        length = 64
+        word = a[1] ^ b[1]
+    while word >> np.uint64(63) == np.uint64(0):
+        word <<= _ONE
+        length += 1
+    return length
+
+
+@compiled
+def coarsened(rows: Cells, most: int) -> Cells:
+    """What `DzSet.coarsen` finds, of a region with more members: sizes are whole atoms, in two words.
+
+    Members are the leaves of a binary tree, in which leaf i stands at 2 i and the cell that joins the leaves before and
+    behind it at 2 i + 1; the less two neighbours share, the higher their cell.
+    """
+    leaves = rows.shape[0]
+    nodes = 2 * leaves - 1
+    length = np.empty(nodes, np.int64)
+    left, right = np.full(nodes, -1, np.int64), np.full(nodes, -1, np.int64)
+    for i in range(leaves):
+        length[2 * i] = np.int64(rows[i, 1] & _LENGTH)
+        if i:
+            length[2 * i - 1] = shared_bits(rows[i - 1], rows[i])
+    path = np.empty(leaves, np.int64)
+    after = np.empty(nodes, np.int64)  # children before parents
+    done = top = 0
+    for i in range(leaves):
+        tree = 2 * i
+        after[done] = tree
+        done += 1
+        here = length[2 * i + 1] if i + 1 < leaves else -1
+        while top and length[path[top - 1]] > here:
+            top -= 1
+            right[path[top]] = tree
+            tree = path[top]
+            after[done] = tree
+            done += 1
+        if i + 1 < leaves:
+            left[2 * i + 1] = tree
+            path[top] = 2 * i + 1
+            top += 1
+    room = np.ones(nodes, np.int64)
+    first = np.zeros(nodes, np.int64)
+    total = 0
+    for at in range(nodes):
+        node = after[at]
+        if left[node] >= 0:
+            room[node] = min(room[left[node]] + room[right[node]], most)
+        first[node] = total - 1
+        total += room[node]
+    high, low = np.full(total, ~np.uint64(0)), np.full(total, ~np.uint64(0))
+    share = np.zeros(total, np.int64)
+    for at in range(nodes):
+        node = after[at]
+        mine = first[node]
+        size = 112 - length[node]
+        high[mine + 1] = _ONE << np.uint64(size - 64) if size >= 64 else np.uint64(0)
+        low[mine + 1] = _ONE << np.uint64(size) if size < 64 else np.uint64(0)
+        if left[node] < 0:
+            continue
+        a, b = left[node], right[node]
+        for i in range(1, min(room[a], most - 1) + 1):
+            for k in range(i + 1, min(i + room[b], most) + 1):
+                one, other = first[a] + i, first[b] + k - i
+                sum_low = low[one] + low[other]
+                sum_high = high[one] + high[other] + np.uint64(sum_low < low[one])
+                if sum_high < high[mine + k] or (sum_high == high[mine + k] and sum_low < low[mine + k]):
+                    high[mine + k], low[mine + k], share[mine + k] = sum_high, sum_low, i
+    found = np.empty((most, 2), np.uint64)
+    stack = [(after[nodes - 1], np.int64(most))]
+    count = 0
+    while len(stack) > 0:
+        node, part = stack.pop()
+        if part > 1:
+            i = share[first[node] + part]
+            stack.append((right[node], part - i))
+            stack.append((left[node], i))
+            continue
+        leaf = node
+        while left[leaf] >= 0:  # the first atom is that of the first leaf, without what is beyond the length
+            leaf = left[leaf]
+        bits = np.uint64(length[node])
+        a_word, b_word = rows[leaf // 2, 0], rows[leaf // 2, 1]
+        if bits <= np.uint64(64):
+            away = np.uint64(64) - bits
+            found[count, 0] = a_word >> away << away if bits else np.uint64(0)
+            found[count, 1] = bits
+        else:
+            away = np.uint64(128) - bits
+            found[count, 0] = a_word
+            found[count, 1] = b_word >> away << away | bits
+        count += 1
+    return found[: joined(found, 0, count)].copy()

@@ -1,0 +1,70 @@
+"""What a plan is worth: waste and flow entries, the two numbers that every tuner and every experiment reports.
+
+Deliveries are counted without looking at event and subscription pairs: codes are sorted once, and each dz of a cover
+holds the events of one stretch of them. On a star, where every subscriber has a port of its own, a switch has one rule
+for each distinct dz of all covers that longer ones do not fill: no dz of a cover is in another of the same subscriber.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pleroma.content import Filter
+from pleroma.content.batch import EventBatch
+from pleroma.evaluation.batch_covers import covers_of
+from pleroma.evaluation.dz_rows import events_in, ordered, packed, unfilled
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.sample import Sample
+from pleroma.evaluation.tree_counts import deliveries_of, rules_of
+from pleroma.index import DzSet, Index, TreeIndex, Waste
+from pleroma.index.codes import Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    waste: Waste
+    rules: int
+    """Of the fullest switch."""
+    beyond: int = 0
+    """By how many the rules of any switch exceed the limit of its own, where it has one."""
+
+
+class Judge:
+    """Many indexes by the same events, each subscription a subscriber on a star: what is wanted is counted once."""
+
+    def __init__(self, subscriptions: Sequence[Filter], events: EventBatch) -> None:
+        self.subscriptions = subscriptions
+        self.sample = Sample.of(events, subscriptions)
+        self.wanted = GridEvaluator(self.sample, 1).wanted
+
+    def outcome(self, index: Index, max_members: int | None = None) -> Outcome:
+        if isinstance(index, TreeIndex) and max_members is None:
+            return judge_tree(index, self.sample, self.wanted)
+        covers = covers_of(index, self.subscriptions, self.sample, max_members)
+        made = int(events_in(index.encode(self.sample.points), covers.rows).sum())
+        return Outcome(checked(made, self.wanted), unfilled(ordered(covers.rows)))
+
+
+def judge(index: Index, subscriptions: Sequence[Filter], events: EventBatch, max_members: int | None = None) -> Outcome:
+    """One index, each subscription its own subscriber on a star."""
+    return Judge(subscriptions, events).outcome(index, max_members)
+
+
+def judge_tree(index: TreeIndex, sample: Sample, wanted: int | None = None) -> Outcome:
+    """Each owner its own subscriber on a star, with covers as fine as the tree."""
+    known = GridEvaluator(sample, 1).wanted if wanted is None else wanted
+    return Outcome(Waste(deliveries_of(index, sample), known), rules_of(index, sample))
+
+
+def checked(deliveries: int, wanted: int) -> Waste:
+    if deliveries < wanted:
+        raise AssertionError(f"{wanted} deliveries are wanted and only {deliveries} made")
+    return Waste(deliveries, wanted)
+
+
+def held(codes: Codes, covers: Sequence[DzSet]) -> int:
+    """How many (event, cover) pairs there are in which the cover holds the event."""
+    return int(events_in(codes, np.concatenate([packed(each) for each in covers])).sum()) if covers else 0

@@ -1,0 +1,57 @@
+"""Where subscriptions are in a network, as tuning needs to know it: hosts, ports towards them, and room for rules."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.errors import WorkloadError
+from pleroma.evaluation.network_outcome import Placement, Spread
+from pleroma.index.grid_kernels import Ints
+from pleroma.routing import Router, Topology
+from pleroma.routing.topology import SwitchId
+
+
+def placement_of(network: Topology, subscriptions: int, *, rules: int | None = None, seed: int = 0) -> Placement:
+    """As `simulate` places so many of them with this seed. No switch has room for more than `rules`, where given."""
+    own = [network.limits.get(switch) for switch in _on_the_way(network)]
+    limits = [limit if rules is None or limit is None else min(limit, rules) for limit in own]
+    return Placement(homes_of(network, subscriptions, seed), spread_of(network), tuple(limits))
+
+
+def spread_of(network: Topology) -> Spread:
+    """For each switch on the way of events, the port towards each host."""
+    return list(_on_the_way(network).values())
+
+
+def _on_the_way(network: Topology) -> dict[SwitchId, Ints]:
+    tree = Router(network).families[0].tree
+    ports = {}
+    for switch in network.switches:
+        toward = [tree.toward[host.name].get(switch) for host in network.hosts]
+        if None not in toward:
+            ports[switch] = np.array(toward, np.int64)
+    return ports
+
+
+def homes_of(topology: Topology, subscriptions: int, seed: int) -> NDArray[np.int64]:
+    """By subscription, the place of its host among those of the topology, as `simulate` has it with this seed."""
+    return place_randomly(topology, None, subscriptions, np.random.default_rng(seed))[1]
+
+
+def place_randomly(
+    topology: Topology, publishers: int | None, subscriptions: int, random: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The hosts that publish, and the host of each subscription."""
+    hosts = len(topology.hosts)
+    senders = _publishing_hosts(publishers, hosts, random)
+    return senders, random.integers(0, hosts, subscriptions)
+
+
+def _publishing_hosts(publishers: int | None, hosts: int, random: np.random.Generator) -> NDArray[np.int64]:
+    if not hosts:
+        raise WorkloadError("the network has no host", field="topology")
+    count = hosts if publishers is None else publishers
+    if not 1 <= count <= hosts:
+        raise WorkloadError(f"{count} publishers on {hosts} hosts", field="publishers", value=publishers)
+    return np.sort(random.permutation(hosts)[:count])

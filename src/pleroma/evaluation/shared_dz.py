@@ -1,0 +1,52 @@
+"""What many hosts ask for, and from it the rules of any switch that has them behind its ports.
+
+A port demands the union of what the hosts behind it ask for. A switch has a rule for each distinct dz of its ports'
+demands, without those that longer ones fill, which no event would ever follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.evaluation.dz_rows import Cells, events_in, gathered, members, unfilled, union
+from pleroma.index.codes import Codes
+from pleroma.index.grid_kernels import Ints
+
+
+class SharedDz:
+    """`hosts[i]` has the members of what host i asks for; None where that is not known in full."""
+
+    def __init__(self, hosts: Sequence[Cells | None]) -> None:
+        self.hosts = hosts
+        self._demands: dict[tuple[int, ...], Cells] = {}
+        self._rules: dict[frozenset[tuple[int, ...]], int] = {}
+
+    @classmethod
+    def of(cls, rows: Cells, host: Ints, known: Sequence[bool] | NDArray[np.bool_] | None = None) -> SharedDz:
+        """Row i is asked for by `host[i]`. Of hosts that are not `known`, if that is given, rows are missing."""
+        ends = np.cumsum(np.bincount(host, minlength=0 if known is None else len(known)))
+        parts = np.split(rows[np.argsort(host, kind="stable")], ends[:-1])
+        return cls([members(part) if known is None or known[i] else None for i, part in enumerate(parts)])
+
+    def deliveries(self, codes: Codes) -> int:
+        """Of each event, once to every host that asks for a dz with it."""
+        return sum(int(events_in(codes, host).sum()) for host in self.hosts if host is not None)
+
+    def rules(self, ports: Ints) -> int:
+        """On a switch that has host i behind port `ports[i]`; at least so many, where not all hosts are known."""
+        behind: dict[int, list[int]] = {}
+        for host, port in enumerate(ports.tolist()[: len(self.hosts)]):
+            behind.setdefault(port, []).append(host)
+        parted = frozenset(tuple(hosts) for hosts in behind.values())
+        if parted not in self._rules:  # many switches part the hosts in the same way
+            demands = [self._demand(hosts) for hosts in parted if all(self.hosts[i] is not None for i in hosts)]
+            self._rules[parted] = unfilled(gathered(demands)) if demands else 0
+        return self._rules[parted]
+
+    def _demand(self, hosts: tuple[int, ...]) -> Cells:
+        if hosts not in self._demands:
+            self._demands[hosts] = union([each for i in hosts if (each := self.hosts[i]) is not None])
+        return self._demands[hosts]

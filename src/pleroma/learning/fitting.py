@@ -1,0 +1,130 @@
+"""How far to grow a tree: as far as the tables of all switches have room for its rules.
+
+Trees are grown best split first, so that every smaller tree is the beginning of a larger one, and the number of splits
+is found by counting the rules that each would need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pleroma.errors import TuningError
+from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.sample import Sample
+from pleroma.index import MAX_LENGTH, TreeIndex
+from pleroma.learning.rule_counts import Rules, Splits, ways_of
+
+ROUNDS = 3
+"""A tree has at most as many rules as leaves. Where it has fewer, more leaves are grown, at most doubled so often."""
+MAX_SPLITS = 1 << 20
+"""However many rules there are."""
+WORTHWHILE = 1.02
+"""Times the rules of a tree: for less room than that it is not grown again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most so many leaves, rules per switch, or both."""
+
+    rules: int | None = None
+    leaves: int | None = None
+    own: tuple[int | None, ...] = ()
+    """By switch of a spread: its own number of rules, or None where `rules` is its number too."""
+
+    def __post_init__(self) -> None:
+        given = (("rules", self.rules), ("leaves", self.leaves), *(("own", each) for each in self.own))
+        for name, value in given:
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise TuningError(f"{value!r} {name} are no budget", field=name, value=value)
+        if all(value is None for _, value in given):
+            raise TuningError("a tree is grown to a number of rules or of leaves", field="rules")
+
+    @property
+    def meant(self) -> int:
+        """The leaves that a tree is grown for: as many as the largest table has rules, where so many are allowed."""
+        rules = [self.rules if each is None else each for each in self.own or (None,)]
+        tables = max((each for each in rules if each is not None), default=None)
+        return min(number for number in (tables, self.leaves) if number is not None)
+
+    def part(self, share: float) -> Budget:
+        def less(number: int | None) -> int | None:
+            return None if number is None else max(int(number * share), 1)
+
+        return Budget(less(self.rules), less(self.leaves), tuple(map(less, self.own)))
+
+
+class Tables:
+    """The tables that a tree would need on every switch, and whether they have room."""
+
+    def __init__(self, sample: Sample, budget: Budget, spread: Spread = ()) -> None:
+        switches = spread or [np.arange(sample.owners)]
+        own = budget.own or (None,) * len(switches)
+        if len(own) != len(switches):
+            raise TuningError(f"{len(own)} numbers for {len(switches)} switches", field="own", value=len(own))
+        limits: dict[tuple[int, ...], int | None] = {}  # switches that part the hosts alike have the same rules
+        for way, each in zip(ways_of(switches), own, strict=True):
+            known = (budget.rules if each is None else each, limits.get(way))
+            limits[way] = min((limit for limit in known if limit is not None), default=None)
+        self._sample = sample
+        self._ways = [np.array(way) for way in limits]
+        self._limits = [(way, limit) for way, limit in enumerate(limits.values()) if limit is not None]
+        self._leaves = budget.leaves
+
+    def rules(self, tree: Splits) -> Rules:
+        """To be made once for a growth: `fit` and `wider` look at several of its beginnings."""
+        return Rules(tree, self._sample, self._ways)
+
+    def fit(self, rules: Rules, splits: int) -> bool:
+        return all(rules.after(splits, way) <= limit for way, limit in self._limits)
+
+    def wider(self, rules: Rules, splits: int) -> int:
+        """As many splits as would fill them if rules grow as leaves do, at most twice the leaves that the tree has."""
+        times = [limit / max(rules.after(splits, way), 1) for way, limit in self._limits]
+        room = min([*times, 2.0])
+        leaves = int((splits + 1) * room) if room > WORTHWHILE else splits + 1
+        return (leaves if self._leaves is None else min(leaves, self._leaves)) - 1
+
+    def largest(self, rules: Rules, splits: int) -> int:
+        """The most splits, of at most so many, that they have room for."""
+        least, tried, most = 0, splits, splits
+        while least < most:
+            if self.fit(rules, tried):
+                least = tried
+            else:
+                most = tried - 1
+            tried = (least + most + 1) // 2
+        return least
+
+
+class Growing(Protocol):
+    """A tree that can always be grown further."""
+
+    sample: Sample
+    bits: int
+
+    def grow(self, splits: int) -> None:
+        """Until the best so many splits are known, or all that gain anything."""
+
+    def splits(self, most: int) -> Splits:
+        """The best of those that are known, at most so many, in the order of best-first growth."""
+
+
+def fitted(growth: Growing, budget: Budget, spread: Spread = ()) -> tuple[TreeIndex, int]:
+    """The largest tree within a budget, and the rules of the fullest switch."""
+    if not 1 <= growth.bits <= MAX_LENGTH:
+        raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {growth.bits}", field="bits", value=growth.bits)
+    tables = Tables(growth.sample, budget, spread)
+    wanted = min(budget.meant - 1, MAX_SPLITS)
+    for _ in range(1 + ROUNDS):
+        growth.grow(wanted)
+        made = growth.splits(wanted)
+        rules = tables.rules(made)
+        wider = min(tables.wider(rules, wanted), MAX_SPLITS)
+        if made.made < wanted or wider == wanted:
+            break
+        wanted = wider
+    largest = tables.largest(rules, made.made)
+    return made.tree(growth.sample.schema, growth.bits, largest), rules.fullest(largest)

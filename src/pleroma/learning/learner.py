@@ -1,0 +1,177 @@
+"""Learning a tree: the event space cut where that saves the most deliveries for the rules that switches have.
+
+What the events are taken to stand for, and whether cuts are made for now or for the end, is tried on events set aside.
+More splits never deliver more, on any event: what a tree has learned too well costs rules, not deliveries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.sample import Sample
+from pleroma.evaluation.tree_counts import deliveries_of
+from pleroma.index import Dz, TreeIndex
+from pleroma.index.grid_kernels import Floats, Ints
+from pleroma.index.tree_walk import LEAF
+from pleroma.learning.cuts import Ranks
+from pleroma.learning.fitting import Budget, fitted
+from pleroma.learning.growth import Grown, grow, planted
+from pleroma.learning.rule_counts import Splits
+from pleroma.learning.smoothing import SMOOTHINGS, Weighted
+
+SET_ASIDE = 0.25
+"""The share of the events by which smoothings are compared."""
+COMPARED = 12_000
+"""More events than this are not needed to compare smoothings; the budget shrinks with them."""
+AT_A_TIME = 2
+"""Trees to be compared are grown beside each other: most of that runs without the interpreter's lock."""
+SHARE = 0.1
+"""What telling apart two subscriptions of one subscriber counts, against those of two."""
+AT_ONCE = "at once"
+"""Cuts for what they save at once, which is better where many subscriptions share a host: tried on events set aside."""
+
+
+@dataclass(slots=True, eq=False)
+class Growth:
+    """Over the borders of a sample's boxes, within bounds where there are some; `leaves` as in `tree_growth.grow`."""
+
+    sample: Sample
+    seen: Weighted
+    bits: int
+    leaves: int = 0
+    bounds: tuple[Floats, Floats] | None = None
+    _cuts: list[Floats] = field(init=False)
+    _given: tuple[Ranks, Floats, Ranks, Ranks, Ranks] = field(init=False)
+    _grown: Grown = field(init=False)
+
+    def __post_init__(self) -> None:
+        sample, seen = self.sample, self.seen
+        cuts = [borders(sample, d, self.bounds) for d in range(len(sample.schema))]
+        boxes = ranks_of(cuts, sample.first), ranks_of(cuts, sample.last), sample.owner.astype(np.int32)
+        self._cuts = cuts
+        self._given = ranks_of(cuts, seen.points), seen.weight, *boxes
+        self._grown = planted(len(seen.points), np.array([len(each) for each in cuts], np.int64))
+
+    def grow(self, splits: int) -> None:
+        self._grown = grow(self._grown, *self._given, self.bits, splits, SHARE, self.leaves)
+
+    def splits(self, most: int) -> Splits:
+        count = min(2 * most + 1, len(self._grown.dim))
+        dim, at, child = (each[:count] for each in self._grown[:3])
+        values = np.zeros(count)
+        for d, cuts in enumerate(self._cuts):
+            values[dim == d] = cuts[at[dim == d]]
+        child = np.where(child < count, child, 0)
+        return Splits(np.where(child, dim, LEAF), values, child)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    index: TreeIndex
+    rules: int
+    """Of the fullest switch."""
+    smoothing: str
+    patient: bool
+    """Whether the upper cuts were made for what nodes will cost in the end."""
+    compared: dict[str, int]
+    """By smoothing, and for the best of them at once: the deliveries of events set aside, by a tree from the others."""
+
+
+def learn(
+    sample: Sample,
+    bits: int,
+    budget: Budget,
+    *,
+    spread: Spread = (),
+    smoothing: str | None = None,
+    patient: bool | None = None,
+    seed: int = 0,
+    advance: Callable[[float], None] = lambda _: None,
+) -> Learned:
+    """The tree of least waste within a budget.
+
+    Every owner of the sample is a subscriber to be told apart. Without a `spread`, each has a port of its own on one
+    switch; with it, rules are counted for each switch, where subscribers behind the same port need no separate ones,
+    and no switch may have more than its own budget.
+    """
+    if smoothing is not None or patient is not None or sample.events < 2 / SET_ASIDE:
+        chosen, waits = smoothing or next(iter(SMOOTHINGS)), patient is not False
+        return Learned(*_fitted(sample, bits, budget, spread, chosen, waits, seed), chosen, waits, {})
+    order = np.random.default_rng([seed, 1]).permutation(sample.events)
+    count = min(len(order), COMPARED)
+    aside = order[: int(count * SET_ASIDE)]
+    judging, compared = _only(sample, aside), {}
+    few, part = _only(sample, order[len(aside) : count]), budget.part((count - len(aside)) / sample.events)
+    with ThreadPoolExecutor(AT_A_TIME) as threads:
+        tried = threads.map(lambda name: _fitted(few, bits, part, spread, name, True, seed)[0], SMOOTHINGS)
+        for name, tree in zip(SMOOTHINGS, tried, strict=True):
+            compared[name] = deliveries_of(tree, judging)
+            advance(1)
+        chosen = min(compared, key=lambda name: compared[name])
+        if count == sample.events:
+            compared[AT_ONCE] = deliveries_of(_fitted(few, bits, part, spread, chosen, False, seed)[0], judging)
+            waits = compared[chosen] <= compared[AT_ONCE]
+            index, rules = _fitted(sample, bits, budget, spread, chosen, waits, seed)
+        else:  # how long paths are for their leaves decides: to be tried at full size, and few events are missed
+            rest = _only(sample, order[len(aside) :])
+            both = threads.map(lambda each: _fitted(rest, bits, budget, spread, chosen, each, seed), (True, False))
+            patiently, at_once = both
+            waits = deliveries_of(patiently[0], judging) <= deliveries_of(at_once[0], judging)
+            index, rules = patiently if waits else at_once
+    advance(1)
+    return Learned(index, rules, chosen, waits, compared)
+
+
+def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: int = 0) -> TreeIndex:
+    """The tree with the part below one node learned anew, within a budget for that part; all else stays."""
+    inside, low, high = _within(index, at, sample)
+    if not inside.events or at.length == index.bits:
+        return index
+    part, _ = _fitted(inside, index.bits - at.length, budget, (), "neighbours", True, seed, (low, high))
+    return index.regrown(at, part)
+
+
+def _only(sample: Sample, events: Ints) -> Sample:
+    kept = np.sort(events)
+    return replace(sample, points=sample.points[kept], keys=sample.keys[kept])
+
+
+def _fitted(
+    sample: Sample,
+    bits: int,
+    budget: Budget,
+    spread: Spread,
+    smoothing: str,
+    patient: bool,
+    seed: int,
+    bounds: tuple[Floats, Floats] | None = None,
+) -> tuple[TreeIndex, int]:
+    seen = SMOOTHINGS[smoothing](sample, np.random.default_rng([seed, 2]))
+    return fitted(Growth(sample, seen, bits, budget.meant if patient else 0, bounds), budget, spread)
+
+
+def borders(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:
+    """Where cutting can leave a box out: at its first coordinate, and behind its last."""
+    low, high = sample.schema.attributes[d].extent if bounds is None else (bounds[0][d], bounds[1][d])
+    found = np.unique(np.concatenate([sample.first[:, d], np.nextafter(sample.last[:, d], np.inf)]))
+    return np.asarray(found[(found > low) & (found <= high)])
+
+
+def ranks_of(cuts: Sequence[Floats], values: Floats) -> Ranks:
+    columns = [np.searchsorted(each, values[:, d], "right") for d, each in enumerate(cuts)]
+    return np.ascontiguousarray(np.stack(columns).astype(np.int32))
+
+
+def _within(index: TreeIndex, at: Dz, sample: Sample) -> tuple[Sample, Floats, Floats]:
+    """The events of a node and the boxes that meet it."""
+    sides = index.extent(at)
+    low, high = np.array([sides[d] for d in range(len(sample.schema))], np.float64).T
+    node = index.node(at)
+    leaves = index.tables.leaves_of(sample.points)
+    boxes = (sample.first <= high).all(axis=1) & (sample.last >= low).all(axis=1)
+    return sample.part((leaves >= node) & (leaves < index.layout.end[node]), boxes), low, high

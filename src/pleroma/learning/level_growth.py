@@ -1,0 +1,205 @@
+"""Growing a tree without having the events: level by level, from counts that others make where the events are.
+
+Best-first growth takes the splits in the order of their gain, as soon as the node is there. So it takes, of all splits,
+those with the largest least gain on the way from the root; and a node that falls behind so many others in this will not
+be taken, whatever else is found. All nodes that may still be taken are counted in one pass, then their children; in the
+end the splits are put in the order in which best-first growth takes them: both come to the same tree.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pleroma.content import Filter
+from pleroma.content.batch import EventBatch
+from pleroma.errors import TuningError
+from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.sample import Sample
+from pleroma.index import TreeIndex
+from pleroma.index.grid_kernels import Floats, Ints
+from pleroma.index.tree_walk import LEAF
+from pleroma.learning.bins import Bins, Shape
+from pleroma.learning.cuts import BINS, Ranks, best_of, can_wait, met_by
+from pleroma.learning.fitting import Budget, fitted
+from pleroma.learning.learner import SHARE, borders, ranks_of
+from pleroma.learning.rule_counts import Splits
+from pleroma.learning.smoothing import FLOOR, MOST, inside_subscriptions, weight_of_each
+
+COUNTERS = 1 << 23
+"""In one pass. More nodes than have room in it are counted in several."""
+
+Counting = Callable[[Bins], Ints]
+"""A pass over all events."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A part of the event space, and its best split where that is known and gains something."""
+
+    depth: int
+    low: Ints
+    high: Ints
+    boxes: Ranks
+    within: float
+    """The least gain of the splits above it."""
+    gain: float = 0.0
+    dim: int = LEAF
+    at: int = 0
+    child: int = 0
+    """Where its two parts stand among the nodes, once they were needed."""
+
+    @property
+    def worth(self) -> float:
+        return min(self.gain, self.within)
+
+
+@dataclass(slots=True, eq=False)
+class LevelGrowth:
+    """All that is known of the nodes. `sample` has the boxes; its events are not looked at."""
+
+    sample: Sample
+    bits: int
+    count: Counting
+    floor: float = FLOOR
+    """What points inside subscriptions weigh, where nothing was seen, against all events."""
+    seed: int = 0
+    leaves: int = 0
+    """For so many, cuts are made for the end where there are bits enough; see `tree_growth.grow`."""
+    passes: int = field(default=0, init=False)
+    events: int = field(default=0, init=False)
+    nodes: list[Node] = field(default_factory=list, init=False)
+    _cuts: list[Floats] = field(default_factory=list, init=False)
+    _boxes: tuple[Ranks, Ranks, Ranks] = field(init=False)
+    _points: Floats = field(init=False)
+    _reach: tuple[Ranks, Ranks] = field(init=False)
+    _seen: tuple[Ints, Ints] = field(init=False)
+    _cost: float = field(default=0.0, init=False)
+    """Of the root, which is the first that is known."""
+
+    def __post_init__(self) -> None:
+        sample = self.sample
+        self._cuts = [borders(sample, d, None) for d in range(len(sample.schema))]
+        self._boxes = (
+            ranks_of(self._cuts, sample.first),
+            ranks_of(self._cuts, sample.last),
+            sample.owner.astype(np.int32),
+        )
+        random = np.random.default_rng([self.seed, 2])
+        self._points = inside_subscriptions(sample, random, self.floor, MOST if self.floor else 0).points
+        groups = int(sample.owner.max(initial=-1)) + 1
+        self._reach = np.zeros(groups, np.int32), np.zeros(groups, np.int32)
+        self._seen = np.full(groups, -1, np.int64), np.zeros(1, np.int64)
+        high = np.array([len(each) for each in self._cuts], np.int64)
+        everything = np.arange(sample.boxes, dtype=np.int32)
+        self.nodes = [Node(0, np.zeros_like(high), high, everything, np.inf)]
+        if self.bits > 0:
+            self._count_in([0])
+
+    def grow(self, splits: int) -> None:
+        while True:
+            known = [node.worth for node in self.nodes if node.gain > 0]
+            least = np.partition(known, -splits)[-splits] if 0 < splits < len(known) else 0.0
+            opened = [node for node in self.nodes if node.gain > 0 and not node.child and node.worth >= least]
+            if not splits or not opened:
+                return
+            new = [at for node in opened for at in self._part(node) if self.nodes[at].depth < self.bits]
+            if new:
+                self._count_in(new)
+
+    def _taken(self, splits: int) -> Iterator[tuple[int, Node]]:
+        """At most so many splits, as best-first growth would take and number them. So many have to be known."""
+        if not splits or self.nodes[0].gain <= 0:
+            return
+        heap = [(-self.nodes[0].gain, 0, self.nodes[0])]
+        for made in range(splits):
+            if not heap:
+                return
+            _, number, node = heapq.heappop(heap)
+            yield number, node
+            for side in range(2):
+                part = self.nodes[node.child + side]
+                if part.gain > 0:
+                    heapq.heappush(heap, (-part.gain, 2 * made + 1 + side, part))
+
+    def splits(self, most: int) -> Splits:
+        taken = list(self._taken(most))
+        size = 2 * len(taken) + 1
+        made = Splits(np.full(size, LEAF, np.int64), np.zeros(size), np.zeros(size, np.int64))
+        for k, (number, node) in enumerate(taken):
+            made.dims[number], made.cuts[number] = node.dim, self._cuts[node.dim][node.at]
+            made.child[number] = 2 * k + 1
+        return made
+
+    def _part(self, node: Node) -> tuple[int, int]:
+        node.child = len(self.nodes)
+        first, last, _ = self._boxes
+        d, k = node.dim, node.at
+        high, low = node.high.copy(), node.low.copy()
+        high[d], low[d] = k, k + 1
+        below, above = node.boxes[first[d][node.boxes] <= k], node.boxes[last[d][node.boxes] > k]
+        self.nodes.append(Node(node.depth + 1, node.low, high, below, node.worth))
+        self.nodes.append(Node(node.depth + 1, low, node.high, above, node.worth))
+        return node.child, node.child + 1
+
+    def _count_in(self, numbers: list[int]) -> None:
+        """Find the best splits of these nodes."""
+        shape = self._shape()
+        widest = BINS * len(self._cuts)
+        for at in range(0, len(numbers), max(COUNTERS // widest, 1)):
+            chosen = numbers[at : at + max(COUNTERS // widest, 1)]
+            low, high = (np.array([getattr(self.nodes[n], side) for n in chosen]) for side in ("low", "high"))
+            bins = Bins.of(shape, np.array(chosen, np.int64), low, high, self._cuts)
+            if not bins.size:
+                continue
+            counts = self.count(bins)
+            self.passes += 1
+            if not self.events:
+                self.events = int(counts[: bins.bins[bins.bins > 0][0]].sum())
+                if not self.events:
+                    raise TuningError("there are no events to learn from", field="events")
+            weights = counts.astype(np.float64)
+            if len(self._points):
+                each = weight_of_each(self.floor * self.events, len(self._points))
+                weights += each * bins.counted(self._points)
+            for s, n in enumerate(chosen):
+                self._choose(self.nodes[n], weights, bins, s)
+
+    def _choose(self, node: Node, weights: Floats, bins: Bins, s: int) -> None:
+        first, last, group = self._boxes
+        (least, most), (seen, tick) = self._reach, self._seen
+        row = bins.offset[s], bins.bins[s], bins.shift[s], node.low, node.high
+        counted = int(np.argmax(bins.bins[s] > 0))  # any dimension that has bins has all of the weight
+        begin = bins.offset[s, counted]
+        weight = weights[begin : begin + bins.bins[s, counted]].sum()
+        cost = float(weight * met_by(group, node.boxes, seen, tick, SHARE))
+        self._cost = self._cost or cost
+        patient = can_wait(cost, self._cost, self.leaves, self.bits - node.depth)
+        gain, d, k = best_of(weights, *row, node.boxes, first, last, group, least, most, seen, tick, SHARE, patient)
+        node.gain, node.dim, node.at = float(gain), int(d), int(k)
+
+    def _shape(self) -> Shape:
+        dim = np.array([max(node.dim, 0) for node in self.nodes], np.int64)
+        cut = np.array([self._cuts[node.dim][node.at] if node.child else 0.0 for node in self.nodes])
+        return Shape(dim, cut, np.array([node.child for node in self.nodes], np.int64))
+
+
+def grown(
+    events: EventBatch,
+    subscriptions: Sequence[Filter],
+    bits: int,
+    budget: Budget,
+    *,
+    spread: Spread = (),
+    floor: float = FLOOR,
+    seed: int = 0,
+    patient: bool = True,
+) -> TreeIndex:
+    """Level by level over events that are here."""
+    sample = Sample.of(events, subscriptions)
+    leaves = budget.meant if patient else 0
+    growth = LevelGrowth(sample, bits, lambda bins: bins.counted(sample.points), floor, seed, leaves)
+    return fitted(growth, budget, spread)[0]

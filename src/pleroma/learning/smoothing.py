@@ -1,0 +1,120 @@
+"""Where traffic may come that the sample does not show: points of less weight, mixed in with the events.
+
+A tree soon has fewer events in a leaf than subscriptions, and then it fits the sample and not the traffic. Points
+between neighbouring events stand for events that might as well have been seen; points anywhere in a subscription keep
+subscriptions apart where no event was. Which helps depends on the traffic: that is tried on events set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import frexp, ldexp
+from typing import NamedTuple
+
+import numpy as np
+
+from pleroma.evaluation.sample import Sample
+from pleroma.index.grid_kernels import Floats, Ints
+
+NEIGHBOURHOOD = 24
+"""At most so many events are neighbours of each other."""
+MOST = 60_000
+EXACT = 20
+FLOOR = 0.02
+"""The weight of points inside subscriptions when nothing says that traffic is like them."""
+
+
+class Weighted(NamedTuple):
+    points: Floats
+    weight: Floats
+
+
+Smoothing = Callable[[Sample, np.random.Generator], Weighted]
+
+
+def between_neighbours(sample: Sample, random: np.random.Generator, share: float, count: int) -> Weighted:
+    """So many on the lines between events of one neighbourhood, each with one neighbour after another.
+
+    A neighbourhood is a cell of medians along the widest dimension, again and again. Of many events, some are enough.
+    """
+    used = random.permutation(sample.events)[: MOST // 3]
+    points, cell = sample.points[used], _neighbourhoods(sample.scaled()[used])
+    order = np.argsort(cell, kind="stable")
+    partner = np.empty_like(order)
+    made = []
+    for _ in range(max(min(count // len(points), NEIGHBOURHOOD), 1)):
+        partner[order] = np.lexsort((random.random(len(points)), cell))
+        made.append(points + random.random((len(points), 1)) * (points[partner] - points))
+    return _weighted(np.concatenate(made), share * len(points))
+
+
+def _neighbourhoods(scaled: Floats) -> Ints:
+    """By point, the number of its own."""
+    cell = np.zeros(len(scaled), np.int64)
+    stack = [np.arange(len(scaled))]
+    found = 0
+    while stack:
+        group = stack.pop()
+        if len(group) > NEIGHBOURHOOD:
+            spread = np.ptp(scaled[group], axis=0)
+            middle = len(group) // 2
+            parted = group[np.argpartition(scaled[group, int(np.argmax(spread))], middle)]
+            stack += [parted[:middle], parted[middle:]]
+        else:
+            cell[group] = found
+            found += 1
+    return cell
+
+
+def inside_subscriptions(sample: Sample, random: np.random.Generator, share: float, count: int) -> Weighted:
+    if not sample.boxes:
+        return _weighted(sample.points[:0], 0.0)
+    box = random.integers(0, sample.boxes, count)
+    place = random.random((count, sample.points.shape[1]))
+    return _weighted(sample.first[box] + place * (sample.last[box] - sample.first[box]), share * sample.events)
+
+
+def weight_of_each(total: float, count: int) -> float:
+    """Of so many points, to the first `EXACT` binary places: then weights add up to the same in any order."""
+    digits, exponent = frexp(total / max(count, 1))
+    return ldexp(round(ldexp(digits, EXACT)), exponent - EXACT)
+
+
+def _weighted(points: Floats, total: float) -> Weighted:
+    return Weighted(points, np.full(len(points), weight_of_each(total, len(points))))
+
+
+def _joined(*parts: Weighted) -> Weighted:
+    return Weighted(np.concatenate([p.points for p in parts]), np.concatenate([p.weight for p in parts]))
+
+
+def _as_seen(sample: Sample, random: np.random.Generator) -> Weighted:
+    return _joined(_seen(sample), inside_subscriptions(sample, random, FLOOR, min(2 * sample.events, MOST)))
+
+
+def _neighbours(sample: Sample, random: np.random.Generator) -> Weighted:
+    near = between_neighbours(sample, random, 2.0, 2 * MOST)
+    floor = inside_subscriptions(sample, random, FLOOR, min(2 * sample.events, MOST))
+    return _joined(_seen(sample), near, floor)
+
+
+def _both(sample: Sample, random: np.random.Generator) -> Weighted:
+    near = between_neighbours(sample, random, 4.0, MOST)
+    return _joined(_seen(sample), near, inside_subscriptions(sample, random, 8.0, 2 * MOST))
+
+
+def _subscriptions(sample: Sample, random: np.random.Generator) -> Weighted:
+    count = 4 * MOST - min(sample.events, 2 * MOST)
+    return _joined(_seen(sample), inside_subscriptions(sample, random, 8.0, count))
+
+
+def _seen(sample: Sample) -> Weighted:
+    return Weighted(sample.points, np.ones(sample.events))
+
+
+SMOOTHINGS: Mapping[str, Smoothing] = {
+    "as seen": _as_seen,
+    "neighbours": _neighbours,
+    "neighbours and subscriptions": _both,
+    "subscriptions": _subscriptions,
+}

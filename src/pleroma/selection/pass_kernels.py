@@ -1,0 +1,114 @@
+"""The loops of the pass over events: what events and boxes have in common along any two dimensions, by popcounts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.arrays.jit import compiled
+from pleroma.evaluation.bit_rows import popcount
+from pleroma.index.grid_kernels import Floats, Int, Ints, Words
+
+SHIFT = 30
+UNIT = 1 << SHIFT
+"""Shares are counted in whole 1 / UNITs: fine enough for any ranking, and 2**33 of them fit a sum."""
+
+Counts = NDArray[np.int32]
+
+
+@compiled
+def stretches(bounds: Floats, keys: Floats, offset: Int, out: Ints) -> None:
+    """How many bounds lie at or below each key, and an offset; halving without a branch to mispredict."""
+    size = bounds.shape[0]
+    for event in range(keys.shape[0]):
+        key = keys[event]
+        low, left = 0, size
+        while left > 1:
+            half = left >> 1
+            low += half * (bounds[low + half - 1] <= key)
+            left -= half
+        out[event] = low + (left == 1 and bounds[low] <= key) + offset
+
+
+@compiled
+def moments(scaled: Floats) -> tuple[Ints, Ints]:
+    """The sums of values and of products of values, the latter as whole units and the rest."""
+    events, dims = scaled.shape
+    values = np.zeros(dims, np.int64)
+    products = np.zeros((2, dims, dims), np.int64)
+    units = np.zeros(dims, np.int64)
+    for event in range(events):
+        for d in range(dims):
+            units[d] = np.int64(min(max(scaled[event, d], 0.0), 1.0) * UNIT + 0.5)
+            values[d] += units[d]
+            for other in range(d + 1):
+                product = units[d] * units[other]
+                products[0, other, d] += product >> SHIFT
+                products[1, other, d] += product & (UNIT - 1)
+    for d in range(dims):
+        for other in range(d):
+            products[:, d, other] = products[:, other, d]
+    return values, products
+
+
+@compiled
+def tallied(rows: Words, index: Ints, first: Int, both: Counts, full: Counts, last: Counts) -> None:
+    """Add what each event has in common with a block of boxes, the first of which has a number.
+
+    `both[e, i, j]` for i <= j counts boxes matched along both, `full` boxes matched along all, and `last[e, d]` is a
+    box matched along d: where there is one only, that one.
+    """
+    events, dims = index.shape
+    words = rows.shape[1]
+    every = np.empty(words, np.uint64)
+    for event in range(events):
+        every[:] = rows[index[event, 0]]
+        for d in range(1, dims):
+            mine = rows[index[event, d]]
+            for word in range(words):
+                every[word] &= mine[word]
+        found: Int = 0
+        for word in range(words):
+            found += popcount(every[word])
+        full[event] += found
+        for i in range(dims):
+            mine = rows[index[event, i]]
+            for j in range(i, dims):
+                its = rows[index[event, j]]
+                found = 0
+                for word in range(words):  # innermost, so that it is done several words at a time
+                    found += popcount(mine[word] & its[word])
+                both[event, i, j] += found
+                if i == j and found == 1:
+                    word = 0
+                    while mine[word] == 0:
+                        word += 1
+                    last[event, i] = first + (word << 6) + popcount(mine[word] - np.uint64(1))
+
+
+@compiled
+def finished(
+    both: Counts, full: Counts, last: Counts, touched: Ints, pairs: Ints, false_rates: Ints, alone: Ints
+) -> Int:
+    """Add up events whose boxes are all counted; the matches in full."""
+    events, dims = last.shape
+    matches: Int = 0
+    for event in range(events):
+        matches += full[event]
+        for i in range(dims):
+            touched[i] += both[event, i, i] > 0
+            if both[event, i, i] == 1:
+                alone[last[event, i], i] += 1
+            for j in range(i, dims):
+                common = both[event, i, j]
+                if common > 0:
+                    pairs[i, j] += common
+                    if full[event] == 0:
+                        false_rates[i, j] += UNIT
+                    else:
+                        false_rates[i, j] += np.int64((common - full[event]) / common * UNIT + 0.5)
+    for i in range(dims):
+        for j in range(i):
+            pairs[i, j] = pairs[j, i]
+            false_rates[i, j] = false_rates[j, i]
+    return matches

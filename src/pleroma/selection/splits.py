@@ -1,0 +1,53 @@
+"""The ways to cut the event space, all behind one interface, so that any goes with any selection of dimensions.
+
+Evaluation-based selection may be given one of these as its evaluator: then it chooses dimensions by what they do under
+that very index (papers/003..., 4.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.sample import Sample
+from pleroma.index import GridIndex, Index, Waste
+from pleroma.selection.adaptive import AdaptiveAxes
+from pleroma.selection.selective_indexing import Selective
+
+
+class Split(Protocol):
+    """Made from a sample and a number of bits."""
+
+    def waste(self, dimensions: Iterable[int]) -> Waste:
+        """On the sample, with all bits for these dimensions."""
+
+    def index(self, dimensions: Iterable[int]) -> Index: ...
+
+
+class Regular(GridEvaluator):
+    """Equal cells."""
+
+    def index(self, dimensions: Iterable[int]) -> Index:
+        names = self.sample.schema.names
+        return GridIndex.regular(self.sample.schema, self.bits, [names[d] for d in self.sample.chosen(dimensions)])
+
+
+class Adaptive(GridEvaluator):
+    """Cells at workload medians."""
+
+    def __init__(self, sample: Sample, bits: int) -> None:
+        self._cuts = AdaptiveAxes(sample)
+        super().__init__(sample, bits, self._cuts.axis, self._cuts.room)
+
+    def index(self, dimensions: Iterable[int]) -> Index:
+        return self._cuts.grid(self.bits, dimensions)
+
+
+SPLITS: Mapping[str, Callable[[Sample, int], Split]] = {
+    "regular": Regular,
+    "adaptive": Adaptive,
+    "selective": Selective,
+    "repeated": lambda sample, bits: Selective(sample, bits, repeated=True),
+}
+"""The last is selective indexing as papers/000... has it: an event is sent in every rectangle that holds it."""

@@ -1,0 +1,124 @@
+"""What one pass over the traffic leaves for the tuners: statistics of all events, and a draw of them to try things on.
+
+A pass may be split over any partitions: what its parts leave is merged to the same bits. Techniques that evaluate
+allocations do so on the draw, so that none of them needs another pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.content import Filter, Schema
+from pleroma.content.batch import EventBatch
+from pleroma.errors import TuningError
+from pleroma.evaluation.sample import scaled
+from pleroma.selection.box_blocks import Boxes, keys_of
+from pleroma.selection.draw import Draw, Drawing, HeldOut
+from pleroma.selection.traffic_statistics import Statistics
+
+DRAW = 100_000
+"""Events that techniques are tried on: half of them to learn from, half to judge by."""
+
+Numbers = NDArray[np.int64]
+
+
+class Batch(NamedTuple):
+    """Some events; where they have numbers, no two events of a pass have the same."""
+
+    events: EventBatch
+    numbers: Numbers | None = None
+    refused: int = 0
+    """Events outside the schema's domains that came with them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partial:
+    """What a pass over some events has found."""
+
+    statistics: Statistics
+    draw: Draw
+    refused: int = 0
+
+    @classmethod
+    def merged(cls, parts: Iterable[Partial]) -> Partial:
+        first, *others = parts
+        if not others:
+            return first
+        statistics = sum((part.statistics for part in others), first.statistics)
+        draws = Draw.merged(part.draw for part in (first, *others))
+        return cls(statistics, draws, sum(part.refused for part in (first, *others)))
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass over events, ready to begin; it travels to wherever the events are."""
+
+    schema: Schema
+    boxes: Boxes
+    draw: int = DRAW
+    seed: int = 0
+
+    @classmethod
+    def of(cls, schema: Schema, subscriptions: Sequence[Filter], draw: int = DRAW, seed: int = 0) -> Pass:
+        if not subscriptions:
+            raise TuningError("there are no subscriptions to learn from", field="subscriptions")
+        if isinstance(draw, bool) or not isinstance(draw, int) or draw < 2:
+            raise TuningError(f"{draw!r} events are too few to draw", field="draw", value=draw)
+        return cls(schema, Boxes.of(schema, subscriptions), draw, seed)
+
+    def over(self, batches: Iterable[Batch]) -> Partial:
+        statistics = Statistics.none(len(self.schema), self.boxes.count)
+        drawing = Drawing(self.schema, self.draw, self.seed)
+        refused = 0
+        for batch in batches:
+            statistics += self.statistics(batch.events)
+            drawing.add(batch.events, batch.numbers)
+            refused += batch.refused
+        return Partial(statistics, drawing.result(), refused)
+
+    def statistics(self, events: EventBatch) -> Statistics:
+        return Statistics.counted(self.boxes, keys_of(events), scaled(self.schema, events.points()))
+
+    def finished(self, found: Partial) -> Gathered:
+        """The judging half of the draw is taken out of the statistics: what learns has not seen it."""
+        training, judging = found.draw.halves()
+        if not len(judging.events):
+            raise TuningError("two events are needed at least: one to learn from, one to judge by", field="events")
+        return Gathered(
+            found.statistics.events,
+            found.refused,
+            found.statistics - self.statistics(judging.events),
+            training.events,
+            judging.events,
+            HeldOut(judging.tickets, self.seed),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    events: int
+    refused: int
+    statistics: Statistics
+    """Of all events but those that judge."""
+    training: EventBatch
+    judging: EventBatch
+    held_out: HeldOut
+    """What judges, for whoever learns from all events."""
+
+
+def gather(
+    events: EventBatch,
+    subscriptions: Sequence[Filter],
+    *,
+    numbers: Numbers | None = None,
+    draw: int = DRAW,
+    seed: int = 0,
+) -> Gathered:
+    """In this process. Events without numbers are numbered as they come."""
+    once = Pass.of(events.schema, subscriptions, draw, seed)
+    return once.finished(once.over([Batch(events, np.arange(len(events)) if numbers is None else numbers)]))
