@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from network_world import HASTY, advertise, random_event, random_filter, subscribe, world
 from pleroma.routing import build
+from support.network_world import HASTY, advertise, random_event, random_filter, subscribe, world
 
 RING = build("ring:4")
 HOSTS = [host.name for host in RING.hosts]

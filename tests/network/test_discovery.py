@@ -8,10 +8,20 @@ from random import Random
 
 import pytest
 
-from network_world import BEGINNING, HASTY, Stream, advertise, random_event, random_filter, subscribe, until, world
 from pleroma.control import LearnHost
 from pleroma.routing import Link, Topology, build
 from pleroma.switches.openflow.frames import Beacon
+from support.network_world import (
+    BEGINNING,
+    HASTY,
+    Stream,
+    advertise,
+    random_event,
+    random_filter,
+    subscribe,
+    until,
+    world,
+)
 
 LLDP = 0x88CC
 

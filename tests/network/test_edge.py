@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from network_world import WEATHER, advertise, subscribe, until, world
 from pleroma.routing import build
 from pleroma.wire.ports import EVENTS
+from support.network_world import WEATHER, advertise, subscribe, until, world
 
 LINE = build("line:3")
 WARM = WEATHER.event(temperature=25, wind=3, sky="sun")

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from network_world import HASTY, advertise, random_event, random_filter, subscribe, until, world
 from pleroma.lab import registry
 from pleroma.routing import build
 from pleroma.switches.openflow.agent import Patience
+from support.network_world import HASTY, advertise, random_event, random_filter, subscribe, until, world
 
 LINE = build("line:3")
 RING = build("ring:4")

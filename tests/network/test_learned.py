@@ -6,7 +6,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from network_world import LIMIT, WEATHER, advertise, random_event, random_filter, subscribe, world
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.control import AdoptPlan, ChangePlan, ControlSettings
@@ -17,6 +16,7 @@ from pleroma.index import Dz
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn, regrown
 from pleroma.routing import build
+from support.network_world import LIMIT, WEATHER, advertise, random_event, random_filter, subscribe, world
 
 RING = build("ring:5")
 PUBLISHER, *OTHERS = (host.name for host in RING.hosts)

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from network_world import LIMIT, STEADY, WEATHER, free_port, with_ipv4
 from pleroma.control import CreateSchema
 from pleroma.index.address import IPV4, IPV6
 from pleroma.lab import Lab
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, running
 from pleroma.service.openflow import OpenFlowSettings
+from support.network_world import LIMIT, STEADY, WEATHER, free_port, with_ipv4
 
 LINE = build("line:3")
 SUBSCRIBER = """

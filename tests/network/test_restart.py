@@ -7,8 +7,12 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from control_cases import fresh_tables
-from network_world import (
+from pleroma.control import ControlSettings
+from pleroma.lab import Lab
+from pleroma.routing import build
+from pleroma.service.openflow import OpenFlowSettings
+from support.control_cases import fresh_tables
+from support.network_world import (
     HASTY,
     STEADY,
     Stream,
@@ -20,10 +24,6 @@ from network_world import (
     subscribe,
     world,
 )
-from pleroma.control import ControlSettings
-from pleroma.lab import Lab
-from pleroma.routing import build
-from pleroma.service.openflow import OpenFlowSettings
 
 TESTS = Path(__file__).resolve().parents[1]
 LINE = build("line:3")

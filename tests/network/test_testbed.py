@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from network_world import Stream, advertise, random_event, random_filter, subscribe, with_ipv4, world
 from pleroma.index.address import IPV4, IPV6
 from pleroma.routing import build
+from support.network_world import Stream, advertise, random_event, random_filter, subscribe, with_ipv4, world
 
 TESTBED = build("testbed")
 HOSTS = [host.name for host in TESTBED.hosts]

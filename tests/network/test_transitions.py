@@ -6,13 +6,13 @@ import threading
 from collections import Counter
 from random import Random
 
-from control_cases import boxes
-from network_world import LIMIT, WEATHER, random_event, random_filter, subscribe, world
 from pleroma.control import AdoptPlan, ChangePlan, Register
 from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, Region
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
+from support.control_cases import boxes
+from support.network_world import LIMIT, WEATHER, random_event, random_filter, subscribe, world
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 CHANGES = 200 if LONG else 6

@@ -10,10 +10,10 @@ import json
 import random
 import sys
 
-from control_cases import ANN, BEN, LINE, SMALL, TRAFFIC, WEATHER, Network, advertise, subscribe
 from pleroma.content import Filter
 from pleroma.control import AdoptPlan, Controller, CreateSchema, Withdraw
 from pleroma.index import GridIndex
+from support.control_cases import ANN, BEN, LINE, SMALL, TRAFFIC, WEATHER, Network, advertise, subscribe
 
 
 async def main(folder, life, clients, every):

@@ -8,7 +8,7 @@ import random
 import sys
 
 import pleroma
-from strategies import STOCK
+from support.strategies import STOCK
 
 
 async def main(url, token, seed):

@@ -11,8 +11,6 @@ from dataclasses import replace
 import pytest
 
 import pleroma
-from broker_parts import BrokerProcess, here, some_event, some_filter
-from client_service import until
 from pleroma.broker import upstream
 from pleroma.broker.upstream import Above
 from pleroma.control import CreatePrincipal, CreateSchema
@@ -21,7 +19,9 @@ from pleroma.routing import build
 from pleroma.service import running
 from pleroma.service.serve import _bound_twice
 from pleroma.service.tokens import digest
-from strategies import STOCK
+from support.broker_parts import BrokerProcess, here, some_event, some_filter
+from support.client_service import until
+from support.strategies import STOCK
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 QUIET = 0.3

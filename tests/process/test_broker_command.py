@@ -13,7 +13,7 @@ import pleroma
 from pleroma.cli.app import app
 from pleroma.client import blocking
 from pleroma.errors import PleromaError
-from strategies import STOCK
+from support.strategies import STOCK
 
 
 def test_a_broker_says_where_it_is_serves_and_stops(tmp_path):

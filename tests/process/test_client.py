@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 import pleroma
-from client_service import ServiceProcess, until, until_registered
 from pleroma.client import blocking
 from pleroma.content import Filter, Integer, Real, Schema, Text
 from pleroma.errors import (
@@ -31,7 +30,8 @@ from pleroma.errors import (
 from pleroma.index import IPV6, GridIndex
 from pleroma.wire.attach import Kind, pack
 from pleroma.wire.tunnel import wrap
-from strategies import STOCK
+from support.client_service import ServiceProcess, until, until_registered
+from support.strategies import STOCK
 
 ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("PLEROMA_LONG") == "1"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from client_service import ServiceProcess
-from strategies import STOCK
+from support.client_service import ServiceProcess
+from support.strategies import STOCK
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "client.md").read_text()

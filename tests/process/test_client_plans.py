@@ -6,9 +6,9 @@ import urllib.request
 import pytest
 
 import pleroma
-from client_service import ServiceProcess, until
 from pleroma.index import GridIndex
-from strategies import STOCK
+from support.client_service import ServiceProcess, until
+from support.strategies import STOCK
 
 PLAN = "/v1/schemas/stock/plan"
 

@@ -10,12 +10,12 @@ import time
 import pytest
 
 import pleroma
-from client_service import ServiceProcess, until, until_registered
 from pleroma.client import blocking
 from pleroma.client.membership import GOODBYE
 from pleroma.errors import ClientError, ControllerAway, RequestRefused
 from pleroma.index import GridIndex
-from strategies import STOCK
+from support.client_service import ServiceProcess, until, until_registered
+from support.strategies import STOCK
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 LIVES = 10 if LONG else 1

@@ -5,10 +5,10 @@ import signal
 from datetime import UTC, datetime, timedelta
 
 import pleroma
-from client_service import ServiceProcess, until
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake import Lake
-from strategies import STOCK
+from support.client_service import ServiceProcess, until
+from support.strategies import STOCK
 
 
 def run(work, seconds=90.0):

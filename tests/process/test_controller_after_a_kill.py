@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from control_cases import LINE, SMALL, Network, fresh_tables
 from pleroma.content.filter_json import to_json
 from pleroma.control import Controller, ControlState, Log, command_from_json
 from pleroma.control.answers import Answers
@@ -22,6 +21,7 @@ from pleroma.control.controller import FILE
 from pleroma.control.snapshot import snapshot
 from pleroma.errors import EntriesDropped
 from pleroma.routing import FlowTable
+from support.control_cases import LINE, SMALL, Network, fresh_tables
 
 WRITER = Path(__file__).with_name("controller_writer.py")
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"

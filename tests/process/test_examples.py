@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from client_service import ServiceProcess
 from pleroma.content import Schema
+from support.client_service import ServiceProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from client_service import ServiceProcess
 from pleroma.content import Schema
 from pleroma.errors import ControllerAway, PlanMoved, RequestRefused
 from pleroma.index import GridIndex
 from pleroma.pipeline.adoption import ControllerHandover
-from watch_cases import BY_PRICE, SCHEMA
+from support.client_service import ServiceProcess
+from support.watch_cases import BY_PRICE, SCHEMA
 
 
 def test_a_plan_is_handed_over_once_and_nobody_elses_is_undone(tmp_path):

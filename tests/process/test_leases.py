@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import pleroma
-from client_service import ServiceProcess, until, until_registered
-from strategies import STOCK
+from support.client_service import ServiceProcess, until, until_registered
+from support.strategies import STOCK
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 KILLS = 40 if LONG else 3

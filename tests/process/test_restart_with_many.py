@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from control_cases import DIGEST
 from pleroma.content.filter_json import to_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Entry, Log, Register
 from pleroma.control.answers import Answers
@@ -15,13 +14,14 @@ from pleroma.control.snapshot import snapshot
 from pleroma.control.standing import Registered
 from pleroma.routing import build
 from pleroma.workloads import Model, generate
+from support.control_cases import DIGEST
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 COUNT = 100_000 if LONG else 1_000
 SECONDS = 10.0
 RESTART = """
 import asyncio, resource, sys, time
-from control_cases import Network
+from support.control_cases import Network
 from pleroma.control import Controller, Withdraw
 from pleroma.routing import build
 

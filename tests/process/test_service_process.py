@@ -18,7 +18,7 @@ from pleroma.routing import build
 from pleroma.service import serve
 from pleroma.service.examples import SCHEMA
 from pleroma.switches.live import LiveNetwork
-from service_processes import Process, service
+from support.service_processes import Process, service
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 KILLS = 20 if LONG else 1

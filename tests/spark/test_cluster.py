@@ -32,7 +32,7 @@ from pleroma.pipeline.windows import Window
 from pleroma.selection import traffic_summary
 from pleroma.selection.advice import advise_from
 from pleroma.workloads import EXPRESSIVE, generate
-from watch_cases import SCHEMA, WINDOW, Recorded, land, new_lake
+from support.watch_cases import SCHEMA, WINDOW, Recorded, land, new_lake
 
 PATIENCE = 180.0
 PARTS = 4

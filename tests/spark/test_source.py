@@ -9,7 +9,7 @@ from pleroma.content import Filter, Real, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.pipeline import register
 from pleroma.pipeline.lake import Lake, ReportRow, SubscriptionRow
-from strategies import STOCK
+from support.strategies import STOCK
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -20,7 +20,7 @@ from pleroma.pipeline.decisions import Decision, WatchSettings
 from pleroma.pipeline.journal import Journal
 from pleroma.pipeline.watch import RETRIES, Watching, watching
 from pleroma.pipeline.windows import Window
-from watch_cases import (
+from support.watch_cases import (
     BEGIN,
     BY_PRICE,
     MEMBERS,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pleroma.broker.covering import Covering
 from pleroma.content import Filter, Integer, Schema, Text
-from strategies import STOCK, filters, schemas
+from support.strategies import STOCK, filters, schemas
 
 SMALL = Schema("small", (Integer("x", False, 0, 7), Integer("y", True, 0, 3), Text("t", False)))
 

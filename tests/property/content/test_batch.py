@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pleroma.content import Category, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, UnknownName
-from strategies import attributes, events, filters, schemas, values
+from support.strategies import attributes, events, filters, schemas, values
 
 JUNK = st.one_of(
     st.none(),

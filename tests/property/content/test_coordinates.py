@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pleroma.content import Text
 from pleroma.content.attribute import EQUALITY, ORDER
 from pleroma.content.text import LINEARISATIONS
-from strategies import TEXTS, attributes, every_event, ranges, tiny_schemas, values
+from support.strategies import TEXTS, attributes, every_event, ranges, tiny_schemas, values
 
 
 def some_keys(data, attribute, part):

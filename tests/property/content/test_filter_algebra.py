@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.content import Filter
-from strategies import events, every_event, filters, schemas, tiny_schemas
+from support.strategies import events, every_event, filters, schemas, tiny_schemas
 
 
 def matched(filter, among):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.content.filter_json import from_json, to_json
-from strategies import STOCK, conditions, events, filters, refusal, satisfies, schemas
+from support.strategies import STOCK, conditions, events, filters, refusal, satisfies, schemas
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5)
 operands = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=4)

@@ -4,7 +4,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content import Filter
-from strategies import NAMES, STOCK, WORDS, events, every_event, filter_texts, filters, refusal, schemas, tiny_schemas
+from support.strategies import (
+    NAMES,
+    STOCK,
+    WORDS,
+    events,
+    every_event,
+    filter_texts,
+    filters,
+    refusal,
+    schemas,
+    tiny_schemas,
+)
 
 fragments = st.sampled_from(
     (

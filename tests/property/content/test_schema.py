@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.content import Schema
-from strategies import events, refusal, schemas, values
+from support.strategies import events, refusal, schemas, values
 
 scalars = st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.sampled_from(("a", "and", "\ud800", ""))
 fields = ("name", "kind", "min", "max", "above", "below", "optional", "values", "linearise", "maximum")

@@ -5,15 +5,15 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_cases import ANN, WEATHER, advertise, settled
 from pleroma.content.filter_json import to_json
 from pleroma.control import AdoptPlan, CreateSchema, Register, Withdraw
 from pleroma.control.regrowth import Regrowth, differing
 from pleroma.index import EVERYTHING, Dz, DzSet, GridIndex
 from pleroma.routing import build
 from pleroma.switches import EmbeddedNetwork, Packet
-from strategies import filters
-from transition_cases import regrowths, trees
+from support.control_cases import ANN, WEATHER, advertise, settled
+from support.strategies import filters
+from support.transition_cases import regrowths, trees
 
 EVENTS = [WEATHER.event({"temperature": t, "wind": w}) for t, w in product(range(16), range(8))]
 PREFIX = Dz.parse("01")

@@ -6,7 +6,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from control_cases import DIGEST, SMALL, TRAFFIC, WEATHER, fresh_tables
 from pleroma.content import Filter
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.control import (
@@ -27,7 +26,8 @@ from pleroma.control.command import canonical, written
 from pleroma.control.snapshot import restore, snapshot
 from pleroma.index import DzSet, GridIndex
 from pleroma.routing import FlowTable, build
-from strategies import filters
+from support.control_cases import DIGEST, SMALL, TRAFFIC, WEATHER, fresh_tables
+from support.strategies import filters
 
 NETWORK = build("ring:4")
 SCHEMAS = {"weather": WEATHER, "traffic": TRAFFIC}

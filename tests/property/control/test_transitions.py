@@ -12,7 +12,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER
 from pleroma.content import Schema
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.control import (
@@ -33,8 +32,9 @@ from pleroma.control.command import written
 from pleroma.control.snapshot import restore, snapshot
 from pleroma.index import DzSet, TreeIndex
 from pleroma.routing import build
-from strategies import filters
-from transition_cases import Mirror, as_request, indices, region, regrowths, tables_of, trees
+from support.control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER
+from support.strategies import filters
+from support.transition_cases import Mirror, as_request, indices, region, regrowths, tables_of, trees
 
 RING = build("ring:4")
 SCHEMAS = {"weather": WEATHER, "traffic": TRAFFIC}

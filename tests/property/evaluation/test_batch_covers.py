@@ -12,7 +12,7 @@ from pleroma.evaluation.grid_evaluator import deliveries
 from pleroma.evaluation.outcome import held
 from pleroma.index import Dz, DzSet
 from pleroma.selection.splits import SPLITS
-from property.tuning.traffic import dimensions, sample_of, traffic
+from support.small_traffic import dimensions, sample_of, traffic
 
 
 @given(

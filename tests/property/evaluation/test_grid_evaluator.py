@@ -8,8 +8,8 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator, cells
 from pleroma.index import GridIndex, evaluate
 from pleroma.index.axis import Axis
 from pleroma.selection.adaptive import adaptive_grid
-from property.tuning.traffic import dimensions, sample_of, traffic
-from strategies import attributes, events
+from support.small_traffic import dimensions, sample_of, traffic
+from support.strategies import attributes, events
 
 BITS = st.integers(1, 9)
 

@@ -12,8 +12,8 @@ from pleroma.evaluation.tree_counts import rules_of
 from pleroma.index import DzSet, TreeIndex, evaluate
 from pleroma.index.longest_match import filled
 from pleroma.index.tree_walk import LEAF
-from property.index.trees import trees
-from property.tuning.traffic import sample_of, traffic
+from support.small_traffic import sample_of, traffic
+from support.trees import trees
 
 PLANE = Schema("plane", (Integer("x", False, 0, 7), Integer("y", False, 0, 7)))
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pleroma.content import Filter
 from pleroma.index import Dz, DzSet, GridIndex, IndexPlan
 from pleroma.index.cover import Cover
-from property.index.grids import grids
-from strategies import events, filters, schemas
+from support.grids import grids
+from support.strategies import events, filters, schemas
 
 
 @st.composite

@@ -9,8 +9,8 @@ from pleroma.errors import PlanError
 from pleroma.index import IndexPlan, Rectangle, Region, SelectiveIndex, evaluate
 from pleroma.index.selective_codes import homes_of
 from pleroma.selection.selective_indexing import numbers
-from property.index.grids import grids
-from strategies import events, filters, schemas
+from support.grids import grids
+from support.strategies import events, filters, schemas
 
 
 @st.composite

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.index import Dz, DzSet, IndexPlan, evaluate
-from property.index.trees import trees
-from strategies import events, filters, schemas
+from support.strategies import events, filters, schemas
+from support.trees import trees
 
 
 @st.composite

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from pleroma.matching.edge_filter import FEW, EdgeFilter
-from strategies import events, filters, schemas
+from support.strategies import events, filters, schemas
 
 
 @given(st.data())

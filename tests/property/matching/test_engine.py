@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from matching_cases import events, subscriptions, wants
 from pleroma.errors import MatchingError
 from pleroma.matching.choice import AUTOMATIC, STRUCTURES
 from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.engine import Engine
 from pleroma.matching.snapshot import load, save
+from support.matching_cases import events, subscriptions, wants
 
 YOUNG = 8
 

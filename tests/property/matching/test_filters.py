@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.matching.filter_matcher import FilterMatcher
-from strategies import events, filters, schemas
+from support.strategies import events, filters, schemas
 
 
 @pytest.mark.parametrize("structure", ["auto", "pivots", "bit-sets", "tama"])

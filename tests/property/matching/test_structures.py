@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matching_cases import events, subscriptions, wants
 from pleroma.matching.bit_sets import BitSets
 from pleroma.matching.choice import STRUCTURES
 from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.tama.discretization import Separation
 from pleroma.matching.tama.tama import Tama
+from support.matching_cases import events, subscriptions, wants
 
 
 def found_by(structure, occurrences, dead=None):

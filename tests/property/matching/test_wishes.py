@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.matching import group_matches
-from strategies import events, filters, schemas
+from support.strategies import events, filters, schemas
 
 
 @settings(deadline=None)

@@ -12,10 +12,10 @@ from pleroma.content.batch import EventBatch
 from pleroma.index import IndexPlan
 from pleroma.pipeline.layout import LandedPlan, Snapshot, SubscriptionRow
 from pleroma.pipeline.tally import COLUMNS, COUNTERS, InForce, Tally, covered
-from property.index.grids import grids
 from property.index.test_selective import cases as selective_cases
-from property.index.trees import trees
-from strategies import events, filters, schemas
+from support.grids import grids
+from support.strategies import events, filters, schemas
+from support.trees import trees
 
 SINCE = datetime(2026, 11, 15, 9, tzinfo=UTC)
 HOSTS = ("h1", "h2")

@@ -5,11 +5,11 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flow_tables import DEPTH, POINTS, outputs, tables
 from pleroma.index import ROOT, Dz
 from pleroma.routing import budget
 from pleroma.routing.budget import Weights, coarsen
 from pleroma.routing.flow import Flow, FlowTable, Output
+from support.flow_tables import DEPTH, POINTS, outputs, tables
 
 
 def waste(exact, loose):

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flow_tables import POINTS, outputs, tables
 from pleroma.index import Dz
 from pleroma.routing.flow import Flow, FlowTable, Output, difference, in_safe_order
+from support.flow_tables import POINTS, outputs, tables
 
 
 @settings(max_examples=500)

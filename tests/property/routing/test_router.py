@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
-import routing_oracle as oracle
 from pleroma.errors import RoutingError
 from pleroma.index import Dz, DzSet
 from pleroma.routing.flow import FlowTable
@@ -16,6 +15,7 @@ from pleroma.routing.request import Advertise, Subscribe, Unadvertise, Unsubscri
 from pleroma.routing.router import Router
 from pleroma.routing.topology import Host, Link, Topology
 from pleroma.switches import EmbeddedNetwork, Packet
+from support import routing_oracle as oracle
 
 DEPTH = 5
 dzs = st.integers(1, (1 << DEPTH + 1) - 1).map(Dz)

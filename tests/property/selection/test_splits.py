@@ -12,8 +12,8 @@ from pleroma.index import Rectangle, SelectiveIndex, evaluate
 from pleroma.selection.clusters import rectangles
 from pleroma.selection.selective_indexing import Selective
 from pleroma.selection.splits import SPLITS
-from property.tuning.traffic import dimensions, sample_of, traffic
-from strategies import events, filters
+from support.small_traffic import dimensions, sample_of, traffic
+from support.strategies import events, filters
 
 
 @pytest.mark.parametrize("name", SPLITS)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tuning_transcriptions as papers
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.bit_rows import BitRows, exact_rows, stacked
@@ -24,7 +23,8 @@ from pleroma.selection.dimension_selection import (
     variance_scores,
 )
 from pleroma.selection.traffic_statistics import Statistics
-from strategies import events, filters, schemas
+from support import paper_transcriptions as papers
+from support.strategies import events, filters, schemas
 
 
 @st.composite

@@ -16,7 +16,7 @@ from pleroma.selection.box_blocks import Boxes, keys_of
 from pleroma.selection.draw import Drawing, tickets_of
 from pleroma.selection.traffic_statistics import Statistics
 from pleroma.selection.traffic_summary import Batch, Partial, Pass, gather
-from strategies import events, filters, schemas
+from support.strategies import events, filters, schemas
 
 
 @st.composite

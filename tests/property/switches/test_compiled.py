@@ -8,7 +8,7 @@ from pleroma.index.dz import Dz
 from pleroma.routing.flow import Flow, Output
 from pleroma.routing.topology import Port, SwitchId
 from pleroma.switches import CompiledTable, SimulatedTable, kernels
-from property.switches.networks import LENGTHS, codes_of, seeds, some_cells
+from support.networks import LENGTHS, codes_of, seeds, some_cells
 
 WORD = (1 << 64) - 1
 

@@ -12,7 +12,7 @@ from pleroma.index.dz import ROOT
 from pleroma.routing.flow import Flow, FlowTable, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.switches import CompiledTable, forward
-from property.switches.networks import (
+from support.networks import (
     Sent,
     any_events,
     any_rings,

@@ -14,7 +14,7 @@ from pleroma.switches import EmbeddedNetwork, Packet, live_ways
 from pleroma.switches.live_trace import nearest
 from pleroma.switches.live_way import count, find_way
 from pleroma.switches.live_ways import Ways
-from property.switches.networks import any_events, any_rings, any_tables, any_tree, live, seeds, some_cells
+from support.networks import any_events, any_rings, any_tables, any_tree, live, seeds, some_cells
 
 
 def on_the_wire(dz):

@@ -7,7 +7,7 @@ from pleroma.errors import RoutingError
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, Output
 from pleroma.routing.topology import Port, SwitchId
 from pleroma.switches import SimulatedTable
-from property.switches.networks import seeds, some_cells
+from support.networks import seeds, some_cells
 
 S = SwitchId("s")
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pleroma.content import Schema, Text
 from pleroma.errors import WireError
 from pleroma.wire import Codec, EventPacket, peek
-from strategies import STOCK, events, schemas
+from support.strategies import STOCK, events, schemas
 
 numbers = st.integers(0, 2**16 - 1)
 words = st.integers(0, 2**32 - 1)

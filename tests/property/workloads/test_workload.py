@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.workloads import Workload
-from strategies import events, filters, schemas
+from support.strategies import events, filters, schemas
 
 
 @st.composite

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker_parts import here
-from client_service import until
 from pleroma.broker import Owner
 from pleroma.content import Event, Filter
 from pleroma.content.filter_json import to_json
 from pleroma.control import Register, Withdraw
 from pleroma.wire import Codec, EventPacket, attach, tunnel
-from strategies import STOCK
+from support.broker_parts import here
+from support.client_service import until
+from support.strategies import STOCK
 
 ADDRESS = bytes(16)
 

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from broker_parts import some_event, some_filter
 from pleroma.broker import Owner, Standing, standing
 from pleroma.content.filter_json import to_json
 from pleroma.control.command import canonical
 from pleroma.control.roll import Roll
 from pleroma.control.standing import Registered, SchemaEntry
 from pleroma.index import Dz, DzSet
-from strategies import STOCK
+from support.broker_parts import some_event, some_filter
+from support.strategies import STOCK
 
 ENTRY = SchemaEntry(STOCK, 3, Dz(1), [])
 

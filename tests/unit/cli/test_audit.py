@@ -2,7 +2,6 @@
 
 import pytest
 
-from audited_lake import land
 from pleroma.cli.audit import _draw, _show, audit
 from pleroma.errors import LakeError, SetupError
 from pleroma.pipeline import needs
@@ -10,6 +9,7 @@ from pleroma.pipeline.audit import audit_here
 from pleroma.pipeline.lake import Lake
 from pleroma.pipeline.period import Period
 from pleroma.pipeline.saving import Saving
+from support.audited_lake import land
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pleroma.errors import PleromaError, SetupError
 from pleroma.index import Waste
 from pleroma.pipeline.decisions import Decision
 from pleroma.pipeline.windows import Cell, Reported, Window
-from watch_cases import BEGIN, SCHEMA, WINDOW, new_lake
+from support.watch_cases import BEGIN, SCHEMA, WINDOW, new_lake
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_parts import PREFIX, channel, quote, twice
 from pleroma.client.channel import Channel
 from pleroma.errors import PlanError, PleromaError
 from pleroma.index import IPV4, IPV6, GridIndex, IndexPlan
-from strategies import STOCK, events
+from support.client_parts import PREFIX, channel, quote, twice
+from support.strategies import STOCK, events
 
 
 def answer(**changes):

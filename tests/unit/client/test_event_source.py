@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_parts import Wire, channel, quote, twice, wanted
 from pleroma.client.event_source import EventSource
 from pleroma.errors import ClientClosed, ContentError, OutsideAdvertisement, UnknownName
 from pleroma.index import IPV6
 from pleroma.wire.tunnel import unwrap
-from strategies import STOCK, events, filters
+from support.client_parts import Wire, channel, quote, twice, wanted
+from support.strategies import STOCK, events, filters
 
 
 def source(text="price < 100", **more):

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_parts import quote
 from pleroma.client.inbox import Inbox, SubscriptionInfo
 from pleroma.errors import ClientError
 from pleroma.wire import EventPacket
+from support.client_parts import quote
 
 
 def packet(sequence):

@@ -3,7 +3,6 @@
 import asyncio
 import json
 
-from client_parts import Wire, channel, quote
 from pleroma.client import plans as following
 from pleroma.client.api import Answer
 from pleroma.client.event_source import EventSource
@@ -13,7 +12,8 @@ from pleroma.client.receiver import Listener, Receiver
 from pleroma.content import Filter
 from pleroma.errors import ControllerAway
 from pleroma.index import IPV4, IPV6, GridIndex, IndexPlan
-from strategies import STOCK
+from support.client_parts import Wire, channel, quote
+from support.strategies import STOCK
 
 
 class Controller:

@@ -3,12 +3,12 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_parts import Wire, channel, quote, twice, wanted
 from pleroma.client.event_source import EventSource
 from pleroma.client.inbox import Inbox, SubscriptionInfo
 from pleroma.client.receiver import Listener, Receiver
 from pleroma.content import Filter, Integer, Schema
-from strategies import STOCK, events, filters
+from support.client_parts import Wire, channel, quote, twice, wanted
+from support.strategies import STOCK, events, filters
 
 OTHER = Schema("other", (Integer("x", False, 0, 9),))
 

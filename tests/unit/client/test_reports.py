@@ -1,11 +1,11 @@
 import asyncio
 
-from client_parts import Wire, channel, quote, wanted
 from pleroma.client.publisher import Publisher
 from pleroma.client.registration import Registration
 from pleroma.client.reports import Reports
 from pleroma.client.subscription import Subscription
 from pleroma.wire import EventPacket
+from support.client_parts import Wire, channel, quote, wanted
 
 
 async def ignore(_):

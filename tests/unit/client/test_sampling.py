@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_parts import Wire, channel, quote
 from pleroma.client import sampling
 from pleroma.client.channel import Channel
 from pleroma.client.event_source import EventSource
 from pleroma.client.sampling import AT_ONCE, Sampler, hand_over
 from pleroma.content import Filter
 from pleroma.errors import ControllerAway, PlanError, RequestRefused
-from strategies import STOCK
+from support.client_parts import Wire, channel, quote
+from support.strategies import STOCK
 
 
 def publisher(rate, **more):

@@ -5,7 +5,7 @@ import pytest
 from pleroma.content import Filter
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.errors import ContentError, DomainError, FilterSyntax, UnknownName
-from strategies import STOCK
+from support.strategies import STOCK
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pleroma.content.filter import MAX_BOXES
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.content.language import MAX_TEXT
 from pleroma.errors import ContentError
-from strategies import STOCK
+from support.strategies import STOCK
 
 PAGE = (Path(__file__).parents[3] / "docs" / "filters.md").read_text(encoding="utf-8")
 

@@ -5,7 +5,7 @@ import pytest
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.language import MAX_TEXT
 from pleroma.errors import ContentError, DomainError, FilterSyntax, PleromaError, UnknownName
-from strategies import STOCK
+from support.strategies import STOCK
 
 DOTTED = Schema(
     "dotted",

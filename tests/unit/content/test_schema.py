@@ -4,7 +4,7 @@ import pytest
 
 from pleroma.content import Category, Integer, Real, Schema, Text
 from pleroma.errors import ContentError, DomainError, SchemaError, UnknownName
-from strategies import STOCK
+from support.strategies import STOCK
 
 
 def table(**attribute):

@@ -5,7 +5,6 @@ from contextlib import closing
 
 import pytest
 
-from control_cases import ANN, BEN, DIGEST, LINE, PAT, SMALL, SUE, TRAFFIC, WEATHER, Network, advertise, subscribe
 from pleroma.control import (
     AdoptPlan,
     Controller,
@@ -38,6 +37,20 @@ from pleroma.errors import (
 )
 from pleroma.index import Dz, GridIndex, Rectangle, Region, SelectiveIndex
 from pleroma.routing import FlowTable, Presence, build
+from support.control_cases import (
+    ANN,
+    BEN,
+    DIGEST,
+    LINE,
+    PAT,
+    SMALL,
+    SUE,
+    TRAFFIC,
+    WEATHER,
+    Network,
+    advertise,
+    subscribe,
+)
 
 FIRST = [CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, PAT, SUE, BEN]  # positions 2 to 7
 

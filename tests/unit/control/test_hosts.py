@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_cases import ANN, LINE, SMALL, WEATHER, advertise, settled, subscribe
 from pleroma.control import (
     ControlState,
     CreateSchema,
@@ -22,6 +21,7 @@ from pleroma.control.command import canonical, written
 from pleroma.control.snapshot import restore, snapshot
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere
 from pleroma.routing import Topology
+from support.control_cases import ANN, LINE, SMALL, WEATHER, advertise, settled, subscribe
 
 MAC = "02:00:00:00:00:07"
 NEW = LearnHost("kiosk", "R2", 7, "fd00::77", MAC)

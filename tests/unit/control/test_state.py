@@ -2,23 +2,6 @@ import itertools
 
 import pytest
 
-from control_cases import (
-    ANN,
-    BEN,
-    DIGEST,
-    LINE,
-    SMALL,
-    SUE,
-    TRAFFIC,
-    WEATHER,
-    advertise,
-    begin,
-    boxes,
-    fresh_tables,
-    peopled,
-    settled,
-    subscribe,
-)
 from pleroma.content import Filter
 from pleroma.control import (
     AdoptPlan,
@@ -52,8 +35,25 @@ from pleroma.errors import (
 )
 from pleroma.index import Dz, DzSet, GridIndex, Rectangle, Region, SelectiveIndex
 from pleroma.routing import build
-from routing_oracle import walk
-from strategies import every_event
+from support.control_cases import (
+    ANN,
+    BEN,
+    DIGEST,
+    LINE,
+    SMALL,
+    SUE,
+    TRAFFIC,
+    WEATHER,
+    advertise,
+    begin,
+    boxes,
+    fresh_tables,
+    peopled,
+    settled,
+    subscribe,
+)
+from support.routing_oracle import walk
+from support.strategies import every_event
 
 
 def contents(state):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from control_cases import ANN, advertise, settled, subscribe
 from pleroma.content import Integer, Schema
 from pleroma.content.filter_json import from_json
 from pleroma.control import AdoptPlan, Advance, ChangePlan, CreateSchema
@@ -18,7 +17,8 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
 from pleroma.switches.table import SimulatedTable
 from pleroma.switches.wiring import Wiring
-from transition_cases import selective
+from support.control_cases import ANN, advertise, settled, subscribe
+from support.transition_cases import selective
 
 SPACE = Schema("space", (Integer("x", False, 0, 3), Integer("y", False, 0, 3)))
 EVENTS = [SPACE.event({"x": x, "y": y}) for x in range(4) for y in range(4)]

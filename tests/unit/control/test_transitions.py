@@ -6,20 +6,6 @@ from functools import wraps
 
 import pytest
 
-from control_cases import (
-    ANN,
-    BEN,
-    LINE,
-    SMALL,
-    TRAFFIC,
-    WEATHER,
-    Network,
-    advertise,
-    fresh_tables,
-    peopled,
-    settled,
-    subscribe,
-)
 from pleroma.control import (
     AdoptPlan,
     Advance,
@@ -45,7 +31,21 @@ from pleroma.errors import (
 from pleroma.index import Dz, DzSet, GridIndex, TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
-from transition_cases import Mirror
+from support.control_cases import (
+    ANN,
+    BEN,
+    LINE,
+    SMALL,
+    TRAFFIC,
+    WEATHER,
+    Network,
+    advertise,
+    fresh_tables,
+    peopled,
+    settled,
+    subscribe,
+)
+from support.transition_cases import Mirror
 
 BY_WIND = GridIndex.regular(WEATHER, 3, ["wind"])
 BY_TEMPERATURE = GridIndex.regular(WEATHER, 4, ["temperature"])

@@ -12,7 +12,7 @@ from pleroma.control.regrowth import MOST_CELLS
 from pleroma.errors import PleromaError
 from pleroma.index import TreeIndex
 from pleroma.routing import build
-from transition_traffic import PLANS, World, churn, tree, with_another_part
+from support.transition_traffic import PLANS, World, churn, tree, with_another_part
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 CHANGES = 200 if LONG else 20

@@ -8,7 +8,7 @@ import pytest
 
 from pleroma.errors import ClientError, ControllerAway
 from pleroma.pipeline.adoption import ControllerHandover
-from watch_cases import BY_PRICE
+from support.watch_cases import BY_PRICE
 
 
 @contextmanager

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from audited_lake import DAY, SHIFT, land
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, evaluate
 from pleroma.pipeline.audit import audit_here
 from pleroma.pipeline.findings import Reported
 from pleroma.pipeline.lake import Lake, SubscriptionRow
 from pleroma.pipeline.period import Period
+from support.audited_lake import DAY, SHIFT, land
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pleroma.pipeline.drift import alike, by_attribute, distance, drift
 from pleroma.pipeline.windows import BINS, Cell, Window
-from watch_cases import BEGIN, SCHEMA, WINDOW
+from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
 counts = st.lists(st.integers(0, 10_000), min_size=5, max_size=5)
 

@@ -17,7 +17,7 @@ from pleroma.pipeline import folding, layout
 from pleroma.pipeline.lake import Lake, ReportRow
 from pleroma.pipeline.reading import Reading, planned
 from pleroma.pipeline.storage import Storage
-from strategies import STOCK
+from support.strategies import STOCK
 
 pytest.importorskip("pyspark", reason="PySpark is missing: folds were NOT tested")
 

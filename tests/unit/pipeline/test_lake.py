@@ -19,7 +19,7 @@ from pleroma.index import GridIndex, IndexPlan
 from pleroma.pipeline import layout
 from pleroma.pipeline.lake import Lake, ReportRow, SubscriptionRow
 from pleroma.pipeline.layout import EventColumns
-from strategies import STOCK, events, filters, schemas
+from support.strategies import STOCK, events, filters, schemas
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

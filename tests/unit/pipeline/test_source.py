@@ -11,7 +11,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError, UnknownName
 from pleroma.pipeline.lake import Lake, ReportRow, SubscriptionRow
 from pleroma.pipeline.reading import Piece, Reading, planned, portions
-from strategies import STOCK
+from support.strategies import STOCK
 
 pytest.importorskip("pyspark", reason="PySpark is missing: the data source was NOT tested")
 

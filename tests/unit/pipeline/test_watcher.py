@@ -20,7 +20,7 @@ from pleroma.pipeline.storage import Storage
 from pleroma.pipeline.watcher import Watcher
 from pleroma.pipeline.windows import Window
 from pleroma.selection.traffic_summary import gather
-from watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
+from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
 
 SETTINGS = WatchSettings(window=10, threshold=0.3, patience=2, cool_down=20, least=100, draw=2000)
 US = timedelta(microseconds=1)

@@ -17,7 +17,7 @@ from pleroma.pipeline import layout
 from pleroma.pipeline.counting import Counting, LakeStanding
 from pleroma.pipeline.lake import LandedPlan, Snapshot, SubscriptionRow
 from pleroma.pipeline.windows import Cell, Reported, Window, empty_between, merged
-from watch_cases import (
+from support.watch_cases import (
     BEGIN,
     BY_PRICE,
     BY_VOLUME,

@@ -6,7 +6,7 @@ from pleroma.routing.forest import PublisherForest
 from pleroma.routing.request import Advertise, Subscribe, Unadvertise, Unsubscribe
 from pleroma.routing.router import Router
 from pleroma.routing.topology import Host, Link, Topology
-from routing_oracle import walk
+from support.routing_oracle import walk
 
 
 def square(limit=None):

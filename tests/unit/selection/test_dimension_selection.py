@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import tuning_transcriptions as papers
 from pleroma.content import Filter, Integer, Real, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import PleromaError, TuningError, UnknownName
@@ -19,6 +18,7 @@ from pleroma.selection.dimension_selection import (
     select,
 )
 from pleroma.selection.traffic_statistics import Statistics
+from support import paper_transcriptions as papers
 
 GUIDED = sorted(set(TECHNIQUES) - {"random"})
 FEATURES = [name for name in GUIDED if name.startswith("pfs")]

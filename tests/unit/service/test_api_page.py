@@ -19,7 +19,7 @@ from pleroma.service import ServiceSettings, paging, running
 from pleroma.service.gate import OPEN
 from pleroma.service.problems import _STATUS, code_of
 from pleroma.service.settings import PORT
-from service_world import Document, run, world
+from support.service_world import Document, run, world
 
 PAGE = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
 ADDRESS = re.compile(r"\$URL(/[^\s\"?]*)")

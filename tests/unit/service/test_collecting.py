@@ -24,7 +24,7 @@ from pleroma.service.models import MOST_SAMPLES
 from pleroma.service.tokens import digest
 from pleroma.service.waiting import Drawn, Reported, Waiting
 from pleroma.switches.live import LiveNetwork
-from service_world import ADMIN, UNLIMITED, Api, run, world
+from support.service_world import ADMIN, UNLIMITED, Api, run, world
 
 STOCK = Schema.from_json(SCHEMA)
 COLUMNS = {"price": [151.5, 20], "volume": [300, 4], "ticker": ["AAPL", "IBM"], "market": ["nyse", None]}

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from control_cases import ANN, BEN, LINE, TRAFFIC, WEATHER, settled
-from inband_pipes import LossyNetwork, controller_of
 from pleroma.client import conversation as conversing
 from pleroma.client.conversation import Lost
 from pleroma.control import CreateSchema, LearnHost, RemovePrincipal
@@ -20,7 +18,9 @@ from pleroma.service.inband import InbandLimits, InbandServer
 from pleroma.switches.openflow.network import Arrival
 from pleroma.wire.api_call import Request
 from pleroma.wire.inband_messages import Kind, Part, Reason, Refused, pack, unpack
-from service_world import ADMIN, run, world
+from support.control_cases import ANN, BEN, LINE, TRAFFIC, WEATHER, settled
+from support.inband_pipes import LossyNetwork, controller_of
+from support.service_world import ADMIN, run, world
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from client_service import until
 from pleroma.control import Expire
 from pleroma.errors import DiskFull, NotFound
 from pleroma.service import ServiceSettings
 from pleroma.service.leases import Leases
-from service_world import UNLIMITED, run, world
+from support.client_service import until
+from support.service_world import UNLIMITED, run, world
 
 SHORT = ServiceSettings(requests_per_s=1e6, anonymous_per_s=1e6, lease_seconds=0.3)
 

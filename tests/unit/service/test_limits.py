@@ -8,7 +8,7 @@ import pytest
 from pleroma.errors import SetupError
 from pleroma.service import ServiceSettings
 from pleroma.service.limits import Buckets
-from service_world import UNLIMITED, run, world
+from support.service_world import UNLIMITED, run, world
 
 
 class Clock:

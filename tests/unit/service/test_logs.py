@@ -9,7 +9,7 @@ import structlog
 
 from pleroma.service import logs
 from pleroma.service.tokens import digest, new_token, write_private
-from service_world import ADMIN, run, world
+from support.service_world import ADMIN, run, world
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from pleroma.errors import DiskFull
-from service_world import run, world
+from support.service_world import run, world
 
 
 def samples(text):

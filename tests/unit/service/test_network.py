@@ -11,7 +11,7 @@ from pleroma.service import ServiceSettings
 from pleroma.service.edge import failing
 from pleroma.service.examples import SCHEMA
 from pleroma.wire.attach import Kind, pack, unpack
-from service_world import run, world
+from support.service_world import run, world
 
 QUOTE = {"price": 60.0, "volume": 5, "ticker": "AAPL"}
 

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from service_world import ADMIN, run, world
+from support.service_world import ADMIN, run, world
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 REQUESTS = 300 if LONG else 4

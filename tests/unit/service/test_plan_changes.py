@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from client_service import until
 from pleroma.service.examples import INDEX
-from service_world import run, world
+from support.client_service import until
+from support.service_world import run, world
 
 PLAN = "/v1/schemas/stock/plan"
 OTHER = INDEX | {"order": [0, 0, 0]}

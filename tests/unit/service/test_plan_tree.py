@@ -16,7 +16,7 @@ from pleroma.service.examples import SCHEMA
 from pleroma.service.recent import Recent
 from pleroma.service.tokens import digest
 from pleroma.switches.live import LiveNetwork
-from service_world import ADMIN, UNLIMITED, Api, run, world
+from support.service_world import ADMIN, UNLIMITED, Api, run, world
 
 STOCK = Schema.from_json(SCHEMA)
 PRICE, VOLUME = STOCK.position("price"), STOCK.position("volume")

@@ -4,7 +4,7 @@ import json
 
 from pleroma import errors
 from pleroma.service.problems import code_of, problem_response, status_of
-from service_world import run, world
+from support.service_world import run, world
 
 JSON = {"Content-Type": "application/json"}
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from service_world import run, world
+from support.service_world import run, world
 
 
 def test_a_subscription_is_made_read_listed_and_withdrawn(tmp_path):

@@ -2,7 +2,7 @@
 
 from pleroma.service import ServiceSettings
 from pleroma.service.gate import OPEN
-from service_world import ADMIN, Api, run, world
+from support.service_world import ADMIN, Api, run, world
 
 ADMIN_ONLY = [
     ("POST", "/v1/schemas", {"schema": {"name": "x", "attribute": [{"name": "a", "kind": "text"}]}}),

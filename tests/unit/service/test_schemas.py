@@ -6,7 +6,7 @@ from pleroma.content import Schema
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.service.examples import INDEX, PLAN, SCHEMA
 from pleroma.wire import fingerprint
-from service_world import run, world
+from support.service_world import run, world
 
 STOCK = Schema.from_json(SCHEMA)
 

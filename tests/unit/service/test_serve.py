@@ -12,7 +12,7 @@ from pleroma.routing import build
 from pleroma.service import running
 from pleroma.service.tokens import digest
 from pleroma.switches.live import LiveNetwork
-from service_world import run
+from support.service_world import run
 
 TOPOLOGY = build("single:2")
 

@@ -1,6 +1,6 @@
 """What clients report, added up."""
 
-from service_world import run, world
+from support.service_world import run, world
 
 
 def test_reports_are_added_up_for_each_subscription_and_principal(tmp_path):

@@ -9,7 +9,7 @@ import httpx
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, running
 from pleroma.service.examples import INDEX, SCHEMA
-from service_world import Api, run
+from support.service_world import Api, run
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 
 from pleroma.service.gate import OPEN
-from service_world import run, world
+from support.service_world import run, world
 
 MAY = {
     ("GET", "/v1/schemas"),

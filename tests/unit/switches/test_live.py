@@ -23,7 +23,7 @@ from pleroma.switches.live_drops import dropped_at, kernel_drops
 from pleroma.wire import MAX_SIZE
 from pleroma.wire.attach import Kind, pack, unpack
 from pleroma.wire.tunnel import unwrap, wrap
-from property.switches.networks import any_tables, any_tree, some_cells
+from support.networks import any_tables, any_tree, some_cells
 
 S1, S2, S3 = (SwitchId(f"s{n}") for n in (1, 2, 3))
 ADDRESS = {f"h{n}": f"fd00::{n}" for n in range(1, 5)}

@@ -12,7 +12,7 @@ import pytest
 from pleroma.content import Attribute, Category, Event, Integer, Real, Schema, Text
 from pleroma.errors import PleromaError, WireError
 from pleroma.wire import MAX_SIZE, Codec, EventPacket, fingerprint
-from strategies import STOCK
+from support.strategies import STOCK
 
 CODEC = Codec(STOCK, 7)
 QUOTE = STOCK.event(price=151.5, volume=300, ticker="AAPL", market="nyse")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pleroma.wire import MAX_SIZE, Codec, EventPacket, fingerprint
 from pleroma.wire.header import FORM
-from strategies import STOCK
+from support.strategies import STOCK
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "wire.md").read_text(encoding="utf-8")

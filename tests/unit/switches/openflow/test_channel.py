@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openflow_switch import ScriptedSwitch, hello, plain
-from openflow_wire import stats_entry
 from pleroma.errors import SwitchError, SwitchRefused
 from pleroma.switches.openflow.channel import Frames
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.rule import Counted, Match, Rule, Send
+from support.openflow_switch import ScriptedSwitch, hello, plain
+from support.openflow_wire import stats_entry
 
 messages = st.builds(
     plain, st.sampled_from([4, 5]), st.integers(0, 40), st.integers(0, 2**32 - 1), st.binary(max_size=90)

@@ -5,13 +5,13 @@ from ipaddress import IPv6Network
 import pytest
 import uvloop
 
-from openflow_switch import PATIENCE, ScriptedSwitch, hello, meeting, plain
-from openflow_wire import PROTOCOLS, stats_entry
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import Listener
 from pleroma.switches.openflow.messages import COMMIT, OPEN, PortInfo
 from pleroma.switches.openflow.rule import Counted, Match, Rule, Send
+from support.openflow_switch import PATIENCE, ScriptedSwitch, hello, meeting, plain
+from support.openflow_wire import PROTOCOLS, stats_entry
 
 VERSIONS = pytest.mark.parametrize("version", [4, 5])
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openflow_wire import PROTOCOLS, rules, stats_entry, versions
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow.flow_entry import flow_entries
 from pleroma.switches.openflow.rule import CONTROLLER, IPV6, Counted, Match, Rule, Send
+from support.openflow_wire import PROTOCOLS, rules, stats_entry, versions
 
 counts = st.integers(0, 2**64 - 1)
 RULE = Rule(0, 7, Match(1, None, 17, IPv6Network("ff0e::/16")), (Send(2), Send(3, IPv6Address(1), "02:00:00:00:00:01")))

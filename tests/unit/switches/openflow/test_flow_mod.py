@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openflow_wire import PROTOCOLS, os_ken_flow_mod, rules, serialised, versions, xids
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow import messages
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.rule import Match, Rule, Send
+from support.openflow_wire import PROTOCOLS, os_ken_flow_mod, rules, serialised, versions, xids
 
 changes = st.sampled_from(["add", "modify", "delete"])
 

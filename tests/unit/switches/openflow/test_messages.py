@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openflow_switch import ScriptedSwitch, plain
-from openflow_wire import PROTOCOLS, versions, xids
 from pleroma.errors import SetupError, SwitchError
 from pleroma.switches.openflow import messages, replies
 from pleroma.switches.openflow.listener import tls_context
+from support.openflow_switch import ScriptedSwitch, plain
+from support.openflow_wire import PROTOCOLS, versions, xids
 
 
 @given(versions, xids, st.sampled_from([(1, "equal"), (2, "master"), (3, "slave")]), st.integers(0, 2**64 - 1))

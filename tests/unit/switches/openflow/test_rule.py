@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openflow_wire import rules
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow.rule import IPV4, IPV6, Match, Rule, Send
+from support.openflow_wire import rules
 
 EVENTS = IPv6Network("ff0e::/16")
 ONE, TWO = IPv6Address(1), IPv6Address(2)

@@ -2,7 +2,6 @@
 
 from hypothesis import strategies as st
 
-from control_cases import SMALL
 from pleroma.content.filter_json import from_json
 from pleroma.control.rules import request_of
 from pleroma.index import Dz, DzSet, GridIndex, SelectiveIndex, TreeIndex
@@ -11,6 +10,7 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Advertise, Change, Subscribe
 from pleroma.routing.router import Family, Router
 from pleroma.switches.table import SimulatedTable
+from support.control_cases import SMALL
 
 
 @st.composite

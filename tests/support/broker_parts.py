@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 import pleroma
-from client_service import ServiceProcess
 from pleroma.broker.upstream import Above
 from pleroma.content import Filter
 from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.service import BrokerSettings, ServiceSettings, running, serve
 from pleroma.service.broker import TOPOLOGY
 from pleroma.service.tokens import digest
-from strategies import STOCK
+from support.client_service import ServiceProcess
+from support.strategies import STOCK
 
 TICKERS = ("AAPL", "IBM", "GOOG", "MSFT", "A")
 EVERYTHING = {"*": "true"}

@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from random import Random
 
-import routing_oracle
-from control_cases import DIGEST
 from pleroma.content import Category, Filter, Integer, Real, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control import ControlSettings, ControlState, CreatePrincipal, CreateSchema, Done, Register, Withdraw
@@ -31,6 +29,8 @@ from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.openflow.agent import Patience
 from pleroma.wire import Codec, EventPacket
 from pleroma.wire.ports import EVENTS
+from support import routing_oracle
+from support.control_cases import DIGEST
 
 SO_RCVBUFFORCE = 33  # which the socket module does not name
 LIMIT = 60.0

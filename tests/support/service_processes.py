@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-SCRIPT = Path(__file__).parent / "process" / "service_process.py"
+SCRIPT = Path(__file__).parents[1] / "process" / "service_process.py"
 GENEROUS = {"requests_per_s": 1e6}
 
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openflow_wire import PROTOCOLS, serialised
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.listener import Listener
+from support.openflow_wire import PROTOCOLS, serialised
 
 HEADER = struct.Struct("!BBHI")
 Frame = tuple[int, int, bytes]

@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 
-from control_cases import ANN
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control import AdoptPlan, ChangePlan, Controller, ControlSettings, CreateSchema, Register, Withdraw
@@ -19,6 +18,7 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, FlowTable
 from pleroma.routing.flow import difference
 from pleroma.switches import EmbeddedNetwork, Packet
+from support.control_cases import ANN
 
 SPACE = Schema("space", tuple(Integer(name, False, 0, 255) for name in "xyz"))
 SETTINGS = ControlSettings(schema_bits=2, max_members=16, default_bits=12, max_length=32)

@@ -21,7 +21,7 @@ from pleroma.content import Attribute, Box, Category, Event, Filter, Integer, Ra
 from pleroma.content.range import complement
 from pleroma.errors import ContentError
 
-STOCK = Schema.load(Path(__file__).parents[1] / "examples" / "stock.toml")
+STOCK = Schema.load(Path(__file__).parents[2] / "examples" / "stock.toml")
 NAMES = ("a", "price", "X", "_", "e5", "inf", "nan", "not.before", "true.x", "in.y", "a.or", "existsx", "or_absent")
 WORDS = ("xetra", "lse", "", "it's", 'say "no"', "back\\slash", "two words", "new\nline", "x and y", "ü", "\U0010ffff")
 TEXTS = (

@@ -6,7 +6,7 @@ from pleroma.client.channel import Channel
 from pleroma.content import Filter
 from pleroma.index import Dz, GridIndex, IndexPlan, Rectangle, Region, SelectiveIndex
 from pleroma.wire.tunnel import wrap
-from strategies import STOCK
+from support.strategies import STOCK
 
 PREFIX = Dz.parse("000101")
 

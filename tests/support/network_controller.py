@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from random import Random
 
-from network_world import BEGINNING, STEADY, advertise, random_filter, subscribe
 from pleroma.routing import build
 from pleroma.service.openflow import OpenFlowSettings, over_openflow
+from support.network_world import BEGINNING, STEADY, advertise, random_filter, subscribe
 
 AT_ONCE = 8
 

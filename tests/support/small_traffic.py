@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.sample import Sample
-from strategies import events, filters, schemas
+from support.strategies import events, filters, schemas
 
 
 @st.composite
