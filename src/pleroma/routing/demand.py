@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pleroma.index.dz import ROOT, Dz
 from pleroma.index.dzset import DzSet
+from pleroma.routing.covered_by_own import Shade
 from pleroma.routing.flow import Change, Flow, FlowOp
 from pleroma.routing.outermost import outermost
 from pleroma.routing.port_bits import PortBits
-from pleroma.routing.shade import Shade
 from pleroma.routing.topology import HostId, SwitchId
 
 SUBSCRIPTIONS, ADVERTISEMENTS = 0, 1

@@ -21,9 +21,9 @@ from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
 from pleroma.routing.flow import Flow, FlowOp, FlowTable, difference, in_safe_order
 from pleroma.routing.port_bits import PortBits
 from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
+from pleroma.routing.shadowed_rules import Unmatched
 from pleroma.routing.topology import HostId, SwitchId, Topology
 from pleroma.routing.tree import Tree, low_latency_tree, repair
-from pleroma.routing.unmatched import Unmatched
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pleroma.index import Dz, DzSet
 from pleroma.index.longest_match import filled
 from pleroma.routing.flow import Flow, FlowTable, Output, difference
-from pleroma.routing.unmatched import Unmatched
+from pleroma.routing.shadowed_rules import Unmatched
 
 DEPTH = 4
 ATOMS = [Dz(1 << DEPTH | i) for i in range(1 << DEPTH)]
