@@ -18,8 +18,8 @@ import uvloop
 from pleroma.broker import Broker, Owner, Standing
 from pleroma.content import Box, Filter, Range, Real, Schema
 from pleroma.content.filter_json import to_json
-from pleroma.control.command import Kind, canonical
-from pleroma.control.standing import Registered, SchemaEntry
+from pleroma.control.state.command import Kind, canonical
+from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.index import Dz, DzSet
 from pleroma.routing import HostId
 

@@ -23,12 +23,12 @@ from urllib.parse import urlsplit
 from pleroma.client import connect
 from pleroma.content import Filter, filter_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Log, Register
-from pleroma.control.answers import Answers
-from pleroma.control.command import Begin
 from pleroma.control.controller import FILE, _body
-from pleroma.control.entry import Entry, Position
-from pleroma.control.settings import ControlSettings
-from pleroma.control.snapshot import snapshot
+from pleroma.control.log.entry import Entry, Position
+from pleroma.control.state.command import Begin
+from pleroma.control.state.control_settings import ControlSettings
+from pleroma.control.state.kept_answers import Answers
+from pleroma.control.state.state_snapshot import snapshot
 from pleroma.experiments.replay import difference, expected, send, subscribers
 from pleroma.experiments.stage import embedded
 from pleroma.routing import build

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from pleroma.broker.programs import Owner
 from pleroma.content import Event, Filter
-from pleroma.control.roll import Roll
-from pleroma.control.standing import Registered, SchemaEntry
+from pleroma.control.state.records import Registered, SchemaEntry
+from pleroma.control.state.registrations import Roll
 from pleroma.matching.edge_filter import MANY, EdgeFilter
 from pleroma.matching.filter_matcher import FilterMatcher
 from pleroma.wire import Codec

@@ -1,6 +1,13 @@
 """Keeping rules right: the durable log of accepted requests, and the state that follows from it."""
 
-from pleroma.control.command import (
+from pleroma.control.client_counters import Statistics
+from pleroma.control.controller import Controller
+from pleroma.control.feed import Feed, Listener
+from pleroma.control.log.entry import Appended, Conflict, Entry, Outcome, Position, Repeated
+from pleroma.control.log.group_commit import GroupCommit
+from pleroma.control.log.sqlite_log import Log, Recovery, Snapshot
+from pleroma.control.southbound import Southbound
+from pleroma.control.state.command import (
     AdoptPlan,
     Advance,
     ChangePlan,
@@ -15,17 +22,10 @@ from pleroma.control.command import (
     Withdraw,
     command_from_json,
 )
-from pleroma.control.controller import Controller
-from pleroma.control.entry import Appended, Conflict, Entry, Outcome, Position, Repeated
-from pleroma.control.feed import Feed, Listener
-from pleroma.control.group_commit import GroupCommit
-from pleroma.control.log import Log, Recovery, Snapshot
-from pleroma.control.result import Done, Refused, Result
-from pleroma.control.settings import ControlSettings
-from pleroma.control.southbound import Southbound
-from pleroma.control.standing import Principal, Registered, SchemaEntry
-from pleroma.control.state import ControlState
-from pleroma.control.statistics import Statistics
+from pleroma.control.state.control_settings import ControlSettings
+from pleroma.control.state.control_state import ControlState
+from pleroma.control.state.records import Principal, Registered, SchemaEntry
+from pleroma.control.state.result import Done, Refused, Result
 
 __all__ = [
     "AdoptPlan",

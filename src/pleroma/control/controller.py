@@ -14,8 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pleroma.control.answers import Answers
-from pleroma.control.command import (
+from pleroma.control.client_counters import Statistics
+from pleroma.control.feed import Feed
+from pleroma.control.feed_items import describe, flows_item
+from pleroma.control.log.entry import START, Appended, Conflict, Entry, Position, Repeated
+from pleroma.control.log.group_commit import GroupCommit
+from pleroma.control.log.sqlite_log import Log
+from pleroma.control.southbound import Installer, Southbound
+from pleroma.control.state.command import (
     Begin,
     ChangePlan,
     Command,
@@ -26,18 +32,12 @@ from pleroma.control.command import (
     command_from_json,
     written,
 )
-from pleroma.control.entry import START, Appended, Conflict, Entry, Position, Repeated
-from pleroma.control.feed import Feed
-from pleroma.control.group_commit import GroupCommit
-from pleroma.control.log import Log
-from pleroma.control.news import describe, flows_item
-from pleroma.control.result import Done, Refused, Result
-from pleroma.control.settings import ControlSettings
-from pleroma.control.snapshot import restore, snapshot
-from pleroma.control.southbound import Installer, Southbound
-from pleroma.control.state import ControlState
-from pleroma.control.statistics import Statistics
-from pleroma.control.transitions import Transitions
+from pleroma.control.state.control_settings import ControlSettings
+from pleroma.control.state.control_state import ControlState
+from pleroma.control.state.kept_answers import Answers
+from pleroma.control.state.result import Done, Refused, Result
+from pleroma.control.state.state_snapshot import restore, snapshot
+from pleroma.control.transition.transitions import Transitions
 from pleroma.errors import ControlError, ControllerClosed, KeyConflict, LogError, PleromaError
 from pleroma.routing import Host, Topology
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from pleroma.control.entry import START, Position
+from pleroma.control.log.entry import START, Position
 from pleroma.errors import NotInstalled
 from pleroma.routing import SwitchOp
 

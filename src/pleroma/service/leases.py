@@ -16,7 +16,7 @@ from typing import Self
 import structlog
 
 from pleroma.control import Controller, Expire, Registered
-from pleroma.control.roll import Lease
+from pleroma.control.state.registrations import Lease
 from pleroma.errors import NotFound, NotThere
 
 _LOOKS = 10

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pleroma.content.filter_json import to_json
 from pleroma.control import AdoptPlan, CreateSchema, Register, Withdraw
-from pleroma.control.regrowth import Regrowth, differing
+from pleroma.control.transition.regrowth import Regrowth, differing
 from pleroma.index import EVERYTHING, Dz, DzSet, GridIndex
 from pleroma.routing import build
 from pleroma.switches import EmbeddedNetwork, Packet

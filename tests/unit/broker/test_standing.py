@@ -6,9 +6,9 @@ import pytest
 
 from pleroma.broker import Owner, Standing, standing
 from pleroma.content.filter_json import to_json
-from pleroma.control.command import canonical
-from pleroma.control.roll import Roll
-from pleroma.control.standing import Registered, SchemaEntry
+from pleroma.control.state.command import canonical
+from pleroma.control.state.records import Registered, SchemaEntry
+from pleroma.control.state.registrations import Roll
 from pleroma.index import Dz, DzSet
 from support.broker_parts import some_event, some_filter
 from support.strategies import STOCK

@@ -17,11 +17,11 @@ from pleroma.control import (
     Withdraw,
     command_from_json,
 )
-from pleroma.control.answers import Answers, error_from_json, error_to_json
-from pleroma.control.command import Begin, canonical
 from pleroma.control.controller import FILE
-from pleroma.control.snapshot import snapshot
 from pleroma.control.southbound import Installer
+from pleroma.control.state.command import Begin, canonical
+from pleroma.control.state.kept_answers import Answers, error_from_json, error_to_json
+from pleroma.control.state.state_snapshot import snapshot
 from pleroma.errors import (
     AlreadyThere,
     ControlError,

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from pleroma.control import Appended, Conflict, Entry, Log, Recovery, Repeated, Snapshot
-from pleroma.control.entry import MAX_BODY, MAX_KEY
+from pleroma.control.log.entry import MAX_BODY, MAX_KEY
 from pleroma.errors import DiskFull, EntriesDropped, ForeignLog, LogDamaged, LogError, LogLocked
 
 

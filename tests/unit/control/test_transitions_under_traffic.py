@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from pleroma.control import AdoptPlan
-from pleroma.control.regrowth import MOST_CELLS
+from pleroma.control.transition.regrowth import MOST_CELLS
 from pleroma.errors import PleromaError
 from pleroma.index import TreeIndex
 from pleroma.routing import build

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pleroma.content import Filter, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
-from pleroma.control.statistics import COUNTERS
+from pleroma.control.client_counters import COUNTERS
 from pleroma.errors import LakeError
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.pipeline import layout

@@ -12,7 +12,7 @@ import pytest
 from pleroma.content.filter import MAX_BOXES
 from pleroma.content.language import MAX_TEXT
 from pleroma.control import ControlSettings
-from pleroma.control.log import REMEMBER
+from pleroma.control.log.sqlite_log import REMEMBER
 from pleroma.errors import PleromaError
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, paging, running

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pleroma.control import ForgetHost, LearnHost
-from pleroma.control.places import ANY
+from pleroma.control.state.learned_hosts import ANY
 from pleroma.errors import AlreadyThere, BadRequest, NotAllowed, NotFound, PleromaError, TooFast, UnknownName
 from pleroma.routing import HostId
 from pleroma.service.answers import json_response

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.control import Principal, Register, Registered, Withdraw
-from pleroma.control.command import Kind
+from pleroma.control.state.command import Kind
 from pleroma.errors import ContentError, NotFound, UnknownName
 from pleroma.service.answers import json_response
 from pleroma.service.context import Service

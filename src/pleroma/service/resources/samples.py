@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from pleroma.content.batch import EventBatch
 from pleroma.control import Principal
-from pleroma.control.rights import limit, parsed
+from pleroma.control.state.rights import limit, parsed
 from pleroma.errors import BadRequest, NotAllowed, NotFound
 from pleroma.service.answers import json_response
 from pleroma.service.collecting import Collection

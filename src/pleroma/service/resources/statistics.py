@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pleroma.control import Principal
-from pleroma.control.statistics import COUNTERS
+from pleroma.control.client_counters import COUNTERS
 from pleroma.service.answers import json_response
 from pleroma.service.context import Service
 from pleroma.service.gate import caller

@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from pleroma.control.standing import Registered
+from pleroma.control.state.records import Registered
 from pleroma.errors import LimitReached
 from pleroma.index import Dz, DzSet, Index
 from pleroma.routing import (

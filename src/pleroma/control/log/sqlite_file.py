@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pleroma.control.lock_file import LockFile
+from pleroma.control.log.lock_file import LockFile
 from pleroma.errors import DiskFull, ForeignLog, LogDamaged, LogError
 
 APPLICATION = 0x506C726D  # "Plrm", where SQLite and `file` look for it

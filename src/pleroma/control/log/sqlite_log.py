@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pleroma.control.entry import START, Appended, Conflict, Entry, Outcome, Position, Repeated
-from pleroma.control.log_file import LogFile
+from pleroma.control.log.entry import START, Appended, Conflict, Entry, Outcome, Position, Repeated
+from pleroma.control.log.sqlite_file import LogFile
 from pleroma.errors import EntriesDropped, LogDamaged, LogError
 
 REMEMBER = 100_000

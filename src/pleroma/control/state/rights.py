@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from pleroma.content import Filter, Schema
-from pleroma.control.command import ROLES, CreatePrincipal, Kind
-from pleroma.control.standing import Principal, Registered
+from pleroma.control.state.command import ROLES, CreatePrincipal, Kind
+from pleroma.control.state.records import Principal, Registered
 from pleroma.errors import ControlError, FilterSyntax, NotAllowed, UnknownName
 
 EVERY_SCHEMA = "*"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
-from pleroma.control.command import Command, Register
-from pleroma.control.result import Refused, Result
-from pleroma.control.state import ControlState
+from pleroma.control.state.command import Command, Register
+from pleroma.control.state.control_state import ControlState
+from pleroma.control.state.result import Refused, Result
 from pleroma.routing import FlowOp
 
 SHOWN = 100

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
-from pleroma.control.entry import START, Appended, Entry, Outcome, Position
-from pleroma.control.log import Log
+from pleroma.control.log.entry import START, Appended, Entry, Outcome, Position
+from pleroma.control.log.sqlite_log import Log
 from pleroma.errors import LogError
 
 _ENTRIES_AT_ONCE = 256

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
-from pleroma.control.command import (
+from pleroma.control.state.chosen_names import check_lease, check_name
+from pleroma.control.state.command import (
     KINDS,
     AdoptPlan,
     Advance,
@@ -30,15 +31,14 @@ from pleroma.control.command import (
     Withdraw,
     canonical,
 )
-from pleroma.control.names import check_lease, check_name
-from pleroma.control.places import host_of, with_host, without_host
-from pleroma.control.plans import Plans
-from pleroma.control.result import Done, Refused, Result
-from pleroma.control.rights import check_principal, check_registration, check_withdrawal
-from pleroma.control.roll import Roll
-from pleroma.control.rules import More, Rules
-from pleroma.control.settings import ControlSettings
-from pleroma.control.standing import Principal, Registered, SchemaEntry
+from pleroma.control.state.control_settings import ControlSettings
+from pleroma.control.state.learned_hosts import host_of, with_host, without_host
+from pleroma.control.state.records import Principal, Registered, SchemaEntry
+from pleroma.control.state.registrations import Roll
+from pleroma.control.state.result import Done, Refused, Result
+from pleroma.control.state.rights import check_principal, check_registration, check_withdrawal
+from pleroma.control.transition.network_rules import More, Rules
+from pleroma.control.transition.plans import Plans
 from pleroma.errors import (
     AlreadyThere,
     ContentError,

@@ -10,8 +10,8 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pleroma.control.command import LearnHost
-from pleroma.control.names import check_name
+from pleroma.control.state.chosen_names import check_name
+from pleroma.control.state.command import LearnHost
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere, TopologyError
 from pleroma.routing import Host, HostId, Port, SwitchId, Topology
 

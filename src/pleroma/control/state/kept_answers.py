@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pleroma.errors
-from pleroma.control.command import canonical
-from pleroma.control.log import REMEMBER
-from pleroma.control.result import Done, Refused, Result
+from pleroma.control.log.sqlite_log import REMEMBER
+from pleroma.control.state.command import canonical
+from pleroma.control.state.result import Done, Refused, Result
 from pleroma.errors import ControlError, PleromaError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from pleroma.control.standing import Registered
+from pleroma.control.state.records import Registered
 
 Key = TypeVar("Key")
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pleroma.index.grid_kernels  # noqa: F401  # covers run compiled
 from pleroma.content import Filter
-from pleroma.control.command import CreateSchema, Kind
-from pleroma.control.settings import ControlSettings
-from pleroma.control.standing import Registered, SchemaEntry
+from pleroma.control.state.command import CreateSchema, Kind
+from pleroma.control.state.control_settings import ControlSettings
+from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.errors import AlreadyThere, LimitReached, PlanError
 from pleroma.index import Dz, DzSet, GridIndex, Index, SelectiveIndex
 

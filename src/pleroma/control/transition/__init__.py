@@ -1,0 +1,1 @@
+"""From one plan of a schema to the next, while events flow, without losing one."""
