@@ -12,7 +12,7 @@ from pathlib import Path
 from pleroma.index import IPV6, Dz
 from pleroma.routing import build
 from pleroma.routing.flow import Change, Flow, FlowOp, Output
-from pleroma.switches.live import LiveNetwork
+from pleroma.switches.live.live_network import LiveNetwork
 
 PEER = Path(__file__).with_name("live_peer.py")
 LINE = build("line:3")

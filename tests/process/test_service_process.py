@@ -17,7 +17,7 @@ from pleroma.errors import SetupError
 from pleroma.routing import build
 from pleroma.service import serve
 from pleroma.service.examples import SCHEMA
-from pleroma.switches.live import LiveNetwork
+from pleroma.switches.live.live_network import LiveNetwork
 from support.service_processes import Process, service
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"

@@ -10,7 +10,7 @@ from pleroma.client.inband import InbandTransport, Way
 from pleroma.control import Done
 from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram
-from pleroma.switches.openflow.network import Arrival
+from pleroma.switches.openflow.openflow_network import Arrival
 from pleroma.wire.inband_messages import token_key
 from pleroma.wire.ports import CONTROL, CONTROL_ADDRESSES
 

@@ -17,7 +17,7 @@ from pleroma.routing import build
 from pleroma.service import ServiceSettings, create_app
 from pleroma.service.examples import SCHEMA
 from pleroma.service.tokens import digest
-from pleroma.switches.live import LiveNetwork
+from pleroma.switches.live.live_network import LiveNetwork
 
 ADMIN = "plr_the-token-of-the-tests"
 UNLIMITED = ServiceSettings(requests_per_s=1e6, anonymous_per_s=1e6)

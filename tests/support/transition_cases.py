@@ -9,7 +9,7 @@ from pleroma.index.selective_index import Rectangle, Region
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Advertise, Change, Subscribe
 from pleroma.routing.router import Family, Router
-from pleroma.switches.table import SimulatedTable
+from pleroma.switches.simulated.simulated_table import SimulatedTable
 from support.control_cases import SMALL
 
 

@@ -19,8 +19,8 @@ from pleroma.lab.lab import Lab
 from pleroma.lab.wiring import HOST_INTERFACE
 from pleroma.routing import HostId, SwitchOp, Topology
 from pleroma.switches.openflow.agent import Patience
-from pleroma.switches.openflow.network import OpenFlowNetwork
-from pleroma.switches.openflow.wiring import Wiring
+from pleroma.switches.openflow.discovered_topology import Wiring
+from pleroma.switches.openflow.openflow_network import OpenFlowNetwork
 from pleroma.wire.ports import EVENTS
 
 UNDISTURBED = Patience(answer=60, audit=3600, grace=60, dead=60)

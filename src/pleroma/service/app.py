@@ -35,7 +35,7 @@ from pleroma.service.resources.trace import trace
 from pleroma.service.settings import ServiceSettings
 from pleroma.service.strict_route import Straight
 from pleroma.service.tokens import Callers
-from pleroma.switches.live import LiveNetwork
+from pleroma.switches.live.live_network import LiveNetwork
 
 _DESCRIPTION = "The controller of a content-based publish/subscribe network. docs/api.md is the guide to this."
 

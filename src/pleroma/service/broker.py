@@ -36,7 +36,7 @@ from pleroma.service.data_plane import SECRET_BYTES
 from pleroma.service.inband import InbandServer, Peer
 from pleroma.service.joining import Joining
 from pleroma.service.metrics import counter, gauge
-from pleroma.switches.live_trace import Trace
+from pleroma.switches.live.event_trace import Trace
 
 HOST = HostId("broker")
 SWITCH = SwitchId("B1")

@@ -18,9 +18,9 @@ from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Presence, SwitchId, Topology
 from pleroma.service.metrics import counter, gauge
 from pleroma.service.settings import LOOPBACK
-from pleroma.switches.counters import HostCounters
-from pleroma.switches.live import LiveNetwork
-from pleroma.switches.live_trace import Trace
+from pleroma.switches.live.event_trace import Trace
+from pleroma.switches.live.live_network import LiveNetwork
+from pleroma.switches.simulated.network_counters import HostCounters
 
 SECRET_BYTES = 16
 

@@ -29,7 +29,7 @@ from pleroma.service.joining import Joining
 from pleroma.service.limits import Buckets
 from pleroma.service.problems import problem_response
 from pleroma.switches.openflow.frames import Datagram
-from pleroma.switches.openflow.network import Arrival
+from pleroma.switches.openflow.openflow_network import Arrival
 from pleroma.wire.api_call import Request, Response
 from pleroma.wire.inband_messages import (
     MAX_NAME,

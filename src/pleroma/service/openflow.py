@@ -23,11 +23,11 @@ from pleroma.routing.presence import Place
 from pleroma.routing.topology_files import from_json, to_json
 from pleroma.service.inband import InbandServer
 from pleroma.service.metrics import counter, gauge
-from pleroma.switches.live_trace import Trace, trace
-from pleroma.switches.network import EmbeddedNetwork
+from pleroma.switches.live.event_trace import Trace, trace
 from pleroma.switches.openflow.agent import Patience
-from pleroma.switches.openflow.network import LISTEN, OpenFlowNetwork
-from pleroma.switches.openflow.wiring import NOTHING, Wiring
+from pleroma.switches.openflow.discovered_topology import NOTHING, Wiring
+from pleroma.switches.openflow.openflow_network import LISTEN, OpenFlowNetwork
+from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.wire.ports import EVENTS
 
 WIRING_FILE = "wiring.json"

@@ -37,7 +37,7 @@ from pleroma.service.data_plane import DataPlane, EmbeddedPlane
 from pleroma.service.openflow import OpenFlowPlane, OpenFlowSettings, over_openflow
 from pleroma.service.settings import LOOPBACK, PORT, ServiceSettings
 from pleroma.service.tokens import digest, new_token, write_private
-from pleroma.switches.live import LiveNetwork
+from pleroma.switches.live.live_network import LiveNetwork
 
 ADMIN = "admin"
 TOKEN_FILE = "admin.token"  # noqa: S105

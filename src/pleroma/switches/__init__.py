@@ -1,16 +1,16 @@
 """Where rules live: the embedded network, event by event, in batches, and live between processes."""
 
-from pleroma.switches.batch import forward
-from pleroma.switches.compiled import CompiledTable
-from pleroma.switches.counters import HostCounters, PortCounters, SwitchCounters, Traffic
-from pleroma.switches.forwarding import Forwarding
-from pleroma.switches.installation import Installation, Refusal
-from pleroma.switches.live import KernelDrops, LiveNetwork
-from pleroma.switches.live_trace import Trace
-from pleroma.switches.network import EmbeddedNetwork
-from pleroma.switches.packet import EVENT_SIZE, Delivery, Packet
-from pleroma.switches.table import Hits, SimulatedTable
-from pleroma.switches.wiring import Line, Wiring
+from pleroma.switches.live.event_trace import Trace
+from pleroma.switches.live.live_network import KernelDrops, LiveNetwork
+from pleroma.switches.simulated.batch_forwarding import forward
+from pleroma.switches.simulated.cables import Line, Wiring
+from pleroma.switches.simulated.compiled_table import CompiledTable
+from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
+from pleroma.switches.simulated.forwarding import Forwarding
+from pleroma.switches.simulated.installation import Installation, Refusal
+from pleroma.switches.simulated.network_counters import HostCounters, PortCounters, SwitchCounters, Traffic
+from pleroma.switches.simulated.packet import EVENT_SIZE, Delivery, Packet
+from pleroma.switches.simulated.simulated_table import Hits, SimulatedTable
 
 __all__ = [
     "EVENT_SIZE",

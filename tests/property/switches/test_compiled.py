@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from pleroma.index.dz import Dz
 from pleroma.routing.flow import Flow, Output
 from pleroma.routing.topology import Port, SwitchId
-from pleroma.switches import CompiledTable, SimulatedTable, kernels
+from pleroma.switches import CompiledTable, SimulatedTable
+from pleroma.switches.simulated import table_kernels
 from support.networks import LENGTHS, codes_of, seeds, some_cells
 
 WORD = (1 << 64) - 1
@@ -57,7 +58,7 @@ def halves(values):
 @given(st.lists(st.integers(1, (1 << 113) - 1) | st.sampled_from([1 << n for n in LENGTHS]), max_size=10))
 def test_aligning_drops_the_leading_one_and_shifts_to_the_left(dzs):
     high, low = halves(dzs)
-    lengths = kernels.align(high, low)
+    lengths = table_kernels.align(high, low)
     assert lengths.tolist() == [Dz(dz).length for dz in dzs]
     codes = [h << 64 | x for h, x in zip(high.tolist(), low.tolist(), strict=True)]
     assert codes == [Dz(dz).start << 16 for dz in dzs]
@@ -71,7 +72,7 @@ def test_sweeping_nested_intervals_finds_the_innermost_everywhere(rng):
     size = 2 * len(dzs) + 1
     starts_high, starts_low, owner = np.empty(size, np.uint64), np.empty(size, np.uint64), np.empty(size, np.int64)
     ends = [*halves([start for start, _ in spans]), *halves([last for _, last in spans])]
-    count = kernels.sweep(*ends, starts_high, starts_low, owner)
+    count = table_kernels.sweep(*ends, starts_high, starts_low, owner)
     starts = [h << 64 | x for h, x in zip(starts_high[:count].tolist(), starts_low[:count].tolist(), strict=True)]
     for point in {0, (1 << 128) - 1, *(e for span in spans for e in span), *(last + 1 for _, last in spans)}:
         if point < 1 << 128:
@@ -85,5 +86,5 @@ def test_finding_is_the_last_start_not_above(later, points):
     starts = [0, *sorted(later)]
     points = [*points, *starts, *(start - 1 for start in starts[1:])]
     out = np.empty(len(points), np.int64)
-    kernels.find(*halves(starts), *halves(points), out)
+    table_kernels.find(*halves(starts), *halves(points), out)
     assert out.tolist() == [max(i for i, start in enumerate(starts) if start <= point) for point in points]

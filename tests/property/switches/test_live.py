@@ -10,10 +10,11 @@ from pleroma.errors import ForwardingLoop, RoutingError
 from pleroma.index import IPV6, Dz
 from pleroma.routing import build
 from pleroma.routing.flow import Change, Flow, FlowOp, Output
-from pleroma.switches import EmbeddedNetwork, Packet, live_ways
-from pleroma.switches.live_trace import nearest
-from pleroma.switches.live_way import count, find_way
-from pleroma.switches.live_ways import Ways
+from pleroma.switches import EmbeddedNetwork, Packet
+from pleroma.switches.live import path_cache
+from pleroma.switches.live.event_trace import nearest
+from pleroma.switches.live.path import count, find_way
+from pleroma.switches.live.path_cache import Ways
 from support.networks import any_events, any_rings, any_tables, any_tree, live, seeds, some_cells
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.switches.load import Load
+from pleroma.switches.simulated.in_flight import Load
 
 multisets = st.dictionaries(st.integers(0, 9), st.integers(1, 3) | st.just(1), max_size=6).map(Counter)
 

@@ -12,7 +12,7 @@ from pleroma.client.api import Api
 from pleroma.client.inband import Way
 from pleroma.client.inband_socket import interfaces, open_sockets
 from pleroma.errors import ClientError, ContentError
-from pleroma.switches.openflow.pipeline import CONTROL_ADDRESSES as PASSED_UP
+from pleroma.switches.openflow.tables import CONTROL_ADDRESSES as PASSED_UP
 from pleroma.wire.ports import CONTROL_ADDRESSES
 
 V4, V6 = CONTROL_ADDRESSES[4], CONTROL_ADDRESSES[6]

@@ -15,8 +15,8 @@ from pleroma.control import AdoptPlan, Advance, ChangePlan, CreateSchema
 from pleroma.index import Dz, GridIndex, TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
-from pleroma.switches.table import SimulatedTable
-from pleroma.switches.wiring import Wiring
+from pleroma.switches.simulated.cables import Wiring
+from pleroma.switches.simulated.simulated_table import SimulatedTable
 from support.control_cases import ANN, advertise, settled, subscribe
 from support.transition_cases import selective
 

@@ -23,7 +23,7 @@ from pleroma.service.examples import SCHEMA
 from pleroma.service.models import MOST_SAMPLES
 from pleroma.service.tokens import digest
 from pleroma.service.waiting import Drawn, Reported, Waiting
-from pleroma.switches.live import LiveNetwork
+from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import ADMIN, UNLIMITED, Api, run, world
 
 STOCK = Schema.from_json(SCHEMA)

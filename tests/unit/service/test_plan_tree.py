@@ -15,7 +15,7 @@ from pleroma.service.collecting import Collection
 from pleroma.service.examples import SCHEMA
 from pleroma.service.recent import Recent
 from pleroma.service.tokens import digest
-from pleroma.switches.live import LiveNetwork
+from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import ADMIN, UNLIMITED, Api, run, world
 
 STOCK = Schema.from_json(SCHEMA)

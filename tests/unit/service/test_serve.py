@@ -11,7 +11,7 @@ from pleroma.errors import LogLocked, SetupError
 from pleroma.routing import build
 from pleroma.service import running
 from pleroma.service.tokens import digest
-from pleroma.switches.live import LiveNetwork
+from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import run
 
 TOPOLOGY = build("single:2")

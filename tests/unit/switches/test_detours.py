@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from pleroma.errors import RoutingError, TableFull
 from pleroma.index import Dz
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Output, build
-from pleroma.switches.live_ways import Ways
-from pleroma.switches.network import EmbeddedNetwork
-from pleroma.switches.table import SimulatedTable
+from pleroma.switches.live.path_cache import Ways
+from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
+from pleroma.switches.simulated.simulated_table import SimulatedTable
 
 cells = st.text("01", max_size=4).map(Dz.parse)
 EVENTS = [Dz.parse(f"{n:05b}") for n in range(32)]

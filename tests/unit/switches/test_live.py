@@ -18,8 +18,8 @@ from pleroma.routing import build
 from pleroma.routing.flow import Change, Flow, FlowOp, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.switches import EmbeddedNetwork, Packet
-from pleroma.switches.live import LiveNetwork
-from pleroma.switches.live_drops import dropped_at, kernel_drops
+from pleroma.switches.live.kernel_drops import dropped_at, kernel_drops
+from pleroma.switches.live.live_network import LiveNetwork
 from pleroma.wire import MAX_SIZE
 from pleroma.wire.attach import Kind, pack, unpack
 from pleroma.wire.tunnel import unwrap, wrap

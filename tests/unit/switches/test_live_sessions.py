@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pleroma.errors import RoutingError
-from pleroma.switches.live_sessions import Sessions
+from pleroma.switches.live.host_sessions import Sessions
 
 A, B = bytes(16), bytes(range(16))
 ONE, TWO = ("127.0.0.1", 1001), ("127.0.0.1", 1002)

@@ -11,7 +11,7 @@ from pleroma.index.dz import ROOT, Dz
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.switches import CompiledTable, EmbeddedNetwork, Packet, Wiring, forward
-from pleroma.switches.routes import Routes
+from pleroma.switches.simulated.routes import Routes
 
 HOST = 200
 

@@ -18,8 +18,8 @@ from typing import Literal, Protocol
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.routing import SwitchId
-from pleroma.switches.openflow.pipeline import COOKIE, COOKIE_MASK, FORWARDING, in_order, making_room_first
 from pleroma.switches.openflow.rule import Counted, Key, Rule
+from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING, in_order, making_room_first
 
 BUNDLE = 1000
 """Changes in one bundle at most: a switch that takes longer over more is not silent."""

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from pleroma.routing import Link, Port
 from pleroma.routing.presence import Place
+from pleroma.switches.openflow.discovered_topology import Wiring
 from pleroma.switches.openflow.frames import Beacon
-from pleroma.switches.openflow.wiring import Wiring
 
 EVERY = 1.0
 UNHEARD = 3.5 * EVERY

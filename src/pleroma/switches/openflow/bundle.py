@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pleroma.errors import SwitchGone, SwitchRefused
 from pleroma.switches.openflow import messages
-from pleroma.switches.openflow.channel import Channel
+from pleroma.switches.openflow.message_channel import Channel
 from pleroma.switches.openflow.replies import Refusal, bundle_reply
 from pleroma.switches.openflow.requests import Request, Requests, refused
 from pleroma.switches.openflow.rule import Rule

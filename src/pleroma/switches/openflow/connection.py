@@ -15,9 +15,9 @@ from functools import partial
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.switches.openflow import messages, replies
 from pleroma.switches.openflow.bundle import Bundle
-from pleroma.switches.openflow.channel import HIGH_WATER, Channel
-from pleroma.switches.openflow.flow_entry import flow_entries
+from pleroma.switches.openflow.flow_stats import flow_entries
 from pleroma.switches.openflow.heartbeat import Heartbeat
+from pleroma.switches.openflow.message_channel import HIGH_WATER, Channel
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.requests import Requests, refused
 from pleroma.switches.openflow.rule import CONTROLLER, Counted, Rule

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from pleroma.errors import SetupError, SwitchError
-from pleroma.switches.openflow.channel import Channel
 from pleroma.switches.openflow.connection import TIMEOUT, Connection
+from pleroma.switches.openflow.message_channel import Channel
 
 PORT = 6653
 """The port that is OpenFlow's."""

@@ -9,8 +9,8 @@ from pleroma.index import Dz
 from pleroma.index.address import IPV6
 from pleroma.routing import Flow, Output
 from pleroma.switches.openflow.agent import FULL, Agent, Patience
-from pleroma.switches.openflow.pipeline import FORWARDING, Pipeline
 from pleroma.switches.openflow.rule import Counted
+from pleroma.switches.openflow.tables import FORWARDING, Pipeline
 
 PATIENCE = Patience(answer=1.0, audit=1000.0, grace=1.0)
 PIPELINE = Pipeline(IPV6)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.errors import SwitchError, SwitchRefused
-from pleroma.switches.openflow.channel import Frames
 from pleroma.switches.openflow.connection import Connection
+from pleroma.switches.openflow.message_channel import Frames
 from pleroma.switches.openflow.rule import Counted, Match, Rule, Send
 from support.openflow_switch import ScriptedSwitch, hello, plain
 from support.openflow_wire import stats_entry

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pleroma.routing import Host, Link, Topology, build
 from pleroma.switches.openflow.beacons import UNHEARD, Beacons
+from pleroma.switches.openflow.discovered_topology import Wiring
 from pleroma.switches.openflow.frames import Beacon, Datagram
-from pleroma.switches.openflow.wiring import Wiring
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.errors import SwitchError
-from pleroma.switches.openflow.flow_entry import flow_entries
+from pleroma.switches.openflow.flow_stats import flow_entries
 from pleroma.switches.openflow.rule import CONTROLLER, IPV6, Counted, Match, Rule, Send
 from support.openflow_wire import PROTOCOLS, rules, stats_entry, versions
 

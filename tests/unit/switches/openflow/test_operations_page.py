@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from pleroma.switches.openflow import pipeline
+from pleroma.switches.openflow import tables
 from pleroma.switches.openflow.agent import Patience, State
 
 PAGE = (Path(__file__).parents[4] / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ def rows(text):
 
 
 def test_the_table_of_rules_is_that_of_the_pipeline():
-    table = rows(pipeline.__doc__)
+    table = rows(tables.__doc__)
     assert len(table) > 5
     assert "\n".join(table) in PAGE
 
@@ -26,8 +26,8 @@ def test_the_states_are_those_of_a_switch():
 
 
 def test_cookie_and_patience_are_as_it_says():
-    assert f"{pipeline.COOKIE:#018x}" in PAGE
-    assert f"{pipeline.COOKIE_MASK:#018x}" in PAGE
+    assert f"{tables.COOKIE:#018x}" in PAGE
+    assert f"{tables.COOKIE_MASK:#018x}" in PAGE
     usual = Patience()
     assert f"`grace` ({usual.grace:.0f} s)" in PAGE
     assert f"within {usual.answer:.0f} s" in PAGE

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from pleroma.index import IPV4, IPV6, Dz
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Output, build
-from pleroma.switches.openflow.pipeline import (
+from pleroma.switches.openflow.rule import CONTROLLER, LLDP
+from pleroma.switches.openflow.tables import (
     ADMISSION,
     COOKIE,
     COOKIE_MASK,
@@ -16,7 +17,6 @@ from pleroma.switches.openflow.pipeline import (
     in_order,
     making_room_first,
 )
-from pleroma.switches.openflow.rule import CONTROLLER, LLDP
 
 LINE = build("line:3")
 cells = st.text("01", max_size=6).map(Dz.parse)

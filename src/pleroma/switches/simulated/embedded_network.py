@@ -16,12 +16,12 @@ from pleroma.errors import RoutingError, UnknownName
 from pleroma.routing.detour import RuleOp
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
-from pleroma.switches.clock import Clock
-from pleroma.switches.counters import PortCounters, SwitchCounters, Traffic
-from pleroma.switches.installation import Installation, Refusal
-from pleroma.switches.packet import Delivery, Packet
-from pleroma.switches.table import SimulatedTable
-from pleroma.switches.wiring import Line, Path, Wiring
+from pleroma.switches.simulated.cables import Line, Path, Wiring
+from pleroma.switches.simulated.clock import Clock
+from pleroma.switches.simulated.installation import Installation, Refusal
+from pleroma.switches.simulated.network_counters import PortCounters, SwitchCounters, Traffic
+from pleroma.switches.simulated.packet import Delivery, Packet
+from pleroma.switches.simulated.simulated_table import SimulatedTable
 
 
 class EmbeddedNetwork:

@@ -26,14 +26,14 @@ from pleroma.index.dz import Dz
 from pleroma.routing.detour import SwitchOp
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import Host, HostId, SwitchId, Topology
-from pleroma.switches.counters import HostCounters, PortCounters, SwitchCounters, Traffic
-from pleroma.switches.live_drops import dropped_at, kernel_drops
-from pleroma.switches.live_sessions import Sessions, SocketAddress
-from pleroma.switches.live_trace import Trace, trace
-from pleroma.switches.live_ways import Ways
-from pleroma.switches.network import EmbeddedNetwork
-from pleroma.switches.table import SimulatedTable
-from pleroma.switches.wiring import Line
+from pleroma.switches.live.event_trace import Trace, trace
+from pleroma.switches.live.host_sessions import Sessions, SocketAddress
+from pleroma.switches.live.kernel_drops import dropped_at, kernel_drops
+from pleroma.switches.live.path_cache import Ways
+from pleroma.switches.simulated.cables import Line
+from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
+from pleroma.switches.simulated.network_counters import HostCounters, PortCounters, SwitchCounters, Traffic
+from pleroma.switches.simulated.simulated_table import SimulatedTable
 from pleroma.wire import attach, tunnel
 from pleroma.wire.header import MAX_SIZE
 

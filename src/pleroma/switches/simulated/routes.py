@@ -13,9 +13,9 @@ import numpy as np
 
 from pleroma.index.grid_kernels import Words
 from pleroma.routing.topology import SwitchId
-from pleroma.switches.compiled import CompiledTable
-from pleroma.switches.load import Flags
-from pleroma.switches.wiring import Wiring
+from pleroma.switches.simulated.cables import Wiring
+from pleroma.switches.simulated.compiled_table import CompiledTable
+from pleroma.switches.simulated.in_flight import Flags
 
 NOWHERE = -1
 

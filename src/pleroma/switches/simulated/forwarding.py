@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pleroma.index.grid_kernels import Ints
 from pleroma.routing.topology import SwitchId
-from pleroma.switches.load import Rows
-from pleroma.switches.wiring import Line, Wiring
+from pleroma.switches.simulated.cables import Line, Wiring
+from pleroma.switches.simulated.in_flight import Rows
 
 
 @dataclass(frozen=True, slots=True)

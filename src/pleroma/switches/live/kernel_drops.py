@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pleroma.switches.live_sessions import SocketAddress
+from pleroma.switches.live.host_sessions import SocketAddress
 
 SOURCE = Path("/proc/net/udp")
 

@@ -13,9 +13,9 @@ from pleroma.errors import ForwardingLoop
 from pleroma.index.dz import Dz
 from pleroma.routing.flow import Flow
 from pleroma.routing.topology import Host, SwitchId
-from pleroma.switches.network import EmbeddedNetwork
-from pleroma.switches.table import SimulatedTable
-from pleroma.switches.wiring import Departure, Path, Wiring
+from pleroma.switches.simulated.cables import Departure, Path, Wiring
+from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
+from pleroma.switches.simulated.simulated_table import SimulatedTable
 
 
 @dataclass(frozen=True, slots=True)

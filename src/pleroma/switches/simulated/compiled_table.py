@@ -17,8 +17,8 @@ from pleroma.index.dz import MAX_LENGTH
 from pleroma.index.grid_kernels import Ints, Words
 from pleroma.routing.flow import Flow, Output
 from pleroma.routing.topology import Port
-from pleroma.switches import kernels
-from pleroma.switches.table import check_outputs
+from pleroma.switches.simulated import table_kernels
+from pleroma.switches.simulated.simulated_table import check_outputs
 
 MISS = 0
 """The group of what no rule matches."""
@@ -52,14 +52,14 @@ class CompiledTable:
             check_outputs(listed[first])
         names = np.frombuffer(b"".join([flow.dz.to_bytes(16) for flow in listed]), ">u8").reshape(-1, 2)
         high, low = names.T.astype(np.uint64)
-        length = kernels.align(high, low)
+        length = table_kernels.align(high, low)
         possible = np.flatnonzero(length <= bits)
         order = possible[np.lexsort((length[possible], low[possible], high[possible]))]
         high, low, length = high[order], low[order], length[order]
         starts_high, starts_low = np.empty((2, 2 * len(order) + 1), np.uint64)
         owner = np.empty(2 * len(order) + 1, np.int64)
         last_high, last_low = high | _ones(WORD - length), low | _ones(2 * WORD - length)
-        count = kernels.sweep(high, low, last_high, last_low, starts_high, starts_low, owner)
+        count = table_kernels.sweep(high, low, last_high, last_low, starts_high, starts_low, owner)
         rule = np.append(order, -1)[owner[:count]]
         return cls(
             bits=bits,
@@ -90,7 +90,7 @@ class CompiledTable:
         if low is None:
             raise RoutingError(f"codes of {self.bits} bits have two words", field="codes")
         found = np.empty(len(high), np.int64)
-        kernels.find(self.high, self.low, high, low, found)
+        table_kernels.find(self.high, self.low, high, low, found)
         return found
 
     def match(self, codes: Codes) -> Ints:

@@ -24,11 +24,11 @@ from pleroma.routing.presence import Place, Presence
 from pleroma.switches.openflow.agent import Agent, Patience
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection
+from pleroma.switches.openflow.discovered_topology import Wiring
 from pleroma.switches.openflow.listener import Listener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
-from pleroma.switches.openflow.pipeline import Pipeline
 from pleroma.switches.openflow.rule import MAX_PORT
-from pleroma.switches.openflow.wiring import Wiring
+from pleroma.switches.openflow.tables import Pipeline
 
 LISTEN = ("127.0.0.1", 6653)
 SETTLING = 0.02

@@ -19,12 +19,12 @@ from pleroma.index.codes import Codes
 from pleroma.index.grid_kernels import Ints
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import SwitchId, Topology
-from pleroma.switches.compiled import MISS, CompiledTable, words_of
-from pleroma.switches.forwarding import Forwarding
-from pleroma.switches.load import Load
-from pleroma.switches.packet import EVENT_SIZE
-from pleroma.switches.routes import NOWHERE, Routes
-from pleroma.switches.wiring import Wiring
+from pleroma.switches.simulated.cables import Wiring
+from pleroma.switches.simulated.compiled_table import MISS, CompiledTable, words_of
+from pleroma.switches.simulated.forwarding import Forwarding
+from pleroma.switches.simulated.in_flight import Load
+from pleroma.switches.simulated.packet import EVENT_SIZE
+from pleroma.switches.simulated.routes import NOWHERE, Routes
 
 
 def forward(

@@ -18,8 +18,8 @@ from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.routing.admission import AdmitOp
 from pleroma.routing.detour import RuleOp, SwitchOp
 from pleroma.routing.flow import Change
-from pleroma.switches.live_way import Way, count, find_way
-from pleroma.switches.network import EmbeddedNetwork
+from pleroma.switches.live.path import Way, count, find_way
+from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 
 MOST = 100_000
 """Ways to remember; when there are more, all are forgotten and those in use found again."""

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.routing.flow import Flow
 from pleroma.routing.topology import HostId, Port, SwitchId
-from pleroma.switches.live_way import Hop, find_way
-from pleroma.switches.network import EmbeddedNetwork
+from pleroma.switches.live.path import Hop, find_way
+from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 
 NEAR = 3
 
