@@ -11,7 +11,7 @@ import pytest
 
 import pleroma
 from pleroma.client import blocking
-from pleroma.client.membership import GOODBYE
+from pleroma.client.session.registration_keeper import GOODBYE
 from pleroma.errors import ClientError, ControllerAway, RequestRefused
 from pleroma.index import GridIndex
 from support.client_service import ServiceProcess, until, until_registered

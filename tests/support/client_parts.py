@@ -2,7 +2,7 @@
 
 from ipaddress import IPv6Address
 
-from pleroma.client.channel import Channel
+from pleroma.client.session.schema_channel import Channel
 from pleroma.content import Filter
 from pleroma.index import Dz, GridIndex, IndexPlan, Rectangle, Region, SelectiveIndex
 from pleroma.wire.tunnel import wrap

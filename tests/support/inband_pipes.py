@@ -5,8 +5,8 @@ import random
 from ipaddress import ip_address
 from types import SimpleNamespace
 
-from pleroma.client.conversation import Conversation
-from pleroma.client.inband import InbandTransport, Way
+from pleroma.client.inband.conversation import Conversation
+from pleroma.client.inband.transport import InbandTransport, Way
 from pleroma.control import Done
 from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram

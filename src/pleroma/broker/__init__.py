@@ -1,8 +1,8 @@
 """Events carried in software, for networks whose switches cannot: one socket, and exact matching behind it."""
 
 from pleroma.broker.broker import Broker
-from pleroma.broker.counters import BrokerCounters
+from pleroma.broker.broker_counters import BrokerCounters
+from pleroma.broker.match_state import Standing
 from pleroma.broker.programs import Owner, Programs
-from pleroma.broker.standing import Standing
 
 __all__ = ["Broker", "BrokerCounters", "Owner", "Programs", "Standing"]

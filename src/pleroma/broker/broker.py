@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from pleroma.broker.counters import BrokerCounters
+from pleroma.broker.broker_counters import BrokerCounters
+from pleroma.broker.match_state import Promise, Space, Standing
 from pleroma.broker.programs import Owner, Program, Programs, SocketAddress
-from pleroma.broker.standing import Promise, Space, Standing
 from pleroma.content import Event
 from pleroma.errors import WireError
 from pleroma.wire import EventPacket, attach, inband_messages, tunnel

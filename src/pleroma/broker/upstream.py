@@ -18,11 +18,11 @@ from typing import Self, TypeVar
 
 from pleroma.broker.broker import Broker
 from pleroma.broker.covering import Covering
-from pleroma.broker.standing import Promise, Wish
+from pleroma.broker.match_state import Promise, Wish
 from pleroma.client.backoff import Backoff
-from pleroma.client.publisher import Publisher
 from pleroma.client.relay import Relay
-from pleroma.client.subscription import Subscription
+from pleroma.client.session.publisher import Publisher
+from pleroma.client.session.subscription import Subscription
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientError, PleromaError
 from pleroma.wire import EventPacket

@@ -41,7 +41,7 @@ def broker(
     brokers form a tree that is as one.
     """
     from pleroma.broker.upstream import Above
-    from pleroma.client.udp import Place
+    from pleroma.client.inband.udp_pipe import Place
     from pleroma.service import BrokerSettings, CollectingSettings, serve
     from pleroma.service.broker import TOPOLOGY
 

@@ -112,8 +112,8 @@ class Api:
 def _in_datagrams(
     url: str, token: str | None, principal: str | None, host: str
 ) -> tuple[httpx.AsyncClient, str | None]:
-    from pleroma.client.inband import InbandTransport, Way
-    from pleroma.client.udp import Place
+    from pleroma.client.inband.transport import InbandTransport, Way
+    from pleroma.client.inband.udp_pipe import Place
 
     if url.startswith(f"{UDP}:"):
         place = Place.parse(url)

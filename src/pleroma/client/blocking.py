@@ -13,10 +13,10 @@ from typing import Any, Self, TypeVar
 
 from pleroma.client import client as asynchronous
 from pleroma.client.client import ANY, PATIENCE
-from pleroma.client.event_source import PublisherInfo
-from pleroma.client.inbox import QUEUE, SubscriptionInfo
-from pleroma.client.publisher import Publisher as AsyncPublisher
-from pleroma.client.subscription import Subscription as AsyncSubscription
+from pleroma.client.session.event_source import PublisherInfo
+from pleroma.client.session.inbox import QUEUE, SubscriptionInfo
+from pleroma.client.session.publisher import Publisher as AsyncPublisher
+from pleroma.client.session.subscription import Subscription as AsyncSubscription
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientClosed, ClientError
 from pleroma.wire import EventPacket

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from pleroma.client.backoff import Backoff
-from pleroma.client.channel import Channel
-from pleroma.client.inbox import QUEUE
-from pleroma.client.link import Attachment, Link, opened
-from pleroma.client.membership import Membership, cancelled
-from pleroma.client.publisher import Publisher
-from pleroma.client.receiver import Receiver
-from pleroma.client.registration import Kind, Registration, read_filter
-from pleroma.client.subscription import Subscription
+from pleroma.client.links.link import Attachment, Link, opened
+from pleroma.client.session.inbox import QUEUE
+from pleroma.client.session.publisher import Publisher
+from pleroma.client.session.receiver import Receiver
+from pleroma.client.session.registration import Kind, Registration, read_filter
+from pleroma.client.session.registration_keeper import Membership, cancelled
+from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.subscription import Subscription
 from pleroma.content import Filter, Schema
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, PleromaError, RequestRefused
 

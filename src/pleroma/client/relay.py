@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pleroma.client.client import ANY, PATIENCE, Client
-from pleroma.client.receiver import Receiver
+from pleroma.client.session.receiver import Receiver
 from pleroma.content import Schema
 from pleroma.errors import WireError
 from pleroma.wire import EventPacket, peek

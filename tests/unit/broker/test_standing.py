@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pleroma.broker import Owner, Standing, standing
+from pleroma.broker import Owner, Standing, match_state
 from pleroma.content.filter_json import to_json
 from pleroma.control.state.command import canonical
 from pleroma.control.state.records import Registered, SchemaEntry
@@ -40,7 +40,7 @@ def check(standing, roll, chance):
 @pytest.mark.parametrize("many", [5, 1000])
 def test_it_follows_the_roll_from_where_it_stands(monkeypatch, many):
     """Few or, as for the engine, many at the start."""
-    monkeypatch.setattr(standing, "MANY", many)
+    monkeypatch.setattr(match_state, "MANY", many)
     chance, made = random.Random(many), Standing()
     roll = rolled(chance, 60)
     made.follow(roll)

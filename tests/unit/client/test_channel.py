@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.client.channel import Channel
+from pleroma.client.session.schema_channel import Channel
 from pleroma.errors import PlanError, PleromaError
 from pleroma.index import IPV4, IPV6, GridIndex, IndexPlan
 from support.client_parts import PREFIX, channel, quote, twice

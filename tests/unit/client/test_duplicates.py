@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.client.duplicates import Duplicates
+from pleroma.client.session.duplicates import Duplicates
 
 NUMBERS = st.tuples(st.integers(0, 3), st.integers(0, 30))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.client.event_source import EventSource
+from pleroma.client.session.event_source import EventSource
 from pleroma.errors import ClientClosed, ContentError, OutsideAdvertisement, UnknownName
 from pleroma.index import IPV6
 from pleroma.wire.tunnel import unwrap

@@ -9,8 +9,8 @@ import pytest
 
 import pleroma
 from pleroma.client.api import Api
-from pleroma.client.inband import Way
-from pleroma.client.inband_socket import interfaces, open_sockets
+from pleroma.client.inband.socket_pipe import interfaces, open_sockets
+from pleroma.client.inband.transport import Way
 from pleroma.errors import ClientError, ContentError
 from pleroma.switches.openflow.tables import CONTROL_ADDRESSES as PASSED_UP
 from pleroma.wire.ports import CONTROL_ADDRESSES
@@ -103,7 +103,7 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 
-import pleroma.client.native_link, pleroma.client.tunnel_link
+import pleroma.client.links.native_link, pleroma.client.links.tunnel_link
 assert "httpx" not in sys.modules
 from pleroma.client.api import Api
 assert not Api("inband://", "token", "ann").has_streams

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.client.inbox import Inbox, SubscriptionInfo
+from pleroma.client.session.inbox import Inbox, SubscriptionInfo
 from pleroma.errors import ClientError
 from pleroma.wire import EventPacket
 from support.client_parts import quote

@@ -1,4 +1,4 @@
-from pleroma.client.keepalive import PROBE_PAUSE, PROBES, KeepAlive
+from pleroma.client.links.keepalive import PROBE_PAUSE, PROBES, KeepAlive
 
 
 def test_attach_is_said_at_once_and_then_three_times_in_the_time_allowed():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pleroma.client.api import Answer
-from pleroma.client.lease import Lease
+from pleroma.client.session.lease import Lease
 from pleroma.errors import ClientError, ControllerAway, RequestRefused
 
 

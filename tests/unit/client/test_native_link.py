@@ -5,10 +5,10 @@ import socket
 
 import pytest
 
-from pleroma.client import native_link
-from pleroma.client.link import Attachment, opened
-from pleroma.client.native_link import NativeLink, interface_of
-from pleroma.client.tunnel_link import TunnelLink
+from pleroma.client.links import native_link
+from pleroma.client.links.link import Attachment, opened
+from pleroma.client.links.native_link import NativeLink, interface_of
+from pleroma.client.links.tunnel_link import TunnelLink
 from pleroma.errors import ClientError
 from pleroma.index import IPV4, IPV6, Dz
 

@@ -3,12 +3,12 @@
 import asyncio
 import json
 
-from pleroma.client import plans as following
 from pleroma.client.api import Answer
-from pleroma.client.event_source import EventSource
-from pleroma.client.inbox import Inbox
-from pleroma.client.plans import Plans
-from pleroma.client.receiver import Listener, Receiver
+from pleroma.client.session import plan_follower as following
+from pleroma.client.session.event_source import EventSource
+from pleroma.client.session.inbox import Inbox
+from pleroma.client.session.plan_follower import Plans
+from pleroma.client.session.receiver import Listener, Receiver
 from pleroma.content import Filter
 from pleroma.errors import ControllerAway
 from pleroma.index import IPV4, IPV6, GridIndex, IndexPlan

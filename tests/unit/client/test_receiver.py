@@ -3,9 +3,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.client.event_source import EventSource
-from pleroma.client.inbox import Inbox, SubscriptionInfo
-from pleroma.client.receiver import Listener, Receiver
+from pleroma.client.session.event_source import EventSource
+from pleroma.client.session.inbox import Inbox, SubscriptionInfo
+from pleroma.client.session.receiver import Listener, Receiver
 from pleroma.content import Filter, Integer, Schema
 from support.client_parts import Wire, channel, quote, twice, wanted
 from support.strategies import STOCK, events, filters

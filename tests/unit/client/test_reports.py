@@ -1,9 +1,9 @@
 import asyncio
 
-from pleroma.client.publisher import Publisher
-from pleroma.client.registration import Registration
-from pleroma.client.reports import Reports
-from pleroma.client.subscription import Subscription
+from pleroma.client.session.publisher import Publisher
+from pleroma.client.session.registration import Registration
+from pleroma.client.session.reports import Reports
+from pleroma.client.session.subscription import Subscription
 from pleroma.wire import EventPacket
 from support.client_parts import Wire, channel, quote, wanted
 

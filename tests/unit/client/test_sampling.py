@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.client import sampling
-from pleroma.client.channel import Channel
-from pleroma.client.event_source import EventSource
-from pleroma.client.sampling import AT_ONCE, Sampler, hand_over
+from pleroma.client.session import sampling
+from pleroma.client.session.event_source import EventSource
+from pleroma.client.session.sampling import AT_ONCE, Sampler, hand_over
+from pleroma.client.session.schema_channel import Channel
 from pleroma.content import Filter
 from pleroma.errors import ControllerAway, PlanError, RequestRefused
 from support.client_parts import Wire, channel, quote

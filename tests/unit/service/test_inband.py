@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pleroma.client import conversation as conversing
-from pleroma.client.conversation import Lost
+from pleroma.client.inband import conversation as conversing
+from pleroma.client.inband.conversation import Lost
 from pleroma.control import CreateSchema, LearnHost, RemovePrincipal
 from pleroma.errors import WireError
 from pleroma.routing import Port, SwitchId, Topology

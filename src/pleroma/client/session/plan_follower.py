@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from pleroma.client.backoff import Backoff
-from pleroma.client.channel import Channel
+from pleroma.client.session.schema_channel import Channel
 from pleroma.errors import PleromaError, RequestRefused
 from pleroma.index.address import IPV6, AddressRange
 

@@ -13,17 +13,17 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from pleroma.client.backoff import Backoff
-from pleroma.client.channel import Channel
-from pleroma.client.lease import Lease
-from pleroma.client.link import Link
-from pleroma.client.plans import Plans
-from pleroma.client.publisher import Publisher
-from pleroma.client.receiver import Receiver
-from pleroma.client.registrar import Registrar
-from pleroma.client.registration import Registration
-from pleroma.client.reports import Reports
-from pleroma.client.sampling import hand_over
-from pleroma.client.subscription import Subscription
+from pleroma.client.links.link import Link
+from pleroma.client.session.lease import Lease
+from pleroma.client.session.plan_follower import Plans
+from pleroma.client.session.publisher import Publisher
+from pleroma.client.session.receiver import Receiver
+from pleroma.client.session.registrar import Registrar
+from pleroma.client.session.registration import Registration
+from pleroma.client.session.reports import Reports
+from pleroma.client.session.sampling import hand_over
+from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.subscription import Subscription
 from pleroma.errors import ClientError, PleromaError, RequestRefused
 
 if TYPE_CHECKING:

@@ -84,10 +84,10 @@ class Link(Protocol):
 def opened(attachment: Attachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None]) -> Link:
     """The link that an attachment is for; `receive` gets every packet that comes, `echo` every one that was sent."""
     if attachment.is_native:
-        from pleroma.client.native_link import NativeLink
+        from pleroma.client.links.native_link import NativeLink
 
         return NativeLink(attachment, receive, echo)
-    from pleroma.client.tunnel_link import TunnelLink
+    from pleroma.client.links.tunnel_link import TunnelLink
 
     return TunnelLink(attachment, receive, echo)
 

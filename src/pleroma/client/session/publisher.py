@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from pleroma.client.channel import Channel
-from pleroma.client.event_source import EventSource, Sender
-from pleroma.client.registration import Registration
+from pleroma.client.session.event_source import EventSource, Sender
+from pleroma.client.session.registration import Registration
+from pleroma.client.session.schema_channel import Channel
 
 
 class Publisher(EventSource):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
 
-from pleroma.client.channel import Channel
-from pleroma.client.sampling import Sampler
+from pleroma.client.session.sampling import Sampler
+from pleroma.client.session.schema_channel import Channel
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientClosed, OutsideAdvertisement, PleromaError
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from pleroma.client.conversation import Pipe
-from pleroma.client.inband import InbandTransport, Way
+from pleroma.client.inband.conversation import Pipe
+from pleroma.client.inband.transport import InbandTransport, Way
 from pleroma.errors import ClientError
 
 SCHEME = "udp"

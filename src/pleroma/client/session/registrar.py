@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pleroma.client.registration import Registration
+from pleroma.client.session.registration import Registration
 from pleroma.errors import RequestRefused
 
 if TYPE_CHECKING:

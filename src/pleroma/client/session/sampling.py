@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pleroma.client.channel import Channel
+from pleroma.client.session.schema_channel import Channel
 from pleroma.content import Event
 from pleroma.errors import ClientError
 

@@ -11,8 +11,8 @@ import socket
 import threading
 from collections.abc import Callable
 
-from pleroma.client.keepalive import KeepAlive
-from pleroma.client.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
+from pleroma.client.links.keepalive import KeepAlive
+from pleroma.client.links.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
 from pleroma.errors import ClientError, WireError
 from pleroma.wire.attach import Kind, pack, unpack
 from pleroma.wire.tunnel import OVERHEAD, START

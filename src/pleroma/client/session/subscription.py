@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from pleroma.client.inbox import QUEUE, Inbox, SubscriptionInfo
-from pleroma.client.receiver import Listener
-from pleroma.client.registration import Registration
+from pleroma.client.session.inbox import QUEUE, Inbox, SubscriptionInfo
+from pleroma.client.session.receiver import Listener
+from pleroma.client.session.registration import Registration
 from pleroma.content import Event, Filter
 from pleroma.errors import ClientClosed, PleromaError
 from pleroma.wire import EventPacket

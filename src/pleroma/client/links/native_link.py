@@ -16,7 +16,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from pleroma.client.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
+from pleroma.client.links.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
 from pleroma.errors import ClientError
 from pleroma.wire.ports import EVENTS
 

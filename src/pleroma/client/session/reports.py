@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pleroma.client.inbox import SubscriptionInfo
-from pleroma.client.publisher import Publisher
-from pleroma.client.subscription import Subscription
+from pleroma.client.session.inbox import SubscriptionInfo
+from pleroma.client.session.publisher import Publisher
+from pleroma.client.session.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 
-from pleroma.client.conversation import Pipe
+from pleroma.client.inband.conversation import Pipe
 from pleroma.errors import ClientError
 from pleroma.wire.ports import CONTROL
 

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from pleroma.client.conversation import Conversation, Lost, Pipe
-from pleroma.client.inband_socket import open_sockets
+from pleroma.client.inband.conversation import Conversation, Lost, Pipe
+from pleroma.client.inband.socket_pipe import open_sockets
 from pleroma.errors import ClientError, UnknownName, WireError
 from pleroma.wire.api_call import Request
 from pleroma.wire.inband_messages import MAX_NAME, Reason, token_key

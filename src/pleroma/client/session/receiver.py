@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pleroma.client.cells import Cells
-from pleroma.client.channel import Channel
-from pleroma.client.duplicates import WINDOW, Duplicates
-from pleroma.client.inbox import Inbox
+from pleroma.client.session.duplicates import WINDOW, Duplicates
+from pleroma.client.session.inbox import Inbox
+from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.waste_attribution import Cells
 from pleroma.content import Filter
 from pleroma.errors import WireError
 from pleroma.matching.edge_filter import EdgeFilter
