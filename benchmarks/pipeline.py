@@ -18,10 +18,10 @@ import numpy as np
 
 from pleroma.content.batch import EventBatch
 from pleroma.experiments.closed_loop import ClosedLoop
-from pleroma.pipeline.gathering import gather, gather_landed
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.layout import MOST_ROWS
-from pleroma.pipeline.session import session
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_layout import MOST_ROWS
+from pleroma.pipeline.passes.summary_pass import gather, gather_landed
+from pleroma.pipeline.spark_session import session
 from pleroma.selection.advice import advise_from
 from pleroma.selection.traffic_summary import Batch, Gathered, Pass
 from pleroma.workloads import EXPRESSIVE, Workload, generate

@@ -135,7 +135,7 @@ def stalled(processes):
 
 
 def relay(made):
-    return registry.marked(made.lab.name, "relay.py")
+    return registry.marked(made.lab.name, "controller_proxy.py")
 
 
 def test_switches_that_cannot_be_reached_go_on_forwarding_and_are_brought_up_to_date_later(line):

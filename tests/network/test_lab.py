@@ -16,7 +16,7 @@ import pytest
 
 from pleroma.errors import SetupError, UnknownName
 from pleroma.lab import Lab, Tls, records, registry
-from pleroma.lab.names import prefix, random_lab
+from pleroma.lab.lab_names import prefix, random_lab
 from pleroma.lab.namespaces import found, ip
 from pleroma.routing import Host, Link, Topology, build
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pleroma
 from pleroma.errors import LakeError
-from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.lake.lake import Lake
 from support.client_service import ServiceProcess, until
 from support.strategies import STOCK
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pleroma.pipeline.needs import missing
+from pleroma.pipeline.spark_needs import missing
 
 HERE = Path(__file__).parent
 
@@ -38,7 +38,7 @@ def spark():
 @pytest.fixture(scope="session")
 def cluster():
     """A master and two workers with a core each. Where a worker was killed, the next test starts it."""
-    from pleroma.lab.spark import SparkCluster
+    from pleroma.lab.spark_cluster import SparkCluster
 
     with SparkCluster.up(workers=2, cores=1, memory="1g") as made:
         yield made
@@ -57,7 +57,7 @@ def cluster_spark(cluster):
 
 
 def _session(master):
-    from pleroma.pipeline.session import session
+    from pleroma.pipeline.spark_session import session
 
     settings = {
         "spark__driver__memory": "1g",

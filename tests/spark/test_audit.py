@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from pleroma.pipeline.audit import audit_here, audit_on, count_on, in_force, landed
-from pleroma.pipeline.period import Period
+from pleroma.pipeline.audit.audit_pass import audit_here, audit_on, count_on, in_force, landed
+from pleroma.pipeline.lake.period import Period
 from support.audited_lake import land
 
 DAY = Period.day("2026-11-15")

@@ -20,15 +20,15 @@ import pytest
 from pleroma.content.arrow_columns import from_columns, to_columns
 from pleroma.errors import UnknownName
 from pleroma.index import IndexPlan
-from pleroma.lab.names import MARK
-from pleroma.pipeline.counting import Counting, CountWindows, LakeStanding
-from pleroma.pipeline.decisions import WatchSettings
-from pleroma.pipeline.gathering import gather
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.layout import EPOCH
-from pleroma.pipeline.watch import watching
-from pleroma.pipeline.watcher import Watcher
-from pleroma.pipeline.windows import Window
+from pleroma.lab.lab_names import MARK
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_layout import EPOCH
+from pleroma.pipeline.passes.summary_pass import gather
+from pleroma.pipeline.watch.decisions import WatchSettings
+from pleroma.pipeline.watch.replanner import Watcher
+from pleroma.pipeline.watch.streaming_job import watching
+from pleroma.pipeline.watch.window_counts import Counting, CountWindows, LakeStanding
+from pleroma.pipeline.watch.windows import Window
 from pleroma.selection import traffic_summary
 from pleroma.selection.advice import advise_from
 from pleroma.workloads import EXPRESSIVE, generate
@@ -141,7 +141,7 @@ def test_watching_loses_nothing_when_a_worker_is_killed(cluster, cluster_spark, 
     def held(*arguments):
         return holding(marks, then=CountWindows(*arguments))
 
-    monkeypatch.setattr("pleroma.pipeline.watch.CountWindows", held)
+    monkeypatch.setattr("pleroma.pipeline.watch.streaming_job.CountWindows", held)
     told, controller = [], Recorded()
 
     def job():

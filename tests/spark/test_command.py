@@ -12,7 +12,7 @@ import numpy as np
 
 import pleroma.cli
 from pleroma.index import IndexPlan
-from pleroma.pipeline.lake import Lake, SubscriptionRow
+from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
 from pleroma.selection import traffic_summary
 from pleroma.selection.advice import advise_from
 from pleroma.workloads import EXPRESSIVE, generate

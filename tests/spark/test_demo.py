@@ -8,9 +8,9 @@ from pleroma.errors import LakeError
 from pleroma.experiments.closed_loop import ClosedLoop
 from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, SHIFTED
 from pleroma.experiments.onlooker import TRIES, Onlooker
-from pleroma.pipeline.audit import audit_here
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.period import Period
+from pleroma.pipeline.audit.audit_pass import audit_here
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.period import Period
 
 SUBSCRIPTIONS, RATE, SECONDS = 100, 150.0, 6.0
 PATIENCE = 30.0
@@ -29,8 +29,8 @@ def audited(lake, schema):
 
 def watch_in(spark, audits):
     """The watcher in the session of the tests, which is warm already. When all clients have gone, there is an audit."""
-    from pleroma.pipeline.adoption import ControllerHandover
-    from pleroma.pipeline.watch import WatchSettings, Window, watching
+    from pleroma.pipeline.watch.handover import ControllerHandover
+    from pleroma.pipeline.watch.streaming_job import WatchSettings, Window, watching
 
     settings = WatchSettings(
         window=2.0,

@@ -8,7 +8,7 @@ import pytest
 from pleroma.content import Filter, Real, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.pipeline import register
-from pleroma.pipeline.lake import Lake, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
 from support.strategies import STOCK
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

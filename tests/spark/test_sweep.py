@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pleroma.experiments.figures import SWEEPS
-from pleroma.pipeline.sweep import PER_CORE, SparkSweep
+from pleroma.pipeline.passes.spark_sweep import PER_CORE, SparkSweep
 
 
 @pytest.mark.parametrize("figure", ["fig8d"])

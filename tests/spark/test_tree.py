@@ -10,8 +10,8 @@ from pleroma.content.arrow_columns import to_columns
 from pleroma.errors import TuningError
 from pleroma.learning import level_growth
 from pleroma.learning.fitting import Budget
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.tree import grown_landed, grown_on
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.passes.tree_pass import grown_landed, grown_on
 from pleroma.workloads import EXPRESSIVE, generate
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

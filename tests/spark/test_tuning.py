@@ -11,8 +11,8 @@ from pleroma.content.arrow_columns import to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.index import IndexPlan
-from pleroma.pipeline.gathering import gather, gather_landed
-from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.passes.summary_pass import gather, gather_landed
 from pleroma.selection import traffic_summary
 from pleroma.selection.advice import advise_from
 from pleroma.workloads import EXPRESSIVE, generate
@@ -83,7 +83,7 @@ def test_what_a_lake_holds_is_read_by_the_tasks(spark, data, tmp_path):
 
 
 def test_boxes_too_many_to_send_are_read_from_a_file(monkeypatch, data, here, rows, tmp_path):
-    monkeypatch.setattr("pleroma.pipeline.gathering.BROADCAST", 50)
+    monkeypatch.setattr("pleroma.pipeline.passes.summary_pass.BROADCAST", 50)
     scratch = tmp_path / "scratch"
     found = gather(rows.repartition(2), data.schema, data.subscriptions, draw=2_000, scratch=str(scratch))
     same(found, here)

@@ -15,11 +15,11 @@ import pytest
 
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, index_from_json
-from pleroma.pipeline.adoption import ControllerHandover
-from pleroma.pipeline.decisions import Decision, WatchSettings
-from pleroma.pipeline.journal import Journal
-from pleroma.pipeline.watch import RETRIES, Watching, watching
-from pleroma.pipeline.windows import Window
+from pleroma.pipeline.watch.decisions import Decision, WatchSettings
+from pleroma.pipeline.watch.handover import ControllerHandover
+from pleroma.pipeline.watch.journal import Journal
+from pleroma.pipeline.watch.streaming_job import RETRIES, Watching, watching
+from pleroma.pipeline.watch.windows import Window
 from support.watch_cases import (
     BEGIN,
     BY_PRICE,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from pleroma.index import GridIndex, IndexPlan
-from pleroma.pipeline.lake import Lake, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
 from pleroma.workloads import StockModel, generate_stock
 
 DAY = datetime(2026, 11, 15, tzinfo=UTC)

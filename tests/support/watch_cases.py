@@ -11,9 +11,9 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanMoved
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.index.waste import evaluate
-from pleroma.pipeline.adoption import PlanInForce
-from pleroma.pipeline.lake import Lake, SubscriptionRow
-from pleroma.pipeline.windows import BINS, Cell
+from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
+from pleroma.pipeline.watch.handover import PlanInForce
+from pleroma.pipeline.watch.windows import BINS, Cell
 
 SCHEMA = Schema.from_json(
     {

@@ -11,9 +11,9 @@ from pleroma.cli.output import JsonFlag, MasterOption, out, progress, show_json,
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.findings import Audit, Reported
-    from pleroma.pipeline.lake import Lake
-    from pleroma.pipeline.period import Period
+    from pleroma.pipeline.audit.findings import Audit, Reported
+    from pleroma.pipeline.lake.lake import Lake
+    from pleroma.pipeline.lake.period import Period
 
 WIDEST = 60
 """Letters of a filter in a table."""
@@ -41,11 +41,11 @@ def audit(
     subscription, as if each subscriber had a port of its own; at the hosts, packets are counted, and what clients
     reported stands beside them.
     """
-    from pleroma.pipeline.audit import audit_on
-    from pleroma.pipeline.lake import Lake
-    from pleroma.pipeline.needs import check
-    from pleroma.pipeline.progress import followed
-    from pleroma.pipeline.session import session
+    from pleroma.pipeline.audit.audit_pass import audit_on
+    from pleroma.pipeline.lake.lake import Lake
+    from pleroma.pipeline.spark_needs import check
+    from pleroma.pipeline.spark_progress import followed
+    from pleroma.pipeline.spark_session import session
 
     if plot is not None and not plot.is_dir():
         raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
@@ -72,7 +72,7 @@ def audit(
 
 
 def _period(lake: Lake, name: str, day: str | None, start: str | None, end: str | None) -> Period:
-    from pleroma.pipeline.period import Period
+    from pleroma.pipeline.lake.period import Period
 
     if day is not None and (start or end):
         raise SetupError("a day or a beginning and an end, not both", field="--day", value=day)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter, StrMethodFormatter
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.findings import Audit
+    from pleroma.pipeline.audit.findings import Audit
 
 WANTED = "#4c78a8"
 WASTED = "#e45756"

@@ -49,7 +49,7 @@ def demo(
     machine, and nothing is left running.
     """
     from pleroma.experiments.stage import embedded, open_vswitch
-    from pleroma.pipeline.needs import missing
+    from pleroma.pipeline.spark_needs import missing
 
     check_picture(plot)
     stage = open_vswitch if network is Network.OVS else embedded

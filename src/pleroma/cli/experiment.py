@@ -94,11 +94,11 @@ def _in_parts(name: str, quick: bool, master: str | None, folder: Path | None) -
     if master is None:
         with progress(f"experiment {name}", 1) as advance:
             return run(one_by_one, advance)
-    from pleroma.pipeline.needs import check
+    from pleroma.pipeline.spark_needs import check
 
     check()
-    from pleroma.pipeline.session import session
-    from pleroma.pipeline.sweep import SparkSweep
+    from pleroma.pipeline.passes.spark_sweep import SparkSweep
+    from pleroma.pipeline.spark_session import session
 
     with progress(f"experiment {name}", 1) as advance, session(master, f"pleroma experiment {name}") as started:
         return run(SparkSweep(started), advance)

@@ -116,7 +116,7 @@ def spark(
     import signal
     import time
 
-    from pleroma.lab.spark import SparkCluster
+    from pleroma.lab.spark_cluster import SparkCluster
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

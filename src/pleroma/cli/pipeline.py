@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pleroma.content import Filter
     from pleroma.index import TreeIndex
     from pleroma.learning.fitting import Budget
-    from pleroma.pipeline.traffic import Traffic
+    from pleroma.pipeline.passes.traffic import Traffic
 
 NUMBER = "pleroma row"
 """A workload's events are numbered as they come."""
@@ -60,11 +60,11 @@ def tune(
     half of these train, half judge. The result is the plan that `pleroma tune` finds on the same events.
     """
     from pleroma.index import IndexPlan
-    from pleroma.pipeline.gathering import gather_from
-    from pleroma.pipeline.progress import followed
-    from pleroma.pipeline.session import session
-    from pleroma.pipeline.traffic import Landed
-    from pleroma.pipeline.tree import grown_from
+    from pleroma.pipeline.passes.summary_pass import gather_from
+    from pleroma.pipeline.passes.traffic import Landed
+    from pleroma.pipeline.passes.tree_pass import grown_from
+    from pleroma.pipeline.spark_progress import followed
+    from pleroma.pipeline.spark_session import session
     from pleroma.selection.advice import CUTS, SELECTIONS, advise_from
 
     if plan is not None and not plan.resolve().parent.is_dir():
@@ -107,8 +107,8 @@ def tune(
 def _traffic(
     spark: SparkSession, source: str, name: str | None, start: datetime | None, end: datetime | None
 ) -> tuple[Traffic, list[Filter]]:
-    from pleroma.pipeline.lake import Lake
-    from pleroma.pipeline.traffic import Landed, Rows
+    from pleroma.pipeline.lake.lake import Lake
+    from pleroma.pipeline.passes.traffic import Landed, Rows
     from pleroma.workloads import Workload
     from pleroma.workloads.workload import EVENTS
 

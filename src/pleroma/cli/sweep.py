@@ -48,11 +48,11 @@ def sweep(
         events,
         seeds,
     )
-    from pleroma.pipeline.needs import check
+    from pleroma.pipeline.spark_needs import check
 
     check()
-    from pleroma.pipeline.session import session
-    from pleroma.pipeline.sweep import SparkSweep
+    from pleroma.pipeline.passes.spark_sweep import SparkSweep
+    from pleroma.pipeline.spark_session import session
 
     with progress("scenarios", 1) as advance, session(master, "pleroma sweep") as spark:
         found = compared.run(advance, SparkSweep(spark))

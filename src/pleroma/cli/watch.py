@@ -16,10 +16,10 @@ from pleroma.cli.output import MasterOption, err, show_json
 from pleroma.errors import ControllerAway, SetupError
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.adoption import ControllerHandover
-    from pleroma.pipeline.decisions import Decision
-    from pleroma.pipeline.lake import Lake
-    from pleroma.pipeline.windows import Window
+    from pleroma.pipeline.lake.lake import Lake
+    from pleroma.pipeline.watch.decisions import Decision
+    from pleroma.pipeline.watch.handover import ControllerHandover
+    from pleroma.pipeline.watch.windows import Window
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
@@ -69,9 +69,9 @@ def watch(
     threshold, or the period is over, a plan is looked for; one that is better on events held out by the margin is
     handed to the controller. Started again with the same checkpoint it goes on where it was.
     """
-    from pleroma.pipeline.decisions import WatchSettings
-    from pleroma.pipeline.lake import Lake
-    from pleroma.pipeline.needs import check
+    from pleroma.pipeline.lake.lake import Lake
+    from pleroma.pipeline.spark_needs import check
+    from pleroma.pipeline.watch.decisions import WatchSettings
     from pleroma.selection.advice import CUTS, SELECTIONS
 
     settings = WatchSettings(
@@ -111,8 +111,8 @@ def _run(
     checkpoint: str | None,
     once: bool,
 ) -> None:
-    from pleroma.pipeline.session import session
-    from pleroma.pipeline.watch import watching
+    from pleroma.pipeline.spark_session import session
+    from pleroma.pipeline.watch.streaming_job import watching
 
     with session(master, f"pleroma watch {name}") as spark, interruptions() as stopped:
         running = watching(spark, lake, name, settings, handover, told, checkpoint=checkpoint, once=once)
@@ -153,7 +153,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 def _handover(url: str, file: Path | None, token: str | None, schema: str) -> ControllerHandover:
     """The controller, asked once: who may not read a plan need not begin to watch."""
-    from pleroma.pipeline.adoption import ControllerHandover
+    from pleroma.pipeline.watch.handover import ControllerHandover
 
     given = token if file is None else file.read_text(encoding="utf-8").strip()
     if not given:
@@ -170,7 +170,7 @@ def _handover(url: str, file: Path | None, token: str | None, schema: str) -> Co
 
 
 def _telling(json: bool) -> Callable[[Window | Decision], None]:
-    from pleroma.pipeline.windows import Window
+    from pleroma.pipeline.watch.windows import Window
 
     def told(each: Window | Decision) -> None:
         if json:

@@ -138,7 +138,7 @@ def show(
     with progress("matching", total=len(workload.subscriptions)) as advance:
         summary = summarise(workload, advance)
     if plot is not None:
-        from pleroma.workloads.picture import draw
+        from pleroma.cli.pictures.workload_picture import draw
 
         draw(workload, plot)
     if json:

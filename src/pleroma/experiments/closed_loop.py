@@ -28,7 +28,7 @@ from pleroma.experiments.replay import Counts, Subscribers, difference, expected
 from pleroma.experiments.simulation import MEMBERS
 from pleroma.experiments.stage import Stage, embedded
 from pleroma.index import Index
-from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.lake.lake import Lake
 from pleroma.routing import build
 from pleroma.selection.advice import advise
 from pleroma.workloads import Workload, generate_stock

@@ -1,6 +1,6 @@
 """How the scenarios of a sweep are gone through: they do not depend on each other, so anybody may, in any order.
 
-Here one after the other; `pleroma.pipeline.sweep` sends them to a Spark cluster.
+Here one after the other; `pleroma.pipeline.passes.spark_sweep` sends them to a Spark cluster.
 """
 
 from __future__ import annotations

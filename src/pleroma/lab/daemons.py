@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pleroma.errors import SetupError, shown
-from pleroma.lab import namespaces, relay
-from pleroma.lab.names import MARK
+from pleroma.lab import controller_proxy, namespaces
+from pleroma.lab.lab_names import MARK
 from pleroma.lab.needs import SCHEMA, program
 from pleroma.lab.registry import end, marked
 
@@ -61,14 +61,14 @@ class Daemons:
 
     def join(self, targets: Sequence[str]) -> list[str]:
         """A new relay to these controllers; returns what the switches are to call them."""
-        end(lambda: marked(self.lab, Path(relay.__file__).name), self.lab)
+        end(lambda: marked(self.lab, Path(controller_proxy.__file__).name), self.lab)
         parts = [_target(target) for target in targets]
         if not parts:
             return []
         with namespaces.inside(self.net):
             listening = [_listening(FIRST_PORT + number) for number in range(len(parts))]
         try:
-            command = [sys.executable, "-I", "-S", relay.__file__]
+            command = [sys.executable, "-I", "-S", controller_proxy.__file__]
             command += [f"{s.fileno()}={host}:{port}" for s, (_, host, port) in zip(listening, parts, strict=True)]
             with (self.folder / "relay.log").open("ab") as log:
                 subprocess.run(

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from pleroma.errors import SetupError, UnknownName
-from pleroma.lab import namespaces, needs, registry, wiring
+from pleroma.lab import namespaces, needs, registry, veth_links
 from pleroma.lab.daemons import Daemons, Tls
-from pleroma.lab.names import Names, check_lab, random_lab
+from pleroma.lab.lab_names import Names, check_lab, random_lab
 from pleroma.lab.registry import Owner, Record
 from pleroma.routing import Host, Link, SwitchId, Topology
 
@@ -149,7 +149,7 @@ class Lab:
         """These instead of the present ones, for all switches."""
         self._controllers = self._daemons.join(_targets(controller))
         bridges = [self.names.bridges[switch] for switch in self._standing]
-        self._daemons.vsctl(*(word for name in bridges for word in wiring.controllers_of(name, self._controllers)))
+        self._daemons.vsctl(*(word for name in bridges for word in veth_links.controllers_of(name, self._controllers)))
 
     def ofctl(self, switch: str, command: str, *words: str, protocol: str | None = None) -> str:
         """What `ovs-ofctl COMMAND SWITCH WORDS...` prints."""
@@ -173,15 +173,15 @@ class Lab:
     def _lay_cables(self) -> None:
         namespaces.add([self.names.net, *self.names.hosts.values()], self.name)
         with namespaces.inside(self.names.net):
-            namespaces.set_here(wiring.SWITCH_SETTINGS)
+            namespaces.set_here(veth_links.SWITCH_SETTINGS)
         for host in self.topology.hosts:
             with self.inside(host.name):
-                namespaces.set_here(wiring.HOST_SETTINGS)
-        namespaces.ip(wiring.cables(self.topology, self.names), self.names.net)
+                namespaces.set_here(veth_links.HOST_SETTINGS)
+        namespaces.ip(veth_links.cables(self.topology, self.names), self.names.net)
         for host in self.topology.hosts:
             with self.inside(host.name):
-                namespaces.checksum_by_software(wiring.HOST_INTERFACE)
-                namespaces.ip(wiring.host_settings(host))
+                namespaces.checksum_by_software(veth_links.HOST_INTERFACE)
+                namespaces.ip(veth_links.host_settings(host))
 
     def _start(self, controller: str | Sequence[str] | None, tls: Tls | None) -> None:
         self._daemons.start_database()
@@ -193,7 +193,7 @@ class Lab:
         self.start_switches()
 
     def _bridge(self, switch: SwitchId) -> list[str]:
-        return wiring.bridge(
+        return veth_links.bridge(
             self.topology,
             self.names,
             switch,

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pleroma.errors import SetupError
-from pleroma.lab.names import MARK
+from pleroma.lab.lab_names import MARK
 from pleroma.lab.needs import program
 
 FOLDER = Path("/run/netns")

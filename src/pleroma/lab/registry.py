@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pleroma.errors import SetupError, UnknownName
 from pleroma.lab import namespaces
-from pleroma.lab.names import MARK, check_lab, prefix
+from pleroma.lab.lab_names import MARK, check_lab, prefix
 
 ROOT = Path("/run/pleroma-lab")
 

@@ -16,7 +16,7 @@ import structlog
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.lab.lab import Lab
-from pleroma.lab.wiring import HOST_INTERFACE
+from pleroma.lab.veth_links import HOST_INTERFACE
 from pleroma.routing import HostId, SwitchOp, Topology
 from pleroma.switches.openflow.agent import Patience
 from pleroma.switches.openflow.discovered_topology import Wiring

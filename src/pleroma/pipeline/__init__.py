@@ -15,6 +15,6 @@ __all__ = ["register"]
 
 def register(spark: SparkSession) -> None:
     """Let a session read lakes: `spark.read.format("pleroma")` and `spark.readStream.format("pleroma")`."""
-    from pleroma.pipeline.source import PleromaSource
+    from pleroma.pipeline.lake.spark_source import PleromaSource
 
     spark.dataSource.register(PleromaSource)

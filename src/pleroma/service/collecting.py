@@ -26,7 +26,7 @@ from pleroma.service.recent import Recent
 from pleroma.service.waiting import Drawn, Reported, Waiting
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.lake import Lake
+    from pleroma.pipeline.lake.lake import Lake
 
 _LOOK = 0.25
 """Seconds between two looks at what is to be landed."""
@@ -94,7 +94,7 @@ class Collection:
     async def open(cls, controller: Controller, settings: CollectingSettings) -> Self:
         """Refuses a lake that cannot be written, or that is of another controller."""
         try:
-            from pleroma.pipeline.lake import Lake
+            from pleroma.pipeline.lake.lake import Lake
         except ModuleNotFoundError as error:
             reason = f"a lake needs {error.name}, which is not installed; please run scripts/setup experiments"
             raise SetupError(reason, field="lake") from None
@@ -132,7 +132,7 @@ class Collection:
 
     def reported(self, principal: str, counted: Mapping[str, Mapping[str, int]]) -> None:
         """What a subscriber has counted since its last report."""
-        from pleroma.pipeline.layout import ReportRow
+        from pleroma.pipeline.lake.lake_layout import ReportRow
 
         now, registered = datetime.now(UTC), self._controller.state.registrations
         rows = [
@@ -194,7 +194,7 @@ class Collection:
 
     def _fold(self) -> None:
         """Small parts of hours that are over; where there are many, some now and some soon. In the thread."""
-        from pleroma.pipeline.folding import MOST
+        from pleroma.pipeline.lake.compaction import MOST
 
         if self.lake.fold(datetime.now(UTC) - timedelta(seconds=_HOUR), MOST) >= MOST:
             self._folding_due = time.monotonic() + _SOON
@@ -247,7 +247,7 @@ class Collection:
             await asyncio.sleep(_GLANCE)
 
     async def _land_waiting(self) -> None:
-        from pleroma.pipeline.layout import MOST_ROWS
+        from pleroma.pipeline.lake.lake_layout import MOST_ROWS
 
         waiting, lake, most = self.waiting, self.lake, min(self._settings.part, MOST_ROWS)
         for drawn in waiting.take_events(most):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pleroma.content.batch import EventBatch
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.layout import ReportRow
+    from pleroma.pipeline.lake.lake_layout import ReportRow
 
 
 class Drawn(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from pleroma.content.numeric import EXACT
 from pleroma.errors import WorkloadError
-from pleroma.workloads.settings import check_number, check_one_of, check_positive, check_whole
+from pleroma.workloads.setting_checks import check_number, check_one_of, check_positive, check_whole
 
 Distribution = Literal["uniform", "zipfian"]
 Variation = Literal["fixed", "random"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.workloads.model import MAX_VALUES
-from pleroma.workloads.settings import check_positive, check_whole
+from pleroma.workloads.setting_checks import check_positive, check_whole
 
 
 def uniform(rate: float, count: int, seed: int = 0) -> NDArray[np.float64]:

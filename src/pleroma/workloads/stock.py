@@ -16,7 +16,7 @@ import numpy as np
 from pleroma.content import Attribute, Box, Filter, Range, Real, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import SetupError
-from pleroma.workloads.settings import check_number, check_positive, check_whole
+from pleroma.workloads.setting_checks import check_number, check_positive, check_whole
 from pleroma.workloads.workload import Workload
 
 TICKERS = ("AAPL", "FB", "GOOG", "IBM", "MSFT")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pleroma.content import Box, Filter, Integer, Range, Schema
 from pleroma.content.batch import EventBatch
-from pleroma.workloads.layout import Layout
+from pleroma.workloads.hotspot_layout import Layout
 from pleroma.workloads.model import Model
 from pleroma.workloads.workload import Workload
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.index import IndexPlan
-from pleroma.pipeline.layout import LandedPlan, Snapshot, SubscriptionRow
-from pleroma.pipeline.tally import COLUMNS, COUNTERS, InForce, Tally, covered
+from pleroma.pipeline.audit.tally import COLUMNS, COUNTERS, InForce, Tally, covered
+from pleroma.pipeline.lake.lake_layout import LandedPlan, Snapshot, SubscriptionRow
 from property.index.test_selective import cases as selective_cases
 from support.grids import grids
 from support.strategies import events, filters, schemas

@@ -4,11 +4,11 @@ import pytest
 
 from pleroma.cli.audit import _draw, _show, audit
 from pleroma.errors import LakeError, SetupError
-from pleroma.pipeline import needs
-from pleroma.pipeline.audit import audit_here
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.period import Period
-from pleroma.pipeline.saving import Saving
+from pleroma.pipeline import spark_needs
+from pleroma.pipeline.audit.audit_pass import audit_here
+from pleroma.pipeline.audit.counterfactual import Saving
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.period import Period
 from support.audited_lake import land
 
 
@@ -68,7 +68,7 @@ def test_a_day_without_events_can_be_shown_and_drawn(lake, tmp_path, capsys):
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(lake, tmp_path, monkeypatch, options, reason):
-    monkeypatch.setattr(needs, "check", lambda: None)
+    monkeypatch.setattr(spark_needs, "check", lambda: None)
     given = options | ({"plot": tmp_path / options["plot"]} if "plot" in options else {})
     with pytest.raises((LakeError, SetupError), match=reason) as caught:
         audit(lake.url, **given)
@@ -76,12 +76,12 @@ def test_what_cannot_be_done_is_refused_in_one_line(lake, tmp_path, monkeypatch,
 
 
 def test_a_lake_of_several_schemas_needs_a_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(needs, "check", lambda: None)
+    monkeypatch.setattr(spark_needs, "check", lambda: None)
     with pytest.raises(LakeError, match="which schema"):
         audit(Lake.at(str(tmp_path)).url)
 
 
 def test_without_spark_one_line_says_what_to_do(lake, monkeypatch):
-    monkeypatch.setattr(needs, "missing", lambda: "Java is missing; please run scripts/setup experiments spark")
+    monkeypatch.setattr(spark_needs, "missing", lambda: "Java is missing; please run scripts/setup experiments spark")
     with pytest.raises(SetupError, match="scripts/setup experiments spark"):
         audit(lake.url)

@@ -13,7 +13,7 @@ from pleroma.cli.demo_loop import BARS, curve, summary
 from pleroma.cli.loop_picture import draw_loop
 from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Loop, Stretch
 from pleroma.experiments.replay import Counts
-from pleroma.pipeline import needs
+from pleroma.pipeline import spark_needs
 
 DECISION = {"detail": "61.0% of the deliveries are wasted", "outcome": "adopted", "technique": "learned"}
 
@@ -43,7 +43,7 @@ def test_the_loop_runs_where_spark_does_and_otherwise_it_is_said_loudly(monkeypa
     ran = []
     monkeypatch.setattr(module, "_closed_loop", lambda *_: ran.append("loop"))
     monkeypatch.setattr(module, "_halves", lambda *_: ran.append("halves"))
-    monkeypatch.setattr(needs, "missing", lambda: reason)
+    monkeypatch.setattr(spark_needs, "missing", lambda: reason)
     module.demo(spark=spark)
     assert ran == (["loop"] if spark and reason is None else ["halves"])
     assert ("NO CLOSED LOOP" in capsys.readouterr().err) == (reason is not None)

@@ -10,8 +10,8 @@ from pleroma.cli.app import app
 from pleroma.cli.watch import _decision_line, _window_line, seconds
 from pleroma.errors import PleromaError, SetupError
 from pleroma.index import Waste
-from pleroma.pipeline.decisions import Decision
-from pleroma.pipeline.windows import Cell, Reported, Window
+from pleroma.pipeline.watch.decisions import Decision
+from pleroma.pipeline.watch.windows import Cell, Reported, Window
 from support.watch_cases import BEGIN, SCHEMA, WINDOW, new_lake
 
 

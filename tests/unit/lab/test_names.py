@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.lab.names import Names, prefix
+from pleroma.lab.lab_names import Names, prefix
 from pleroma.routing import Host, Topology, build
 
 NAMES = st.one_of(

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pleroma.errors import SetupError
-from pleroma.lab import spark
-from pleroma.lab.spark import SparkCluster, watched
+from pleroma.lab import spark_cluster
+from pleroma.lab.spark_cluster import SparkCluster, watched
 
 MASTER_LOG = """
 26/11/15 15:58:55 INFO Master: Starting Spark master at spark://127.0.0.1:35279
@@ -44,25 +44,27 @@ def test_a_daemon_and_its_folder_go_when_the_process_that_made_it_is_gone(tmp_pa
 
 
 def test_a_master_has_addresses_when_its_log_says_both():
-    assert spark._addresses(MASTER_LOG) == ("spark://127.0.0.1:35279", "http://127.0.0.1:45803")
-    assert spark._addresses(MASTER_LOG[:150]) is None
+    assert spark_cluster._addresses(MASTER_LOG) == ("spark://127.0.0.1:35279", "http://127.0.0.1:45803")
+    assert spark_cluster._addresses(MASTER_LOG[:150]) is None
 
 
 @pytest.mark.parametrize("wrong", [{"workers": 0}, {"cores": -1}, {"memory": "much"}, {"memory": "0g"}])
 def test_impossible_clusters_are_refused_by_name(monkeypatch, wrong):
-    monkeypatch.setattr(spark.needs, "check", lambda: None)
+    monkeypatch.setattr(spark_cluster.spark_needs, "check", lambda: None)
     with pytest.raises(SetupError) as refused:
         SparkCluster.up(**wrong)
     assert refused.value.field in wrong
 
 
 def test_a_daemon_that_does_not_come_up_says_why_in_one_line_and_leaves_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr(spark.needs, "check", lambda: None)
-    monkeypatch.setattr(spark.tempfile, "mkdtemp", lambda **_: str(tmp_path / "cluster"))
+    monkeypatch.setattr(spark_cluster.spark_needs, "check", lambda: None)
+    monkeypatch.setattr(spark_cluster.tempfile, "mkdtemp", lambda **_: str(tmp_path / "cluster"))
     (tmp_path / "cluster").mkdir()
-    monkeypatch.setattr(spark, "_home", lambda: tmp_path)
+    monkeypatch.setattr(spark_cluster, "_home", lambda: tmp_path)
     monkeypatch.setattr(
-        spark, "watched", lambda *_: ["/bin/sh", "-c", "echo 26/11/15 ERROR Master: no such host; echo more; exit 1"]
+        spark_cluster,
+        "watched",
+        lambda *_: ["/bin/sh", "-c", "echo 26/11/15 ERROR Master: no such host; echo more; exit 1"],
     )
     with pytest.raises(SetupError) as refused:
         SparkCluster.up()

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pleroma.errors import ClientError, ControllerAway
-from pleroma.pipeline.adoption import ControllerHandover
+from pleroma.pipeline.watch.handover import ControllerHandover
 from support.watch_cases import BY_PRICE
 
 

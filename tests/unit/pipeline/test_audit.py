@@ -6,10 +6,10 @@ import pytest
 
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, evaluate
-from pleroma.pipeline.audit import audit_here
-from pleroma.pipeline.findings import Reported
-from pleroma.pipeline.lake import Lake, SubscriptionRow
-from pleroma.pipeline.period import Period
+from pleroma.pipeline.audit.audit_pass import audit_here
+from pleroma.pipeline.audit.findings import Reported
+from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
+from pleroma.pipeline.lake.period import Period
 from support.audited_lake import DAY, SHIFT, land
 
 

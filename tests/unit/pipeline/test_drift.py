@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.pipeline.drift import alike, by_attribute, distance, drift
-from pleroma.pipeline.windows import BINS, Cell, Window
+from pleroma.pipeline.watch.drift import alike, by_attribute, distance, drift
+from pleroma.pipeline.watch.windows import BINS, Cell, Window
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
 counts = st.lists(st.integers(0, 10_000), min_size=5, max_size=5)

@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
-from pleroma.pipeline import folding, layout
-from pleroma.pipeline.lake import Lake, ReportRow
-from pleroma.pipeline.reading import Reading, planned
-from pleroma.pipeline.storage import Storage
+from pleroma.pipeline.lake import compaction, lake_layout
+from pleroma.pipeline.lake.lake import Lake, ReportRow
+from pleroma.pipeline.lake.reading import Reading, planned
+from pleroma.pipeline.lake.storage import Storage
 from support.strategies import STOCK
 
 pytest.importorskip("pyspark", reason="PySpark is missing: folds were NOT tested")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
-from pleroma.pipeline.source import PleromaSource
+from pleroma.pipeline.lake.spark_source import PleromaSource
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -141,12 +141,12 @@ def test_what_comes_late_is_put_together_in_its_turn(lake):
 
 
 def test_large_parts_and_large_folds_are_not_made_larger(lake, monkeypatch):
-    monkeypatch.setattr(layout, "MOST_ROWS", 5)
+    monkeypatch.setattr(lake_layout, "MOST_ROWS", 5)
     for number in range(5):
         land(lake, number)
     assert lake.fold(LATER) == 4
     assert names(lake) == ["fold-", "fold-", "part-"]
-    monkeypatch.setattr(folding, "LARGE", 1)
+    monkeypatch.setattr(compaction, "LARGE", 1)
     for number in range(5, 8):
         land(lake, number)
     assert lake.fold(LATER) == 0

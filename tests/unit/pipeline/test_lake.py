@@ -16,9 +16,9 @@ from pleroma.content.batch import EventBatch
 from pleroma.control.client_counters import COUNTERS
 from pleroma.errors import LakeError
 from pleroma.index import GridIndex, IndexPlan
-from pleroma.pipeline import layout
-from pleroma.pipeline.lake import Lake, ReportRow, SubscriptionRow
-from pleroma.pipeline.layout import EventColumns
+from pleroma.pipeline.lake import lake_layout
+from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.lake_layout import EventColumns
 from support.strategies import STOCK, events, filters, schemas
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -123,7 +123,7 @@ def test_events_are_in_the_hour_they_happened_in(lake):
 
 
 def test_many_events_become_parts_that_can_be_read_at_once(lake, monkeypatch):
-    monkeypatch.setattr(layout, "MOST_ROWS", 10)
+    monkeypatch.setattr(lake_layout, "MOST_ROWS", 10)
     lake.land_events(batch(25), [NOON] * 25, 1, 1.0)
     assert [len(lake.events("stock", file)) for file in lake.files("events", "stock")] == [10, 10, 5]
     assert len({row["id"] for row in rows(lake)}) == 25
@@ -146,7 +146,7 @@ def test_reports_come_back_with_all_counters(lake):
         (NOON, "s1", "me", 1, 0, 0, 0),
         (NOON + HOUR, "s1", "me", 2, 0, 0, 0),
     ]
-    assert layout.COUNTERS == COUNTERS
+    assert lake_layout.COUNTERS == COUNTERS
 
 
 def test_plans_are_kept_with_their_time(lake):
@@ -321,7 +321,7 @@ def test_contents_are_on_the_disk_before_the_name_is_there(lake, monkeypatch):
     lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
     lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), 8, NOON)
     (file,) = lake.files("events", "stock")
-    plan = Path(lake.storage.root) / layout.plan_path("stock", 1)
+    plan = Path(lake.storage.root) / lake_layout.plan_path("stock", 1)
     assert synced == [(Path(file.path).stat().st_ino, [], []), (plan.stat().st_ino, [file], [])]
 
 

@@ -3,20 +3,20 @@
 import pytest
 
 from pleroma.errors import SetupError
-from pleroma.pipeline import needs
+from pleroma.pipeline import spark_needs
 
 
 @pytest.fixture(autouse=True)
 def asked_anew():
-    needs.missing.cache_clear()
+    spark_needs.missing.cache_clear()
     yield
-    needs.missing.cache_clear()
+    spark_needs.missing.cache_clear()
 
 
 @pytest.fixture
 def java(tmp_path, monkeypatch):
     """Be the Java of this version."""
-    monkeypatch.setattr(needs, "find_spec", lambda _: True)
+    monkeypatch.setattr(spark_needs, "find_spec", lambda _: True)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -30,21 +30,21 @@ def java(tmp_path, monkeypatch):
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.1"])
 def test_java_17_or_newer_will_do(java, version):
     java(version)
-    assert needs.missing() is None
-    needs.check()
+    assert spark_needs.missing() is None
+    spark_needs.check()
 
 
 @pytest.mark.parametrize(("version", "shown"), [("1.8.0_402", "this is 1"), ("11.0.2", "this is 11")])
 def test_an_older_java_is_named(java, version, shown):
     java(version)
     with pytest.raises(SetupError, match=shown) as refused:
-        needs.check()
+        spark_needs.check()
     assert "scripts/setup experiments spark" in str(refused.value)
 
 
 @pytest.mark.usefixtures("java")
 def test_no_java_and_no_pyspark_are_told_apart(monkeypatch):
-    assert "Java 17 or newer is missing" in needs.missing()
-    needs.missing.cache_clear()
-    monkeypatch.setattr(needs, "find_spec", lambda _: None)
-    assert "PySpark is not installed" in needs.missing()
+    assert "Java 17 or newer is missing" in spark_needs.missing()
+    spark_needs.missing.cache_clear()
+    monkeypatch.setattr(spark_needs, "find_spec", lambda _: None)
+    assert "PySpark is not installed" in spark_needs.missing()

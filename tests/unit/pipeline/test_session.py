@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pleroma.pipeline import session
-from pleroma.pipeline.session import _is_here, _patient, _reason
+from pleroma.pipeline import spark_session
+from pleroma.pipeline.spark_session import _is_here, _patient, _reason
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,12 @@ def test_only_what_stays_on_this_machine_goes_by_loopback():
 
 def test_spark_has_no_other_level_to_set_and_to_speak_of():
     """It says that it sets the level of a shell where that is another than the root's."""
-    text = Path(session.__file__).with_name("log4j2.properties").read_text(encoding="utf-8")
+    text = Path(spark_session.__file__).with_name("log4j2.properties").read_text(encoding="utf-8")
     said = dict(line.split(" = ", 1) for line in text.splitlines() if " = " in line and not line.startswith("#"))
     assert said["logger.gateway.name"] == "org.apache.spark.api.python.PythonGatewayServer"
-    assert said["logger.gateway.level"] == said["rootLogger.level"] == session._SETTINGS["spark.log.level"].lower()
+    assert (
+        said["logger.gateway.level"] == said["rootLogger.level"] == spark_session._SETTINGS["spark.log.level"].lower()
+    )
 
 
 def test_of_a_long_story_the_line_that_matters_is_told():

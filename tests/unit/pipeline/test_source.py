@@ -9,8 +9,8 @@ import pytest
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError, UnknownName
-from pleroma.pipeline.lake import Lake, ReportRow, SubscriptionRow
-from pleroma.pipeline.reading import Piece, Reading, planned, portions
+from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.reading import Piece, Reading, planned, portions
 from support.strategies import STOCK
 
 pytest.importorskip("pyspark", reason="PySpark is missing: the data source was NOT tested")
@@ -18,7 +18,7 @@ pytest.importorskip("pyspark", reason="PySpark is missing: the data source was N
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StringType, StructType
 
-from pleroma.pipeline.source import PleromaSource, Question
+from pleroma.pipeline.lake.spark_source import PleromaSource, Question
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -201,7 +201,7 @@ def test_files_are_shared_out_to_enough_tasks_in_order():
 
 
 def test_batches_are_bounded(lake, monkeypatch):
-    monkeypatch.setattr("pleroma.pipeline.reading.BATCH", 4)
+    monkeypatch.setattr("pleroma.pipeline.lake.reading.BATCH", 4)
     land(lake, *range(10))
     reading = Reading.of(lake.url, STOCK, "events", None, None)
     batches = list(reading.batches(planned(lake, "events", "stock")))

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from pleroma.errors import SetupError, SparkError
-from pleroma.pipeline.sweep import _answer
+from pleroma.pipeline.passes.spark_sweep import _answer
 
 
 def fails(_):

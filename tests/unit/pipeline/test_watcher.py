@@ -10,15 +10,15 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import ControllerAway, PlanChanging, PlanError
 from pleroma.evaluation.outcome import judge
 from pleroma.index import GridIndex, Waste
-from pleroma.pipeline.adoption import LakeHandover, Proposal, is_better
-from pleroma.pipeline.counting import Counting, LakeStanding
-from pleroma.pipeline.decisions import Decision, WatchSettings
-from pleroma.pipeline.journal import Journal
-from pleroma.pipeline.lake import Lake, ReportRow
-from pleroma.pipeline.layout import EPOCH
-from pleroma.pipeline.storage import Storage
-from pleroma.pipeline.watcher import Watcher
-from pleroma.pipeline.windows import Window
+from pleroma.pipeline.lake.lake import Lake, ReportRow
+from pleroma.pipeline.lake.lake_layout import EPOCH
+from pleroma.pipeline.lake.storage import Storage
+from pleroma.pipeline.watch.decisions import Decision, WatchSettings
+from pleroma.pipeline.watch.handover import LakeHandover, Proposal, is_better
+from pleroma.pipeline.watch.journal import Journal
+from pleroma.pipeline.watch.replanner import Watcher
+from pleroma.pipeline.watch.window_counts import Counting, LakeStanding
+from pleroma.pipeline.watch.windows import Window
 from pleroma.selection.traffic_summary import gather
 from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
 
@@ -35,7 +35,7 @@ def quickly(monkeypatch):
         before, after = (judge(index, subscriptions, gathered.judging, MEMBERS) for index in (in_force.index, BY_BOTH))
         return Proposal("both", BY_BOTH, before.waste, after.waste, after.rules)
 
-    monkeypatch.setattr("pleroma.pipeline.watcher.proposal", found)
+    monkeypatch.setattr("pleroma.pipeline.watch.replanner.proposal", found)
 
 
 def gathering(lake):

@@ -13,10 +13,10 @@ from pleroma.content.arrow_columns import to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan
-from pleroma.pipeline import layout
-from pleroma.pipeline.counting import Counting, LakeStanding
-from pleroma.pipeline.lake import LandedPlan, Snapshot, SubscriptionRow
-from pleroma.pipeline.windows import Cell, Reported, Window, empty_between, merged
+from pleroma.pipeline.lake import lake_layout
+from pleroma.pipeline.lake.lake import LandedPlan, Snapshot, SubscriptionRow
+from pleroma.pipeline.watch.window_counts import Counting, LakeStanding
+from pleroma.pipeline.watch.windows import Cell, Reported, Window, empty_between, merged
 from support.watch_cases import (
     BEGIN,
     BY_PRICE,
@@ -56,10 +56,10 @@ PLANS = {1: BY_PRICE, 2: BY_VOLUME}
 
 
 def batch(events, at, epoch):
-    names = layout.EventColumns.of(SCHEMA)
+    names = lake_layout.EventColumns.of(SCHEMA)
     own = {
         names.id: pa.array(range(len(events))),
-        names.at: pa.array(at, layout.AT),
+        names.at: pa.array(at, lake_layout.AT),
         names.epoch: pa.array(epoch, pa.int32()),
         names.rate: pa.array([1.0] * len(events)),
     }
@@ -71,7 +71,7 @@ def windows_of(batches, standing=None):
     found = {}
     for each in batches:
         for start, _, cells in counting.counted(each):
-            window = Window.of(SCHEMA, layout.EPOCH + timedelta(microseconds=start), WINDOW, cells)
+            window = Window.of(SCHEMA, lake_layout.EPOCH + timedelta(microseconds=start), WINDOW, cells)
             found.setdefault(window.start, []).append(window)
     return {start: merged(parts) for start, parts in found.items()}
 
@@ -186,7 +186,7 @@ def test_a_damaged_snapshot_leaves_its_events_unjudged(tmp_path):
 def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path, damaged):
     lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
     lake.land_plan(IndexPlan(2, BY_VOLUME), MEMBERS, BEGIN)
-    (tmp_path / layout.plan_path("stock", damaged)).write_text("{")
+    (tmp_path / lake_layout.plan_path("stock", damaged)).write_text("{")
     given_batch = batch(traffic(5, False), [BEGIN] * 5, [1, 1, 2, 2, 2])
     (window,) = windows_of([given_batch], LakeStanding(lake, "stock")).values()
     assert (window.epochs, window.unjudged) == ({1: 2, 2: 3}, {1: 2, 2: 3}[damaged])

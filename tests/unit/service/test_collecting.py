@@ -14,8 +14,8 @@ from pleroma.content.batch import EventBatch
 from pleroma.control import AdoptPlan, Controller, CreatePrincipal, CreateSchema
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import GridIndex
-from pleroma.pipeline.lake import Lake, ReportRow
-from pleroma.pipeline.storage import Storage
+from pleroma.pipeline.lake.lake import Lake, ReportRow
+from pleroma.pipeline.lake.storage import Storage
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
 from pleroma.service.collecting import Collection
@@ -385,7 +385,7 @@ def test_small_parts_of_hours_that_are_over_are_put_together(tmp_path, monkeypat
             for hours in (0, 0, 3, 3, 5, 5):
                 lake.land_events(events, [now - timedelta(hours=hours)] * 2, 1, 1.0)
             ids = [row["id"] for row in landed(lake)]
-            monkeypatch.setattr("pleroma.pipeline.folding.MOST", 2)
+            monkeypatch.setattr("pleroma.pipeline.lake.compaction.MOST", 2)
             await collection.land()
             assert collection._folding_due < time.monotonic() + 60  # there may be more
             monkeypatch.undo()

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
+from pleroma.cli.pictures.workload_picture import EVENT, _panels, draw
 from pleroma.content import Category, Filter, Integer, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.workloads import EXPRESSIVE, Workload, generate, generate_stock
-from pleroma.workloads.picture import EVENT, _panels, draw
 
 
 def colours(path):

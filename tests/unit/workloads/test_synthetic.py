@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, Layout, generate, hotspots_of_subscriptions
-from pleroma.workloads.layout import BUCKET
+from pleroma.workloads.hotspot_layout import BUCKET
 
 SEEDS = range(3)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pleroma.errors import LakeError
-from pleroma.pipeline.storage import Storage
+from pleroma.pipeline.lake.storage import Storage
 from pleroma.selection.box_blocks import Block, Boxes
 
 

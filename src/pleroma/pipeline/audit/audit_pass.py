@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pleroma.content import Schema
-from pleroma.pipeline.findings import Audit, Reported, Row, drawn_up
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.period import Period
-from pleroma.pipeline.reading import Reading, planned
-from pleroma.pipeline.saving import saving
-from pleroma.pipeline.tally import COLUMNS, COUNTERS, KEYS, InForce, tallied
+from pleroma.pipeline.audit.counterfactual import saving
+from pleroma.pipeline.audit.findings import Audit, Reported, Row, drawn_up
+from pleroma.pipeline.audit.tally import COLUMNS, COUNTERS, KEYS, InForce, tallied
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.period import Period
+from pleroma.pipeline.lake.reading import Reading, planned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pleroma.content import Filter, Schema
-from pleroma.pipeline.partials import FAN, SQL, Pieces
-from pleroma.pipeline.stored_boxes import StoredBoxes
-from pleroma.pipeline.traffic import Landed, Rows, Traffic
+from pleroma.pipeline.passes.partials import FAN, SQL, Pieces
+from pleroma.pipeline.passes.stored_boxes import StoredBoxes
+from pleroma.pipeline.passes.traffic import Landed, Rows, Traffic
 from pleroma.selection.traffic_summary import DRAW, Batch, Gathered, Partial, Pass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pleroma.pipeline.lake import Lake
+    from pleroma.pipeline.lake.lake import Lake
 
 BROADCAST = 200_000
 """Boxes that may travel with every task; more of them need a file to be read from."""

@@ -21,8 +21,8 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanError
 from pleroma.index import DzSet, Index, SelectiveIndex
 from pleroma.index.grid_kernels import Ints
-from pleroma.pipeline.layout import EventColumns, LandedPlan, Snapshot, microseconds
-from pleroma.pipeline.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
+from pleroma.pipeline.audit.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
+from pleroma.pipeline.lake.lake_layout import EventColumns, LandedPlan, Snapshot, microseconds
 
 CHUNK = 1 << 15
 """Events judged at a time: what is known of each at each host is kept in memory."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pleroma.errors import LakeError
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.layout import EPOCH
-from pleroma.pipeline.moments import parsed
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_layout import EPOCH
+from pleroma.pipeline.lake.moments import parsed
 
 
 @dataclass(frozen=True, slots=True)

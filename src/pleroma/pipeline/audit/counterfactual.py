@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pleroma.pipeline.layout import LandedPlan
-    from pleroma.pipeline.tally import InForce
+    from pleroma.pipeline.audit.tally import InForce
+    from pleroma.pipeline.lake.lake_layout import LandedPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def saving(
     With as many bits and dz per subscription as that has, unless told. None if there are no subscriptions.
     """
     from pleroma.evaluation.outcome import judge
-    from pleroma.pipeline.gathering import gather
-    from pleroma.pipeline.layout import EventColumns
+    from pleroma.pipeline.lake.lake_layout import EventColumns
+    from pleroma.pipeline.passes.summary_pass import gather
     from pleroma.selection.advice import advise_from
 
     wanted = [row.filter for row in held.snapshots[-1].rows]

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
-from pleroma.pipeline.drift import drift
-from pleroma.pipeline.windows import Window, written
+from pleroma.pipeline.watch.drift import drift
+from pleroma.pipeline.watch.windows import Window, written
 from pleroma.selection.advice import CUTS, SELECTIONS
 
 Reason = Literal["waste", "period"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pleroma.pipeline.windows import Window, merged
+from pleroma.pipeline.watch.windows import Window, merged
 
 
 def distance(one: Sequence[int], other: Sequence[int]) -> float:

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from pleroma.content import Filter
 from pleroma.errors import LakeError, PleromaError
 from pleroma.pipeline import register
-from pleroma.pipeline.adoption import Handover, LakeHandover
-from pleroma.pipeline.counting import SQL, CountWindows
-from pleroma.pipeline.decisions import Decision, WatchSettings
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.layout import EPOCH, folder
-from pleroma.pipeline.storage import Storage
-from pleroma.pipeline.watcher import Told, Watcher
-from pleroma.pipeline.windows import Cell, Window
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_layout import EPOCH, folder
+from pleroma.pipeline.lake.storage import Storage
+from pleroma.pipeline.watch.decisions import Decision, WatchSettings
+from pleroma.pipeline.watch.handover import Handover, LakeHandover
+from pleroma.pipeline.watch.replanner import Told, Watcher
+from pleroma.pipeline.watch.window_counts import SQL, CountWindows
+from pleroma.pipeline.watch.windows import Cell, Window
 from pleroma.selection.traffic_summary import Gathered
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def watching(
     register(spark)
 
     def gathering(start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> Gathered:
-        from pleroma.pipeline.gathering import gather_landed
+        from pleroma.pipeline.passes.summary_pass import gather_landed
 
         draw, seed = settings.draw, settings.seed
         return gather_landed(spark, lake, schema, subscriptions, start=start, end=end, draw=draw, seed=seed)

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pleroma.errors import LakeError
-from pleroma.pipeline.decisions import Decision
-from pleroma.pipeline.layout import folder
-from pleroma.pipeline.storage import Storage
-from pleroma.pipeline.windows import Window
+from pleroma.pipeline.lake.lake_layout import folder
+from pleroma.pipeline.lake.storage import Storage
+from pleroma.pipeline.watch.decisions import Decision
+from pleroma.pipeline.watch.windows import Window
 
 _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z\.json")
 T = TypeVar("T", Window, Decision)

@@ -23,14 +23,14 @@ from pleroma.learning.bins import Bins
 from pleroma.learning.fitting import Budget, fitted
 from pleroma.learning.level_growth import LevelGrowth
 from pleroma.learning.smoothing import FLOOR
-from pleroma.pipeline.traffic import Landed, Rows, Traffic
+from pleroma.pipeline.passes.traffic import Landed, Rows, Traffic
 from pleroma.selection.draw import HeldOut
 from pleroma.selection.traffic_summary import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pleroma.pipeline.lake import Lake
+    from pleroma.pipeline.lake.lake import Lake
 
 COUNTERS = 65_536
 """In one row on its way to be added up."""

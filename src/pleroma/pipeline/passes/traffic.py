@@ -17,13 +17,13 @@ import pyarrow as pa
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.errors import TuningError
-from pleroma.pipeline.reading import Piece, Reading, planned, portions
+from pleroma.pipeline.lake.reading import Piece, Reading, planned, portions
 from pleroma.selection.traffic_summary import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pleroma.pipeline.lake import Lake
+    from pleroma.pipeline.lake.lake import Lake
 
 ROWS = 32_768
 """Rows that are looked at together; smaller batches of Arrow are put together first."""
@@ -80,7 +80,7 @@ class Landed:
         cls, spark: SparkSession, lake: Lake, name: str, start: datetime | None = None, end: datetime | None = None
     ) -> Landed:
         """What a lake has from `[start, end)`."""
-        from pleroma.pipeline.layout import EventColumns
+        from pleroma.pipeline.lake.lake_layout import EventColumns
 
         schema = lake.schema(name)
         found = portions(planned(lake, "events", name, start, end))

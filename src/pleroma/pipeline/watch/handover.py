@@ -17,8 +17,8 @@ from pleroma.content import Filter
 from pleroma.errors import ClientError, ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
 from pleroma.evaluation.outcome import judge
 from pleroma.index import Index, IndexPlan, Waste
-from pleroma.pipeline.decisions import WatchSettings
-from pleroma.pipeline.lake import Lake
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.selection.advice import advise_from
 from pleroma.selection.traffic_summary import Gathered
 

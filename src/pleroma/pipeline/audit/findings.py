@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pleroma.pipeline.layout import SubscriptionRow
-from pleroma.pipeline.period import Period
-from pleroma.pipeline.saving import Saving
-from pleroma.pipeline.tally import COUNTERS, InForce
+from pleroma.pipeline.audit.counterfactual import Saving
+from pleroma.pipeline.audit.tally import COUNTERS, InForce
+from pleroma.pipeline.lake.lake_layout import SubscriptionRow
+from pleroma.pipeline.lake.period import Period
 
 Row = tuple[Any, ...]
 """The columns of `COLUMNS`."""

@@ -23,11 +23,19 @@ from pleroma.content.arrow_columns import filters_from_column, filters_to_column
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, IndexingError, LakeError, UnknownName
 from pleroma.index import IndexPlan
-from pleroma.pipeline import folding, layout
-from pleroma.pipeline.layout import Kind, LandedFile, LandedPlan, LandedSnapshot, ReportRow, Snapshot, SubscriptionRow
-from pleroma.pipeline.moments import utc
-from pleroma.pipeline.retention import expired
-from pleroma.pipeline.storage import SCHEMA_LABEL, Storage, read_table
+from pleroma.pipeline.lake import compaction, lake_layout
+from pleroma.pipeline.lake.lake_layout import (
+    Kind,
+    LandedFile,
+    LandedPlan,
+    LandedSnapshot,
+    ReportRow,
+    Snapshot,
+    SubscriptionRow,
+)
+from pleroma.pipeline.lake.moments import utc
+from pleroma.pipeline.lake.retention import expired
+from pleroma.pipeline.lake.storage import SCHEMA_LABEL, Storage, read_table
 
 __all__ = ["Lake", "LandedFile", "LandedPlan", "LandedSnapshot", "ReportRow", "Snapshot", "SubscriptionRow"]
 
@@ -54,7 +62,7 @@ class Lake:
     # -- landing ---------------------------------------------------------------------------------------------------
 
     def land_schema(self, schema: Schema) -> None:
-        path = layout.schema_path(schema.name)
+        path = lake_layout.schema_path(schema.name)
         with self._landing:
             if self.storage.exists(path):
                 if self.schema(schema.name) != schema:
@@ -65,7 +73,7 @@ class Lake:
     def land_plan(self, plan: IndexPlan, members: int | None, since: datetime) -> None:
         """The plan in force from a moment on. One that is there already stays as it is."""
         name = plan.schema.name
-        path = layout.plan_path(name, plan.epoch)
+        path = lake_layout.plan_path(name, plan.epoch)
         with self._landing:
             if self.storage.exists(path):
                 if self._plan(path).plan.checksum != plan.checksum:
@@ -77,10 +85,10 @@ class Lake:
 
     def land_events(self, events: EventBatch, at: Moments, epoch: int, rate: float) -> None:
         """Events that were published at these moments, and drawn from all with this probability."""
-        schema, names = events.schema, layout.EventColumns.of(events.schema)
+        schema, names = events.schema, lake_layout.EventColumns.of(events.schema)
         for hour, rows, moments in _by_hour(_moments(at, len(events))):
             own = {
-                names.at: pa.array(moments, layout.AT),
+                names.at: pa.array(moments, lake_layout.AT),
                 names.epoch: pa.array(np.full(len(rows), epoch, np.int32)),
                 names.rate: pa.array(np.full(len(rows), rate, np.float64)),
             }
@@ -92,7 +100,7 @@ class Lake:
         for hour, chosen, moments in _by_hour(given):
             listed = [rows[row] for row in chosen.tolist()]
             columns = dict(zip(ReportRow._fields, zip(*listed, strict=True), strict=True))
-            table = pa.table({"at": pa.array(moments, layout.AT)} | columns, schema=layout.REPORT_SCHEMA)
+            table = pa.table({"at": pa.array(moments, lake_layout.AT)} | columns, schema=lake_layout.REPORT_SCHEMA)
             self._land("reports", self.schema(schema), hour, table)
 
     def land_subscriptions(
@@ -102,17 +110,17 @@ class Lake:
         ids, principals, hosts, filters = zip(*rows, strict=True) if rows else ((), (), (), ())
         written = filters_to_column(filters)
         columns = {"id": ids, "principal": principals, "host": hosts, "filter": written}
-        table = pa.table(columns, schema=layout.SNAPSHOT_SCHEMA)
-        more = {layout.SINCE_LABEL: utc(since).isoformat().encode()}
+        table = pa.table(columns, schema=lake_layout.SNAPSHOT_SCHEMA)
+        more = {lake_layout.SINCE_LABEL: utc(since).isoformat().encode()}
         with self._landing:
             self.storage.write_table(
-                layout.snapshot_path(schema, utc(since)), _labelled(table, self.schema(schema), more)
+                lake_layout.snapshot_path(schema, utc(since)), _labelled(table, self.schema(schema), more)
             )
 
     def land_sampling(self, schema: str, rate: float) -> None:
         """The rate that somebody chose for a schema, in place of the one chosen before."""
         with self._landing:
-            self.storage.write_text(layout.sampling_path(schema), json.dumps({"rate": rate}))
+            self.storage.write_text(lake_layout.sampling_path(schema), json.dumps({"rate": rate}))
 
     def _land(self, kind: Kind, schema: Schema, hour: datetime, table: Any, numbered: str | None = None) -> None:
         """`numbered` is the name of a column to add, in which each row has a number of its own in the lake."""
@@ -120,24 +128,24 @@ class Lake:
         with self._landing:
             moment = self._next_moment()
             self._sequence += 1
-            key = layout.part_key(moment, self._sequence % 1_000_000, secrets.token_hex(4))
+            key = lake_layout.part_key(moment, self._sequence % 1_000_000, secrets.token_hex(4))
             if numbered is not None:
-                first = moment << layout.ROW_BITS
+                first = moment << lake_layout.ROW_BITS
                 table = table.add_column(0, numbered, pa.array(np.arange(first, first + len(table))))
-            self.storage.write_table(layout.part_path(kind, schema.name, hour, key), _labelled(table, schema))
+            self.storage.write_table(lake_layout.part_path(kind, schema.name, hour, key), _labelled(table, schema))
 
     def _next_moment(self) -> int:
         """Now, and later than any part there is, whatever the clock says."""
         if self._moment is None:
-            paths = (each.path for kind in layout.KINDS for each in self.storage.listed(kind))
-            self._moment = max((layout.moment_of(path.rpartition("/")[2]) for path in paths), default=0)
+            paths = (each.path for kind in lake_layout.KINDS for each in self.storage.listed(kind))
+            self._moment = max((lake_layout.moment_of(path.rpartition("/")[2]) for path in paths), default=0)
         self._moment = max(time.time_ns() // 1_000_000, self._moment + 1)
         return self._moment
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def schemas(self) -> list[str]:
-        found = (layout.schema_name(each.path) for each in self.storage.listed("schemas"))
+        found = (lake_layout.schema_name(each.path) for each in self.storage.listed("schemas"))
         return sorted(name for name in found if name is not None)
 
     def chosen(self, name: str | None) -> str:
@@ -150,7 +158,7 @@ class Lake:
         return known[0]
 
     def schema(self, name: str) -> Schema:
-        path = layout.schema_path(name)
+        path = lake_layout.schema_path(name)
         if not self.storage.exists(path):
             known = self.schemas()
             reason = UnknownName("schema", name, known).reason if known else "there is no lake here, or an empty one"
@@ -162,7 +170,7 @@ class Lake:
 
     def sampling(self, name: str) -> float | None:
         """The rate that somebody chose for a schema, if anybody did."""
-        path = layout.sampling_path(name)
+        path = lake_layout.sampling_path(name)
         if not self.storage.exists(path):
             return None
         try:
@@ -173,13 +181,13 @@ class Lake:
 
     def plan(self, name: str, epoch: int) -> LandedPlan | None:
         """None if there is none of this epoch."""
-        path = layout.plan_path(name, epoch)
+        path = lake_layout.plan_path(name, epoch)
         return self._plan(path) if self.storage.exists(path) else None
 
     def plans(self, name: str) -> list[LandedPlan]:
         """Oldest first."""
-        paths = (each.path for each in self.storage.listed(layout.folder("plans", name)))
-        return sorted(self._plan(path) for path in paths if layout.plan_epoch(path) is not None)
+        paths = (each.path for each in self.storage.listed(lake_layout.folder("plans", name)))
+        return sorted(self._plan(path) for path in paths if lake_layout.plan_epoch(path) is not None)
 
     def subscriptions(self, name: str, at: datetime | None = None) -> Snapshot:
         """The snapshot that is valid at a moment, or the newest."""
@@ -194,7 +202,7 @@ class Lake:
     def snapshot(self, schema: Schema, landed: LandedSnapshot) -> Snapshot:
         """What one of the `snapshots` holds."""
         path, since, until = landed
-        table = read_table(self.storage.system, path, layout.checksum(schema), layout.SNAPSHOT_SCHEMA)
+        table = read_table(self.storage.system, path, lake_layout.checksum(schema), lake_layout.SNAPSHOT_SCHEMA)
         try:
             filters = filters_from_column(schema, table["filter"])
         except ContentError as error:
@@ -204,8 +212,8 @@ class Lake:
 
     def snapshots(self, name: str, start: datetime | None = None, end: datetime | None = None) -> list[LandedSnapshot]:
         """The snapshots that are valid at some moment of `[start, end)`, oldest first."""
-        paths = (each.path for each in self.storage.listed(layout.folder("subscriptions", name)))
-        moments = sorted((since, path) for path in paths if (since := layout.snapshot_since(path)) is not None)
+        paths = (each.path for each in self.storage.listed(lake_layout.folder("subscriptions", name)))
+        moments = sorted((since, path) for path in paths if (since := lake_layout.snapshot_since(path)) is not None)
         untils = [*(since for since, _ in moments[1:]), None][: len(moments)]
         return [
             LandedSnapshot(f"{self.storage.root}/{path}", since, until)
@@ -220,21 +228,26 @@ class Lake:
 
         Parts that were put together are one file, in the place of the last of them.
         """
-        below = (layout.landed_file(each.path, each.size) for each in self.storage.listed(layout.folder(kind, name)))
+        below = (
+            lake_layout.landed_file(each.path, each.size)
+            for each in self.storage.listed(lake_layout.folder(kind, name))
+        )
         found = [
             each._replace(path=f"{self.storage.root}/{each.path}")
             for each in below
             if each is not None
-            and (end is None or layout.hour_of(each) < utc(end))
-            and (start is None or layout.hour_of(each) + layout.HOUR > utc(start))
+            and (end is None or lake_layout.hour_of(each) < utc(end))
+            and (start is None or lake_layout.hour_of(each) + lake_layout.HOUR > utc(start))
         ]
-        folded = {part.path for part, _ in layout.folded(found)}
+        folded = {part.path for part, _ in lake_layout.folded(found)}
         return sorted((each for each in found if each.path not in folded), key=lambda each: (each.last, each.key))
 
     def table(self, kind: Kind, name: str, file: LandedFile) -> Any:
         """The rows of a part, as a table of Arrow."""
         schema = self.schema(name)
-        return read_table(self.storage.system, file.path, layout.checksum(schema), layout.columns_of(kind, schema))
+        return read_table(
+            self.storage.system, file.path, lake_layout.checksum(schema), lake_layout.columns_of(kind, schema)
+        )
 
     def events(self, name: str, file: LandedFile) -> EventBatch:
         """The events of a part."""
@@ -245,10 +258,10 @@ class Lake:
         except ContentError as error:
             raise LakeError(str(error), field=file.path, value=error.value) from None
 
-    def fold(self, before: datetime, most: int = folding.MOST) -> int:
+    def fold(self, before: datetime, most: int = compaction.MOST) -> int:
         """Put small parts of hours that were over by then together: how many, in portions of about so many."""
         with self._landing:  # so that of every hour all parts up to the last one listed are listed
-            return folding.fold(self, utc(before), most)
+            return compaction.fold(self, utc(before), most)
 
     # -- retention -------------------------------------------------------------------------------------------------
 
@@ -270,14 +283,14 @@ class Lake:
 
 
 def _labelled(table: Any, schema: Schema, more: dict[bytes, bytes] | None = None) -> Any:
-    return table.replace_schema_metadata({SCHEMA_LABEL: layout.checksum(schema).encode(), **(more or {})})
+    return table.replace_schema_metadata({SCHEMA_LABEL: lake_layout.checksum(schema).encode(), **(more or {})})
 
 
 def _moments(given: Moments, rows: int) -> NDArray[np.datetime64]:
     if isinstance(given, np.ndarray):
         moments = given.astype("datetime64[us]")
     else:
-        moments = np.array([layout.microseconds(utc(each)) for each in given], np.int64).astype("datetime64[us]")
+        moments = np.array([lake_layout.microseconds(utc(each)) for each in given], np.int64).astype("datetime64[us]")
     if moments.shape != (rows,) or np.isnat(moments).any():
         raise LakeError(f"{rows} rows need as many moments", field="at", value=len(moments))
     return moments
@@ -288,6 +301,6 @@ def _by_hour(moments: NDArray[np.datetime64]) -> Iterator[tuple[datetime, NDArra
     hours = moments.astype(_HOURS)
     for hour in np.unique(hours):
         rows = np.flatnonzero(hours == hour)
-        for first in range(0, len(rows), layout.MOST_ROWS):
-            piece = rows[first : first + layout.MOST_ROWS]
+        for first in range(0, len(rows), lake_layout.MOST_ROWS):
+            piece = rows[first : first + lake_layout.MOST_ROWS]
             yield hour.astype("datetime64[s]").item().replace(tzinfo=UTC), piece, moments[piece]

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 from pleroma.content import Filter, Schema
 from pleroma.errors import ControllerAway, LakeError, PlanChanging, PlanMoved, PleromaError
 from pleroma.index import Index, SelectiveIndex, index_from_json
-from pleroma.pipeline.adoption import Handover, is_better, proposal
-from pleroma.pipeline.decisions import Decision, Outcome, WatchSettings, decide, reference
-from pleroma.pipeline.drift import alike, drift
-from pleroma.pipeline.journal import Journal
-from pleroma.pipeline.lake import Lake
-from pleroma.pipeline.layout import microseconds, moment_of
-from pleroma.pipeline.windows import Cells, Reported, Window, empty_between, merged
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_layout import microseconds, moment_of
+from pleroma.pipeline.watch.decisions import Decision, Outcome, WatchSettings, decide, reference
+from pleroma.pipeline.watch.drift import alike, drift
+from pleroma.pipeline.watch.handover import Handover, is_better, proposal
+from pleroma.pipeline.watch.journal import Journal
+from pleroma.pipeline.watch.windows import Cells, Reported, Window, empty_between, merged
 from pleroma.selection.traffic_summary import Gathered
 
 KEPT = 1_000

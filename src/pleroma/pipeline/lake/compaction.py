@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from pleroma.content import Schema
 from pleroma.errors import LakeError
-from pleroma.pipeline import layout
-from pleroma.pipeline.layout import Kind, LandedFile
-from pleroma.pipeline.storage import PARTS_LABEL, SCHEMA_LABEL, read_table
+from pleroma.pipeline.lake import lake_layout
+from pleroma.pipeline.lake.lake_layout import Kind, LandedFile
+from pleroma.pipeline.lake.storage import PARTS_LABEL, SCHEMA_LABEL, read_table
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.lake import Lake
+    from pleroma.pipeline.lake.lake import Lake
 
 MOST = 2_000
 """Parts that are put together at once, about: landing waits meanwhile."""
@@ -39,11 +39,13 @@ class Part(NamedTuple):
 def fold(lake: Lake, before: datetime, most: int = MOST) -> int:
     """Put parts of hours that were over by then together: how many. Nobody may land meanwhile."""
     done = 0
-    for kind in layout.KINDS:
+    for kind in lake_layout.KINDS:
         for name in lake.schemas():
             schema = lake.schema(name)
             files = lake.files(kind, name, end=before)
-            over = sorted((each for each in files if layout.hour_of(each) + layout.HOUR <= before), key=_place)
+            over = sorted(
+                (each for each in files if lake_layout.hour_of(each) + lake_layout.HOUR <= before), key=_place
+            )
             for _, of_hour in groupby(over, key=_folder):
                 if done >= most:
                     return done
@@ -59,9 +61,9 @@ def _stretches(lake: Lake, kind: Kind, schema: Schema, files: Sequence[LandedFil
         return  # of two writers: names do not tell them apart
     held: list[Part] = []
     for file in files:
-        part = None if layout.is_fold(file) or file.size >= LARGE else _read(lake, kind, schema, file)
+        part = None if lake_layout.is_fold(file) or file.size >= LARGE else _read(lake, kind, schema, file)
         rows = sum(len(each.table) for each in held)
-        if part is None or rows + len(part.table) > layout.MOST_ROWS:
+        if part is None or rows + len(part.table) > lake_layout.MOST_ROWS:
             if len(held) > 1:
                 yield held
             held = []
@@ -72,8 +74,8 @@ def _stretches(lake: Lake, kind: Kind, schema: Schema, files: Sequence[LandedFil
 
 def _read(lake: Lake, kind: Kind, schema: Schema, file: LandedFile) -> Part | None:
     try:
-        columns = layout.columns_of(kind, schema)
-        return Part(file, read_table(lake.storage.system, file.path, layout.checksum(schema), columns))
+        columns = lake_layout.columns_of(kind, schema)
+        return Part(file, read_table(lake.storage.system, file.path, lake_layout.checksum(schema), columns))
     except LakeError:
         return None
 
@@ -81,9 +83,9 @@ def _read(lake: Lake, kind: Kind, schema: Schema, file: LandedFile) -> Part | No
 def _write(lake: Lake, schema: Schema, parts: Sequence[Part]) -> None:
     table = pa.concat_tables([part.table.replace_schema_metadata(None) for part in parts])
     made_of = json.dumps([[part.file.last, len(part.table)] for part in parts]).encode()
-    table = table.replace_schema_metadata({SCHEMA_LABEL: layout.checksum(schema).encode(), PARTS_LABEL: made_of})
+    table = table.replace_schema_metadata({SCHEMA_LABEL: lake_layout.checksum(schema).encode(), PARTS_LABEL: made_of})
     folder = _folder(parts[0].file).removeprefix(f"{lake.storage.root}/")
-    key = layout.fold_key(parts[0].file.last, parts[-1].file.last, secrets.token_hex(4))
+    key = lake_layout.fold_key(parts[0].file.last, parts[-1].file.last, secrets.token_hex(4))
     lake.storage.write_table(f"{folder}/{key}", table)
 
 

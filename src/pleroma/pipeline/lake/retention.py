@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
 
-from pleroma.pipeline import layout
-from pleroma.pipeline.storage import UNFINISHED, Storage
+from pleroma.pipeline.lake import lake_layout
+from pleroma.pipeline.lake.storage import UNFINISHED, Storage
 
 ABANDONED = 3600.0
 """Seconds after which a file that is still unfinished will never be finished."""
@@ -21,19 +21,19 @@ ABANDONED = 3600.0
 FOLDED = 86_400.0
 """Seconds for which the parts of a fold stay: who has planned to read them by then has done so."""
 
-_KINDS = (*layout.KINDS, "subscriptions", "plans", "schemas", "sampling", "windows", "decisions", "scratch")
+_KINDS = (*lake_layout.KINDS, "subscriptions", "plans", "schemas", "sampling", "windows", "decisions", "scratch")
 
 
 def expired(storage: Storage, older_than: datetime, now: float) -> Iterator[str]:
     """Paths of what only tells of moments before; `now` is in seconds since 1970, as the times of files are."""
     for kind in _KINDS:
         snapshots: dict[str, list[tuple[datetime, str]]] = {}
-        kept: list[layout.LandedFile] = []
+        kept: list[lake_layout.LandedFile] = []
         ages: dict[str, float] = {}
         for path, _, changed in storage.listed(kind):
             ages[path] = now - changed.timestamp() if changed else 0.0
-            part, since = layout.landed_file(path), layout.snapshot_since(path)
-            if part is not None and layout.hour_of(part) + layout.HOUR <= older_than:
+            part, since = lake_layout.landed_file(path), lake_layout.snapshot_since(path)
+            if part is not None and lake_layout.hour_of(part) + lake_layout.HOUR <= older_than:
                 yield path
             elif part is not None:
                 kept.append(part)
@@ -43,7 +43,7 @@ def expired(storage: Storage, older_than: datetime, now: float) -> Iterator[str]
                 kind == "scratch" and changed and changed < older_than
             ):
                 yield path
-        for part, whole in layout.folded(kept):
+        for part, whole in lake_layout.folded(kept):
             if ages[whole.path] > FOLDED:
                 yield part.path
         for listed in snapshots.values():

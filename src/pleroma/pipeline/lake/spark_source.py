@@ -21,11 +21,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from pleroma.errors import LakeError, UnknownName
-from pleroma.pipeline.moments import parsed
-from pleroma.pipeline.reading import KINDS, Piece, Reading, planned, portions
+from pleroma.pipeline.lake.moments import parsed
+from pleroma.pipeline.lake.reading import KINDS, Piece, Reading, planned, portions
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.lake import Lake, LandedFile
+    from pleroma.pipeline.lake.lake import Lake, LandedFile
 
 OPTIONS = ("path", "schema", "kind", "from", "to", "maxFilesPerTrigger")
 STREAMED = ("events", "reports")
@@ -62,7 +62,7 @@ class Question:
         return cls(given["path"], given["schema"], kind, start, end, None if files is None else int(files))
 
     def lake(self) -> Lake:
-        from pleroma.pipeline.lake import Lake
+        from pleroma.pipeline.lake.lake import Lake
 
         return Lake.at(self.path)
 
@@ -174,7 +174,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _landed(key: str) -> int:
     """When what an offset names was landed; before anything, if it names nothing."""
-    from pleroma.pipeline.layout import moment_of
+    from pleroma.pipeline.lake.lake_layout import moment_of
 
     return moment_of(key)
 

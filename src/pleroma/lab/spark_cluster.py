@@ -22,9 +22,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from pleroma.errors import SetupError, UnknownName
-from pleroma.lab.names import MARK
+from pleroma.lab.lab_names import MARK
 from pleroma.lab.registry import end, marked
-from pleroma.pipeline import needs
+from pleroma.pipeline import spark_needs
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 180.0
@@ -67,7 +67,7 @@ class SparkCluster:
     @classmethod
     def up(cls, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> Self:
         """All of it, or nothing and an error. Each worker offers so many cores and so much memory to executors."""
-        needs.check()
+        spark_needs.check()
         for field, value in (("workers", workers), ("cores", cores)):
             if value < 1:
                 raise SetupError(f"a cluster takes at least one, not {value}", field=field, value=value)

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pleroma.errors import LakeError
-from pleroma.pipeline.storage import PARTS_LABEL, Storage, read_table
+from pleroma.pipeline.lake.storage import PARTS_LABEL, Storage, read_table
 
 if TYPE_CHECKING:
     from pleroma.content import Schema
-    from pleroma.pipeline.lake import Lake
+    from pleroma.pipeline.lake.lake import Lake
 
 KINDS = ("events", "reports", "subscriptions", "refused")
 BATCH = 65_536
@@ -64,11 +64,11 @@ class Reading:
 
     @classmethod
     def of(cls, url: str, schema: Schema, kind: str, start: datetime | None, end: datetime | None) -> Reading:
-        from pleroma.pipeline import layout
+        from pleroma.pipeline.lake import lake_layout
 
-        columns = {each: layout.columns_of(each, schema) for each in KINDS[:-1]}
-        at = {"events": layout.EventColumns.of(schema).at, "reports": "at"}
-        return cls(url, kind, layout.checksum(schema), columns, at, start, end)
+        columns = {each: lake_layout.columns_of(each, schema) for each in KINDS[:-1]}
+        at = {"events": lake_layout.EventColumns.of(schema).at, "reports": "at"}
+        return cls(url, kind, lake_layout.checksum(schema), columns, at, start, end)
 
     @property
     def schema(self) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Sequence
 
-from pleroma.lab.names import Names
+from pleroma.lab.lab_names import Names
 from pleroma.routing import Host, SwitchId, Topology
 
 HOST_INTERFACE = "eth0"

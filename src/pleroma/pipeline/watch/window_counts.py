@@ -26,14 +26,14 @@ from pleroma.evaluation.outcome import held
 from pleroma.evaluation.sample import Sample
 from pleroma.index import DzSet
 from pleroma.index.grid_kernels import Ints
-from pleroma.pipeline import layout
-from pleroma.pipeline.lake import Lake, LandedPlan, Snapshot, SubscriptionRow
-from pleroma.pipeline.tally import covered
-from pleroma.pipeline.windows import BINS, Cell
+from pleroma.pipeline.audit.tally import covered
+from pleroma.pipeline.lake import lake_layout
+from pleroma.pipeline.lake.lake import Lake, LandedPlan, Snapshot, SubscriptionRow
+from pleroma.pipeline.watch.windows import BINS, Cell
 
 COLUMNS = pa.schema(
     [
-        pa.field("at", layout.AT),
+        pa.field("at", lake_layout.AT),
         pa.field("metric", pa.string()),
         pa.field("number", pa.int32()),
         pa.field("bin", pa.int32()),
@@ -105,15 +105,15 @@ class Counting:
         self._covers: dict[tuple[int, str], tuple[Filter, DzSet]] = {}
 
     def counted(self, batch: pa.RecordBatch) -> Iterator[Counted]:
-        names = layout.EventColumns.of(self._schema)
+        names = lake_layout.EventColumns.of(self._schema)
         batch = batch.filter(batch.column(names.at).is_valid())  # what has no time is in no window
         events, good = sifted(self._schema, {name: batch.column(name) for name in self._schema.names})
-        at = _whole(batch.column(names.at).cast(layout.AT).cast(pa.int64()))
+        at = _whole(batch.column(names.at).cast(lake_layout.AT).cast(pa.int64()))
         epoch = _whole(batch.column(names.epoch).fill_null(0))
         window = at // self._length
         place = np.cumsum(good) - 1  # of a row among the events that are good
         since = self._standing.snapshots()
-        begins = np.array([layout.microseconds(each) for each in since], np.int64)
+        begins = np.array([lake_layout.microseconds(each) for each in since], np.int64)
         for number in np.unique(window).tolist():
             rows = np.flatnonzero(window == number)
             chosen = rows[good[rows]]

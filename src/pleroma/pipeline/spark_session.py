@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pleroma.errors import SetupError, SparkError
-from pleroma.pipeline.needs import check
+from pleroma.pipeline.spark_needs import check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,1 @@
+"""Everything that a command draws, as matplotlib figures in files."""

@@ -1,0 +1,1 @@
+"""Jobs on Spark that go over all events: statistics, the learned tree, sweeps of scenarios."""
