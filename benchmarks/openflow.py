@@ -30,7 +30,7 @@ from pleroma.lab.needs import check
 from pleroma.lab.rig import UNDISTURBED, Rig, Sockets, quietly, rig
 from pleroma.routing import AdmitOp, Change, Flow, FlowOp, Output, SwitchOp, Topology, build
 from pleroma.routing.shapes import line
-from pleroma.service.openflow import OpenFlowSettings, over_openflow
+from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import Listener

@@ -13,7 +13,7 @@ from pleroma.index.address import IPV4, IPV6
 from pleroma.lab import Lab
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, running
-from pleroma.service.openflow import OpenFlowSettings
+from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from support.network_world import LIMIT, STEADY, WEATHER, free_port, with_ipv4
 
 LINE = build("line:3")

@@ -10,7 +10,7 @@ from random import Random
 from pleroma.control import ControlSettings
 from pleroma.lab import Lab
 from pleroma.routing import build
-from pleroma.service.openflow import OpenFlowSettings
+from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from support.control_cases import fresh_tables
 from support.network_world import (
     HASTY,

@@ -17,8 +17,8 @@ from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.errors import ClientError, OutsideAdvertisement, RequestRefused
 from pleroma.routing import build
 from pleroma.service import running
+from pleroma.service.http.tokens import digest
 from pleroma.service.serve import _bound_twice
-from pleroma.service.tokens import digest
 from support.broker_parts import BrokerProcess, here, some_event, some_filter
 from support.client_service import until
 from support.strategies import STOCK

@@ -16,7 +16,7 @@ from pleroma.control import Controller
 from pleroma.errors import SetupError
 from pleroma.routing import build
 from pleroma.service import serve
-from pleroma.service.examples import SCHEMA
+from pleroma.service.http.examples import SCHEMA
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_processes import Process, service
 

@@ -11,8 +11,8 @@ from pleroma.broker.upstream import Above
 from pleroma.content import Filter
 from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.service import BrokerSettings, ServiceSettings, running, serve
-from pleroma.service.broker import TOPOLOGY
-from pleroma.service.tokens import digest
+from pleroma.service.http.tokens import digest
+from pleroma.service.planes.broker_plane import TOPOLOGY
 from support.client_service import ServiceProcess
 from support.strategies import STOCK
 

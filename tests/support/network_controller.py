@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from pleroma.routing import build
-from pleroma.service.openflow import OpenFlowSettings, over_openflow
+from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
 from support.network_world import BEGINNING, STEADY, advertise, random_filter, subscribe
 
 AT_ONCE = 8

@@ -24,7 +24,7 @@ from pleroma.errors import NotInstalled
 from pleroma.index.address import IPV6
 from pleroma.lab import Lab
 from pleroma.routing import Change, Flow, FlowOp, FlowTable, Output
-from pleroma.service.openflow import OpenFlowSettings, over_openflow
+from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
 from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.openflow.agent import Patience
 from pleroma.wire import Codec, EventPacket

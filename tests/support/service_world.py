@@ -15,8 +15,8 @@ import jsonschema_rs
 from pleroma.control import Controller, CreatePrincipal
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, create_app
-from pleroma.service.examples import SCHEMA
-from pleroma.service.tokens import digest
+from pleroma.service.http.examples import SCHEMA
+from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 
 ADMIN = "plr_the-token-of-the-tests"

@@ -43,7 +43,7 @@ def broker(
     from pleroma.broker.upstream import Above
     from pleroma.client.inband.udp_pipe import Place
     from pleroma.service import BrokerSettings, CollectingSettings, serve
-    from pleroma.service.broker import TOPOLOGY
+    from pleroma.service.planes.broker_plane import TOPOLOGY
 
     host, port = address(listen)
     above = None

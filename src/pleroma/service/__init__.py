@@ -1,11 +1,11 @@
 """The HTTP API: schemas, hosts, advertisements, subscriptions, plans, flows, statistics and a live stream."""
 
-from pleroma.service.app import create_app
-from pleroma.service.broker import BrokerSettings
-from pleroma.service.collecting import CollectingSettings
-from pleroma.service.openflow import OpenFlowSettings
+from pleroma.service.collecting.collection import CollectingSettings
+from pleroma.service.http.app import create_app
+from pleroma.service.planes.broker_plane import BrokerSettings
+from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from pleroma.service.serve import Running, running, serve
-from pleroma.service.settings import ServiceSettings
+from pleroma.service.service_settings import ServiceSettings
 
 __all__ = [
     "BrokerSettings",

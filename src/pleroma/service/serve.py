@@ -29,14 +29,14 @@ from pleroma.errors import SetupError
 from pleroma.index import GridIndex
 from pleroma.routing import Topology
 from pleroma.service import logs
-from pleroma.service.app import create_app
-from pleroma.service.broker import BrokerPlane, BrokerSettings, over_broker
-from pleroma.service.collecting import CollectingSettings, Collection
-from pleroma.service.context import Service
-from pleroma.service.data_plane import DataPlane, EmbeddedPlane
-from pleroma.service.openflow import OpenFlowPlane, OpenFlowSettings, over_openflow
-from pleroma.service.settings import LOOPBACK, PORT, ServiceSettings
-from pleroma.service.tokens import digest, new_token, write_private
+from pleroma.service.collecting.collection import CollectingSettings, Collection
+from pleroma.service.http.app import create_app
+from pleroma.service.http.context import Service
+from pleroma.service.http.tokens import digest, new_token, write_private
+from pleroma.service.planes.broker_plane import BrokerPlane, BrokerSettings, over_broker
+from pleroma.service.planes.data_plane import DataPlane, EmbeddedPlane
+from pleroma.service.planes.openflow_plane import OpenFlowPlane, OpenFlowSettings, over_openflow
+from pleroma.service.service_settings import LOOPBACK, PORT, ServiceSettings
 from pleroma.switches.live.live_network import LiveNetwork
 
 ADMIN = "admin"

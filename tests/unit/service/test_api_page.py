@@ -15,10 +15,11 @@ from pleroma.control import ControlSettings
 from pleroma.control.log.sqlite_log import REMEMBER
 from pleroma.errors import PleromaError
 from pleroma.routing import build
-from pleroma.service import ServiceSettings, paging, running
-from pleroma.service.gate import OPEN
-from pleroma.service.problems import _STATUS, code_of
-from pleroma.service.settings import PORT
+from pleroma.service import ServiceSettings, running
+from pleroma.service.http import paging
+from pleroma.service.http.gate import OPEN
+from pleroma.service.http.problems import _STATUS, code_of
+from pleroma.service.service_settings import PORT
 from support.service_world import Document, run, world
 
 PAGE = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")

@@ -18,11 +18,11 @@ from pleroma.pipeline.lake.lake import Lake, ReportRow
 from pleroma.pipeline.lake.storage import Storage
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
-from pleroma.service.collecting import Collection
-from pleroma.service.examples import SCHEMA
-from pleroma.service.models import MOST_SAMPLES
-from pleroma.service.tokens import digest
-from pleroma.service.waiting import Drawn, Reported, Waiting
+from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.landing_queue import Drawn, Reported, Waiting
+from pleroma.service.http.examples import SCHEMA
+from pleroma.service.http.models import MOST_SAMPLES
+from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import ADMIN, UNLIMITED, Api, run, world
 

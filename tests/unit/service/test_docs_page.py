@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pleroma.service.docs_page import page
+from pleroma.service.http.docs_page import page
 from support.service_world import world
 
 

@@ -14,7 +14,7 @@ from pleroma.client.inband.conversation import Lost
 from pleroma.control import CreateSchema, LearnHost, RemovePrincipal
 from pleroma.errors import WireError
 from pleroma.routing import Port, SwitchId, Topology
-from pleroma.service.inband import InbandLimits, InbandServer
+from pleroma.service.inband.inband_server import InbandLimits, InbandServer
 from pleroma.switches.openflow.openflow_network import Arrival
 from pleroma.wire.api_call import Request
 from pleroma.wire.inband_messages import Kind, Part, Reason, Refused, pack, unpack

@@ -7,7 +7,7 @@ import pytest
 from pleroma.control import Expire
 from pleroma.errors import DiskFull, NotFound
 from pleroma.service import ServiceSettings
-from pleroma.service.leases import Leases
+from pleroma.service.lease_keeper import Leases
 from support.client_service import until
 from support.service_world import UNLIMITED, run, world
 

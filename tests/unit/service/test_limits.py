@@ -7,7 +7,7 @@ import pytest
 
 from pleroma.errors import SetupError
 from pleroma.service import ServiceSettings
-from pleroma.service.limits import Buckets
+from pleroma.service.http.limits import Buckets
 from support.service_world import UNLIMITED, run, world
 
 

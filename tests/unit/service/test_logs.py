@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from pleroma.service import logs
-from pleroma.service.tokens import digest, new_token, write_private
+from pleroma.service.http.tokens import digest, new_token, write_private
 from support.service_world import ADMIN, run, world
 
 

@@ -8,8 +8,8 @@ from pleroma.content import Filter, Schema
 from pleroma.routing import build
 from pleroma.routing.topology_files import from_json
 from pleroma.service import ServiceSettings
-from pleroma.service.edge import failing
-from pleroma.service.examples import SCHEMA
+from pleroma.service.http.edge_explanation import failing
+from pleroma.service.http.examples import SCHEMA
 from pleroma.wire.attach import Kind, pack, unpack
 from support.service_world import run, world
 

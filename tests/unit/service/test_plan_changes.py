@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pleroma.service.examples import INDEX
+from pleroma.service.http.examples import INDEX
 from support.client_service import until
 from support.service_world import run, world
 

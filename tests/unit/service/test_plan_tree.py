@@ -11,10 +11,10 @@ from pleroma.index import Dz, GridIndex, Rectangle, Region, SelectiveIndex, Tree
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
-from pleroma.service.collecting import Collection
-from pleroma.service.examples import SCHEMA
-from pleroma.service.recent import Recent
-from pleroma.service.tokens import digest
+from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.recent_events import Recent
+from pleroma.service.http.examples import SCHEMA
+from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import ADMIN, UNLIMITED, Api, run, world
 

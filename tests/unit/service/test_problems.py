@@ -3,7 +3,7 @@
 import json
 
 from pleroma import errors
-from pleroma.service.problems import code_of, problem_response, status_of
+from pleroma.service.http.problems import code_of, problem_response, status_of
 from support.service_world import run, world
 
 JSON = {"Content-Type": "application/json"}

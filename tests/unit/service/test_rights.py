@@ -1,7 +1,7 @@
 """Who may do what: tokens, roles, and what a principal sees."""
 
 from pleroma.service import ServiceSettings
-from pleroma.service.gate import OPEN
+from pleroma.service.http.gate import OPEN
 from support.service_world import ADMIN, Api, run, world
 
 ADMIN_ONLY = [

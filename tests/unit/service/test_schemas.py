@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pleroma.content import Schema
 from pleroma.index import GridIndex, IndexPlan
-from pleroma.service.examples import INDEX, PLAN, SCHEMA
+from pleroma.service.http.examples import INDEX, PLAN, SCHEMA
 from pleroma.wire import fingerprint
 from support.service_world import run, world
 

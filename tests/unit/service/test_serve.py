@@ -10,7 +10,7 @@ from pleroma.control import Controller, CreatePrincipal
 from pleroma.errors import LogLocked, SetupError
 from pleroma.routing import build
 from pleroma.service import running
-from pleroma.service.tokens import digest
+from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import run
 

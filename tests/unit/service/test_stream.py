@@ -8,7 +8,7 @@ import httpx
 
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, running
-from pleroma.service.examples import INDEX, SCHEMA
+from pleroma.service.http.examples import INDEX, SCHEMA
 from support.service_world import Api, run
 
 

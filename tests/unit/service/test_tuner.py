@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pleroma.service.gate import OPEN
+from pleroma.service.http.gate import OPEN
 from support.service_world import run, world
 
 MAY = {

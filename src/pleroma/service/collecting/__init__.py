@@ -1,0 +1,1 @@
+"""Collecting for the pipeline: what the controller knows and what clients send goes into the lake."""

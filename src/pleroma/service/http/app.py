@@ -1,0 +1,101 @@
+"""The application: routes under /v1, and what stands in front of them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
+
+import pleroma
+from pleroma.control import Controller
+from pleroma.service.collecting.collection import Collection
+from pleroma.service.http import openapi, problems
+from pleroma.service.http.context import Service
+from pleroma.service.http.gate import Gate
+from pleroma.service.http.gauges import gauges
+from pleroma.service.http.limits import BodyLimit, Buckets
+from pleroma.service.http.metrics import Measured, Metrics
+from pleroma.service.http.resources.health import health
+from pleroma.service.http.resources.hosts import hosts
+from pleroma.service.http.resources.leases import leases
+from pleroma.service.http.resources.network import network as network_routes
+from pleroma.service.http.resources.plan_tree import plan_tree
+from pleroma.service.http.resources.plans import plans
+from pleroma.service.http.resources.principals import principals
+from pleroma.service.http.resources.registrations import registrations
+from pleroma.service.http.resources.samples import samples
+from pleroma.service.http.resources.schemas import schemas
+from pleroma.service.http.resources.statistics import statistics
+from pleroma.service.http.resources.streams import streams
+from pleroma.service.http.resources.trace import trace
+from pleroma.service.http.strict_route import Straight
+from pleroma.service.http.tokens import Callers
+from pleroma.service.lease_keeper import Leases
+from pleroma.service.planes.data_plane import DataPlane, EmbeddedPlane
+from pleroma.service.service_settings import ServiceSettings
+from pleroma.switches.live.live_network import LiveNetwork
+
+_DESCRIPTION = "The controller of a content-based publish/subscribe network. docs/api.md is the guide to this."
+
+
+def create_app(
+    controller: Controller,
+    network: DataPlane | LiveNetwork,
+    settings: ServiceSettings | None = None,
+    collection: Collection | None = None,
+) -> FastAPI:
+    """The API of a controller and a network that are open and stay open; `app.state.service` is what it works with.
+
+    Leases expire inside `async with app.state.service.leases`, and a collection is landed inside its own.
+    """
+    settings = settings or ServiceSettings()
+    plane = EmbeddedPlane(network) if isinstance(network, LiveNetwork) else network
+    metrics = Metrics(partial(gauges, controller, plane, collection))
+    leased = Leases(controller, settings.lease_seconds)
+    service = Service(controller, plane, settings, metrics, leased, collection)
+    gate = Middleware(
+        Gate,
+        callers=Callers(controller.state),
+        buckets=Buckets(settings.requests_per_s),
+        anonymous=Buckets(settings.anonymous_per_s),
+    )
+    routes: list[BaseRoute] = []
+    app = FastAPI(
+        title="Pleroma",
+        version=pleroma.__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        middleware=[
+            Middleware(Measured, metrics=metrics),
+            gate,
+            Middleware(BodyLimit, most=settings.max_body),
+            Middleware(Straight, routes=routes, answer=problems.answer),
+        ],
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # there are metrics of our own
+    )
+    app.state.service = service
+    for each in (
+        registrations(service, "subscription"),
+        registrations(service, "advertisement"),
+        leases(service),
+        hosts(service),
+        statistics(service),
+        samples(service),
+        streams(service),
+        plans(service),
+        plan_tree(service),
+        schemas(service),
+        principals(service),
+        network_routes(service),
+        trace(service),
+        health(service),
+    ):
+        routes.extend(each.routes)
+    app.router.routes.extend(routes)  # one flat list is found through faster than routers in a router
+    problems.install(app)
+    app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
+    return app

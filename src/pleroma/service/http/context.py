@@ -1,0 +1,38 @@
+"""What the handlers work with: the controller, the network, and the settings of this service."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from pleroma.control import Controller, ControlState, SchemaEntry
+from pleroma.errors import NotFound, UnknownName
+from pleroma.service.collecting.collection import Collection
+from pleroma.service.http.metrics import Metrics
+from pleroma.service.lease_keeper import Leases
+from pleroma.service.planes.data_plane import DataPlane
+from pleroma.service.service_settings import ServiceSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    controller: Controller
+    network: DataPlane
+    settings: ServiceSettings
+    metrics: Metrics
+    leases: Leases
+    collection: Collection | None = None
+    """What is collected for the pipeline, where it is."""
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the service is about to stop: streams then end by themselves."""
+
+    @property
+    def state(self) -> ControlState:
+        return self.controller.state
+
+    def schema(self, name: str) -> SchemaEntry:
+        """The schema that an address names."""
+        try:
+            return self.state.schemas[name]
+        except KeyError:
+            raise NotFound(UnknownName("schema", name, self.state.schemas).reason, field="schema", value=name) from None

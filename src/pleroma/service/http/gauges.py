@@ -1,0 +1,45 @@
+"""The state of the controller and the network as Prometheus reads it, at the moment it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import Metric
+
+from pleroma.control import Controller
+from pleroma.service.collecting.collection import Collection
+from pleroma.service.http.metrics import counter, gauge
+from pleroma.service.planes.data_plane import DataPlane
+
+
+def gauges(controller: Controller, network: DataPlane, collection: Collection | None) -> Iterator[Metric]:
+    """Sums over all principals: who reads this needs no token."""
+    state = controller.state
+    yield gauge("pleroma_log_position", "Entries of the log that the state holds", [("", controller.position)])
+    yield gauge("pleroma_installed_position", "Entries that the network has confirmed", [("", controller.installed)])
+    yield gauge("pleroma_schemas", "Schemas", [("", len(state.schemas))])
+    yield gauge("pleroma_principals", "Principals", [("", len(state.principals))])
+    subscriptions = sum(each.startswith("s") for each in state.registrations)
+    kinds = {"advertisement": len(state.registrations) - subscriptions, "subscription": subscriptions}
+    yield gauge("pleroma_registrations", "Advertisements and subscriptions in force", kinds.items(), "kind")
+    yield gauge("pleroma_leases", "Leases that registrations stand under", [("", len(state.roll.by_lease))])
+    rules = [(str(switch), float(len(table))) for switch, table in state.router.tables.items()]
+    yield gauge("pleroma_flow_rules", "Rules of a switch", rules, "switch")
+    epochs = [(name, float(entry.epoch)) for name, entry in state.schemas.items()]
+    yield gauge("pleroma_plan_epoch", "Epoch of the plan in force", epochs, "schema")
+    phases = {"settled": 0.0, "prepared": 1.0, "swapped": 2.0}
+    changing = [(name, phases[state.plans.phase(name)]) for name in state.schemas]
+    what = "Changing to another plan: 1 while switches are prepared, 2 while publishers adopt it, 0 otherwise"
+    yield gauge("pleroma_plan_changing", what, changing, "schema")
+    detours = sum(map(len, state.rules.detours.tables.values()))
+    yield gauge("pleroma_detours", "Rules that stand only while a plan changes", [("", detours)])
+    late = len(controller.transitions.stragglers)
+    yield gauge("pleroma_plan_stragglers", "Advertisements that the last change of plans went on without", [("", late)])
+    unsaved, behind = controller.snapshot_failure is not None, controller.network_failure is not None
+    yield gauge("pleroma_snapshot_failed", "1 if the last snapshot could not be saved", [("", unsaved)])
+    yield gauge("pleroma_network_behind", "1 while the network refuses rules", [("", behind)])
+    yield from network.metrics()
+    if collection is not None:
+        yield from collection.metrics()
+    for name, count in controller.statistics.totals.items():
+        yield counter(f"pleroma_events_{name}", f"Events that clients reported as {name}", [("", count)])

@@ -1,0 +1,45 @@
+"""For the machines that watch: alive or not, and numbers. Open to everybody, so nothing here is about anybody."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
+
+import pleroma
+from pleroma.errors import SetupError
+from pleroma.service.http.context import Service
+from pleroma.service.http.docs_page import page
+from pleroma.service.http.json_answers import json_response
+from pleroma.service.http.metrics import CONTENT_TYPE
+from pleroma.service.http.models import Health
+
+
+def health(service: Service) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/health", response_model=Health, summary="Whether the service is up")
+    async def up() -> Response:
+        if service.closing.is_set():
+            raise SetupError("the service is about to stop", field="status")
+        failing = service.controller.network_failure or service.controller.snapshot_failure
+        answer = {
+            "status": "degraded" if failing else "ok",
+            "version": pleroma.__version__,
+            "position": service.controller.position,
+        }
+        return json_response(answer)
+
+    @router.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(page(request.app.openapi()))
+
+    @router.get(
+        "/metrics",
+        summary="For Prometheus",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
+    async def metrics() -> Response:
+        return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    return router

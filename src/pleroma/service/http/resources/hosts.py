@@ -1,0 +1,104 @@
+"""Hosts: where programs join the network. An attachment is the right to do so, kept alive by the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from pleroma.control import ForgetHost, LearnHost
+from pleroma.control.state.learned_hosts import ANY
+from pleroma.errors import AlreadyThere, BadRequest, NotAllowed, NotFound, PleromaError, TooFast, UnknownName
+from pleroma.routing import HostId
+from pleroma.service.http.context import Service
+from pleroma.service.http.gate import admin, caller, host_of
+from pleroma.service.http.json_answers import json_response
+from pleroma.service.http.models import Attachment, AttachmentQuestion, HostAnswer, NewHost
+from pleroma.service.http.strict_route import StrictRoute
+
+
+def hosts(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/hosts", tags=["hosts"], route_class=StrictRoute)
+
+    @router.get("", response_model=list[HostAnswer], summary="All hosts")
+    async def many() -> Response:
+        listed = service.state.topology.hosts
+        return json_response([{"name": h.name, "switch": h.switch, "address": h.address} for h in listed])
+
+    @router.post("", status_code=201, response_model=HostAnswer, summary="Make a host known")
+    async def learn(request: Request, new: NewHost) -> Response:
+        """On a network that finds its switches by itself; elsewhere hosts are what the topology says."""
+        admin(request)
+        _check_learning(service)
+        network = service.network.topology()
+        if new.switch not in network.switches:
+            raise UnknownName("switch", new.switch, network.switches, field="switch")
+        if any((new.switch, new.port) in link.ends for link in network.links):
+            raise AlreadyThere("the port leads to another switch", field="port", value=new.port)
+        done = await service.controller.submit(LearnHost(new.name, new.switch, new.port, new.address, new.mac))
+        service.network.rewire()
+        return json_response({field: done.value[field] for field in ("name", "switch", "address")}, 201)
+
+    @router.delete("/{host}", status_code=204, summary="Forget a host at which nothing is registered")
+    async def forget(request: Request, host: str) -> Response:
+        admin(request)
+        _check_learning(service)
+        await service.controller.submit(ForgetHost(host))
+        service.network.rewire()
+        return Response(status_code=204)
+
+    @router.post(
+        "/{host}/attachments",
+        status_code=201,
+        response_model=Attachment,
+        summary="Join the network at a host",
+        description="`any` chooses the host that asks, or of a simulated network the one with the fewest attachments.",
+    )
+    async def attach(request: Request, host: str, asked: Annotated[AttachmentQuestion, Query()]) -> Response:
+        used = service.network.attached()
+        if sum(used.values()) >= service.settings.attachments:
+            reason = f"there are {service.settings.attachments} attachments, and no room for more"
+            raise TooFast(reason, service.settings.attachment_seconds)
+        there = service.state.topology.host[_any(service, request, used) if host == ANY else _known(service, host)]
+        seconds = service.settings.attachment_seconds
+        answer = {
+            "host": there.name,
+            "address": there.address,
+            "range": str(service.network.addresses.base),
+            "seconds": seconds,
+            **service.network.attach(there, seconds, caller(request).name, asked.lease),
+        }
+        return json_response(answer, 201)
+
+    return router
+
+
+def _check_learning(service: Service) -> None:
+    if not service.network.learns:
+        reason = "the hosts of this network are those of its topology"
+        raise NotAllowed(reason, field="host", value=None, allowed="a network that discovers its switches")
+
+
+def _any(service: Service, request: Request, used: Mapping[HostId, int]) -> HostId:
+    asking = host_of(request.scope) or _at(service, request.client.host if request.client else "")
+    return asking or _least_used(used)
+
+
+def _at(service: Service, address: str) -> HostId | None:
+    """The host that has this address."""
+    return next((each.name for each in service.state.topology.hosts if each.address == address), None)
+
+
+def _known(service: Service, host: str) -> HostId:
+    try:
+        return service.state.topology.find_host(host).name
+    except PleromaError as error:
+        raise NotFound(error.reason, field="host", value=host) from None
+
+
+def _least_used(used: Mapping[HostId, int]) -> HostId:
+    if not used:
+        raise BadRequest("say at which host: nobody can tell from here", field="host", value=ANY)
+    return min(used, key=lambda name: used[name])

@@ -1,0 +1,118 @@
+"""The network: switches, links, and rules. Rules tell what others want, so only administrators see them."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from pleroma.errors import BadRequest, DzError, NotFound, UnknownName
+from pleroma.index import AddressRange, Dz
+from pleroma.routing import Flow, Link, SwitchId
+from pleroma.routing.topology_files import to_json
+from pleroma.service.http.context import Service
+from pleroma.service.http.gate import admin
+from pleroma.service.http.json_answers import json_response
+from pleroma.service.http.models import FlowAnswer, NetworkAnswer, Page, Paging, SwitchAnswer, TopologyAnswer
+from pleroma.service.http.paging import behind, page
+from pleroma.service.http.strict_route import StrictRoute
+
+ROOT_NAME = "ε"
+
+
+def network(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["network"], route_class=StrictRoute)
+
+    @router.get("/topology", response_model=TopologyAnswer, summary="Switches, hosts and links")
+    async def topology() -> Response:
+        return json_response(_without_infinity(to_json(service.network.topology())))
+
+    @router.get("/network", response_model=NetworkAnswer, summary="What is there of the network now, and what is not")
+    async def condition(request: Request) -> Response:
+        admin(request)
+        plane = service.network
+        known, presence = plane.topology(), plane.presence()
+        answer = {
+            "kind": plane.kind,
+            "range": str(plane.addresses.base),
+            "switches": {name: each["state"] for name, each in plane.switches().items()},
+            "cut": [_ends(link) for link in known.links if not presence.carries(link)],
+            "unreachable": presence.unreachable(known),
+            **plane.condition(),
+        }
+        return json_response(answer)
+
+    @router.get("/switches", response_model=Page[SwitchAnswer], summary="The switches and how full they are")
+    async def switches(at: Annotated[Paging, Query()]) -> Response:
+        found = behind(service.network.topology().switches, at.after, str)
+        states = service.network.switches()
+        return json_response(page(found, at.limit, lambda name: _switch(service, name, states), str))
+
+    @router.get("/switches/{switch}/flows", response_model=Page[FlowAnswer], summary="The rules of a switch")
+    async def flows(request: Request, switch: str, at: Annotated[Paging, Query()]) -> Response:
+        """From the left of the event space to the right."""
+        admin(request)
+        tables = service.state.router.tables
+        if switch not in tables:
+            raise NotFound(UnknownName("switch", switch, tables).reason, field="switch", value=switch)
+        after = None if at.after is None else _dz(at.after)
+        found = await asyncio.to_thread(_behind, list(tables[SwitchId(switch)]), after, at.limit + 1)
+        show = partial(_flow, service.network.addresses)
+        return json_response(page(found, at.limit, show, lambda flow: str(flow.dz)))
+
+    return router
+
+
+def _behind(flows: Sequence[Flow], after: Dz | None, most: int) -> list[Flow]:
+    least = (-1, -1) if after is None else _place(after)
+    return heapq.nsmallest(most, (f for f in flows if _place(f.dz) > least), key=lambda flow: _place(flow.dz))
+
+
+def _place(dz: Dz) -> tuple[int, int]:
+    return dz.start, dz.length
+
+
+def _dz(text: str) -> Dz:
+    try:
+        return Dz.parse(text)
+    except DzError as error:
+        raise BadRequest(error.reason, field="after", value=text) from None
+
+
+def _switch(service: Service, name: SwitchId, states: Mapping[SwitchId, dict[str, Any]]) -> dict[str, Any]:
+    router = service.state.router
+    coarse = router.coarsened.get(name)
+    return {
+        "name": name,
+        "rules": len(router.tables.get(name, ())),
+        "limit": router.topology.limits.get(name),
+        "wanted": None if coarse is None else coarse.wanted,
+        **states.get(name, {"state": "gone"}),
+    }
+
+
+def _ends(link: Link) -> str:
+    return f"{link.a} {link.a_port} - {link.b} {link.b_port}"
+
+
+def _flow(addresses: AddressRange, flow: Flow) -> dict[str, Any]:
+    return {
+        "dz": str(flow.dz) or ROOT_NAME,
+        "prefix": str(addresses.prefix(flow.dz)),
+        "priority": flow.priority,
+        "outputs": [{"port": output.port, "rewrite": output.rewrite} for output in flow.outputs],
+    }
+
+
+def _without_infinity(topology: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinite capacity; null stands for it."""
+    for line in (*topology["hosts"], *topology["links"]):
+        if not math.isfinite(line["capacity"]):
+            line["capacity"] = None
+    return topology

@@ -1,0 +1,75 @@
+"""Principals: who may ask, and for what. Only administrators see them, and a token is shown once, when it is made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from pleroma.control import CreatePrincipal, Principal, RemovePrincipal
+from pleroma.errors import NotAllowed, NotFound
+from pleroma.service.http.context import Service
+from pleroma.service.http.gate import admin
+from pleroma.service.http.json_answers import json_response
+from pleroma.service.http.models import NewPrincipal, Page, Paging, PrincipalAnswer, TokenAnswer
+from pleroma.service.http.paging import behind, page
+from pleroma.service.http.strict_route import StrictRoute
+from pleroma.service.http.tokens import digest, new_token
+
+
+def principals(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/principals", tags=["principals"], route_class=StrictRoute)
+
+    @router.post("", status_code=201, response_model=TokenAnswer, summary="Create a principal and its token")
+    async def create(request: Request, new: NewPrincipal) -> Response:
+        admin(request)
+        token = new_token()
+        limit = service.settings.subscriptions if new.subscriptions is None else new.subscriptions
+        command = CreatePrincipal(new.name, new.role, digest(token), new.publish, new.read, limit)
+        await service.controller.submit(command)
+        return json_response({"name": new.name, "token": token}, 201)
+
+    @router.get("", response_model=Page[PrincipalAnswer], summary="List the principals")
+    async def many(request: Request, at: Annotated[Paging, Query()]) -> Response:
+        admin(request)
+        found = behind(service.state.principals.values(), at.after, _name)
+        return json_response(page(found, at.limit, _shape, _name))
+
+    @router.get("/{name}", response_model=PrincipalAnswer, summary="One principal")
+    async def one(request: Request, name: str) -> Response:
+        admin(request)
+        return json_response(_shape(_known(service, name)))
+
+    @router.delete("/{name}", status_code=204, summary="Remove a principal and all it registered")
+    async def remove(request: Request, name: str) -> Response:
+        me = admin(request)
+        _known(service, name)
+        if name == me.name:  # or nobody might be left who can make another
+            reason = "an administrator cannot remove itself"
+            raise NotAllowed(reason, field="name", value=name, allowed="another administrator")
+        await service.controller.submit(RemovePrincipal(name))
+        return Response(status_code=204)
+
+    return router
+
+
+def _known(service: Service, name: str) -> Principal:
+    try:
+        return service.state.principals[name]
+    except KeyError:
+        raise NotFound("there is no such principal", field="name", value=name) from None
+
+
+def _name(principal: Principal) -> str:
+    return principal.name
+
+
+def _shape(principal: Principal) -> dict[str, Any]:
+    return {
+        "name": principal.name,
+        "role": principal.role,
+        "publish": dict(principal.publish),
+        "read": dict(principal.read),
+        "subscriptions": principal.subscriptions,
+    }

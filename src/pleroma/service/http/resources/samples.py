@@ -1,0 +1,70 @@
+"""Samples: events that publishers drew at the rate that the plan asks for, on their way to the pipeline's lake."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from pleroma.content.batch import EventBatch
+from pleroma.control import Principal
+from pleroma.control.state.rights import limit, parsed
+from pleroma.errors import BadRequest, NotAllowed, NotFound
+from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.landing_queue import Drawn
+from pleroma.service.http.context import Service
+from pleroma.service.http.gate import admin, caller
+from pleroma.service.http.json_answers import json_response
+from pleroma.service.http.models import Samples, SamplesAnswer, Sampling, SamplingAnswer
+from pleroma.service.http.strict_route import StrictRoute
+
+
+def samples(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["samples"], route_class=StrictRoute)
+
+    @router.post("/samples", status_code=202, response_model=SamplesAnswer, summary="Hand over sampled events")
+    async def take(request: Request, given: Samples) -> Response:
+        """Only what the caller may publish, and all of one request or nothing. Without a lake there is no such thing.
+
+        Events get the controller's time: now, less their ages.
+        """
+        collection = _collection(service)
+        entry = service.schema(given.name)
+        if given.epoch > entry.epoch:
+            raise BadRequest(f"{given.name} has no plan {given.epoch}", field="epoch", value=given.epoch)
+        now = np.datetime64(time.time_ns() // 1000, "us")
+        events = EventBatch.from_columns(entry.schema, given.columns)
+        if len(events) != len(given.ages):
+            raise BadRequest(f"has {len(given.ages)} values for {len(events)} events", field="ages")
+        _check_rights(caller(request), events)
+        ages = (np.array(given.ages, np.float64) * 1e6).astype("timedelta64[us]")
+        taken = collection.sampled(Drawn(events, now - ages, given.epoch, given.rate)) if len(events) else 0
+        return json_response({"taken": taken}, 202)
+
+    @router.put("/schemas/{name}/sampling", response_model=SamplingAnswer, summary="Choose how many events are sampled")
+    async def choose(request: Request, name: str, chosen: Sampling) -> Response:
+        """Publishers hear of it as of a new plan. It stays with the lake."""
+        admin(request)
+        collection = _collection(service)
+        await collection.choose(service.schema(name).name, chosen.rate)
+        return json_response({"schema": name, "rate": chosen.rate})
+
+    return router
+
+
+def _collection(service: Service) -> Collection:
+    if service.collection is None:
+        raise NotFound("this controller collects nothing: it has no lake", field="lake")
+    return service.collection
+
+
+def _check_rights(principal: Principal, events: EventBatch) -> None:
+    text = limit(principal, "advertisement", events.schema)
+    if text is None:
+        return
+    outside = np.flatnonzero(~events.matches(parsed(events.schema, text)))
+    if outside.size:
+        reason = f"{principal.name} may publish only {text}"
+        raise NotAllowed(reason, field="columns", value=str(events.event(int(outside[0]))), allowed=text)

@@ -1,0 +1,57 @@
+"""Schemas: what events are made of, and the share of the addresses that each got."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from pleroma.content import Schema
+from pleroma.control import CreateSchema, SchemaEntry
+from pleroma.errors import BadRequest
+from pleroma.service.http.context import Service
+from pleroma.service.http.gate import admin
+from pleroma.service.http.json_answers import json_response
+from pleroma.service.http.models import NAME, NewSchema, Page, Paging, SchemaAnswer
+from pleroma.service.http.paging import behind, page
+from pleroma.service.http.strict_route import StrictRoute
+from pleroma.wire import fingerprint
+
+
+def schemas(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/schemas", tags=["schemas"], route_class=StrictRoute)
+
+    @router.post("", status_code=201, response_model=SchemaAnswer, summary="Create a schema")
+    async def create(request: Request, new: NewSchema) -> Response:
+        admin(request)
+        schema = Schema.from_json(new.definition)
+        if not NAME.fullmatch(schema.name):
+            raise BadRequest("a name has 1 to 64 letters, digits, _ . -", field="schema.name", value=schema.name)
+        await service.controller.submit(CreateSchema(schema, new.bits))
+        return json_response(_shape(service.schema(schema.name)), 201)
+
+    @router.get("", response_model=Page[SchemaAnswer], summary="List the schemas")
+    async def many(at: Annotated[Paging, Query()]) -> Response:
+        found = behind(service.state.schemas.values(), at.after, _name)
+        return json_response(page(found, at.limit, _shape, _name))
+
+    @router.get("/{name}", response_model=SchemaAnswer, summary="One schema")
+    async def one(name: str) -> Response:
+        return json_response(_shape(service.schema(name)))
+
+    return router
+
+
+def _name(entry: SchemaEntry) -> str:
+    return entry.name
+
+
+def _shape(entry: SchemaEntry) -> dict[str, Any]:
+    return {
+        "schema": entry.schema.to_json(),
+        "number": entry.number,
+        "prefix": str(entry.prefix),
+        "fingerprint": fingerprint(entry.schema),
+        "epoch": entry.epoch,
+    }

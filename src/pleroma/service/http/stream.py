@@ -1,0 +1,66 @@
+"""The controller's feed as server-sent events.
+
+    event: request
+    data: {"type": "request", ...}
+
+An administrator gets everything. Others get new plans, which they need, and what concerns themselves. When nothing
+happens for a while, a comment says that the connection is alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from pleroma.control import Principal
+from pleroma.control.feed import TYPES
+from pleroma.service.http.context import Service
+from pleroma.service.http.json_answers import to_bytes
+
+HEARTBEAT = b": alive\n\n"
+_FOR_ALL = frozenset({"plan", "lost"})
+
+
+def formatted(item: Mapping[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (str(item["type"]).encode(), to_bytes(item))
+
+
+def seen_by(principal: Principal, item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The item as this principal may see it, if it may."""
+    if principal.role == "admin" or item["type"] in _FOR_ALL:
+        return item
+    if item["type"] == "counters" and item["principal"] == principal.name:
+        return {name: value for name, value in item.items() if name != "totals"}
+    if item["type"] == "request" and item["command"].get("principal") == principal.name:
+        return item
+    return None
+
+
+async def events(service: Service, principal: Principal, types: frozenset[str] = TYPES) -> AsyncIterator[bytes]:
+    """Until the client goes, the service stops, or the principal is removed."""
+    feed = service.controller.feed.subscribe(types=types)
+    closing = asyncio.ensure_future(service.closing.wait())
+    waiting: asyncio.Future[Any] | None = None
+    try:
+        yield HEARTBEAT  # so that the client sees at once that it is connected
+        while True:
+            waiting = waiting or asyncio.ensure_future(anext(feed))
+            seconds = service.settings.heartbeat_seconds
+            done, _ = await asyncio.wait((waiting, closing), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if closing in done or service.state.principals.get(principal.name) is not principal:
+                return
+            if waiting in done:
+                item, waiting = seen_by(principal, waiting.result()), None
+                if item is not None:
+                    yield formatted(item)
+            elif not done:
+                yield HEARTBEAT
+    finally:
+        closing.cancel()
+        if waiting is not None:
+            waiting.cancel()
+            with suppress(asyncio.CancelledError, StopAsyncIteration):
+                await waiting
+        feed.close()

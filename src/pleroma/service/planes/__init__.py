@@ -1,0 +1,1 @@
+"""The networks a service can run on: simulated switches, OpenFlow switches, or a broker."""

@@ -1,0 +1,121 @@
+"""The network as the service needs it, whatever its switches are: simulated ones here, or OpenFlow switches anywhere.
+
+Both carry the same packets by the same rules. They differ in how a program joins, in what they can count, and in
+whether parts of them may be away.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
+from typing import Any, Protocol
+
+from prometheus_client.core import Metric
+
+from pleroma.index.address import IPV6, AddressRange
+from pleroma.index.dz import Dz
+from pleroma.routing import Host, HostId, Presence, SwitchId, Topology
+from pleroma.service.http.metrics import counter, gauge
+from pleroma.service.service_settings import LOOPBACK
+from pleroma.switches.live.event_trace import Trace
+from pleroma.switches.live.live_network import LiveNetwork
+from pleroma.switches.simulated.network_counters import HostCounters
+
+SECRET_BYTES = 16
+
+
+class DataPlane(Protocol):
+    kind: str
+    addresses: AddressRange
+
+    @property
+    def learns(self) -> bool:
+        """Whether hosts may join that no topology describes."""
+
+    def rewire(self) -> None:
+        """Hosts have come or gone: route on what is there now."""
+
+    def topology(self) -> Topology:
+        """All that is known of it, whether or not it is there now."""
+
+    def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:
+        """Let a program join at a host: what it needs to know for that. `lease` is what it registers under."""
+
+    def attached(self) -> Mapping[HostId, int]:
+        """How many programs are at each host, as far as the network knows."""
+
+    def trace(self, host: str, dz: Dz) -> Trace:
+        """What would become of an event sent from a host now."""
+
+    def hosts(self) -> Mapping[str, dict[str, int]]:
+        """What was counted at the hosts' ports."""
+
+    def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
+        """How each switch is, beyond its rules."""
+
+    def presence(self) -> Presence: ...
+
+    def condition(self) -> dict[str, Any]:
+        """What else is worth knowing about the network as a whole."""
+
+    def metrics(self) -> Iterator[Metric]: ...
+
+
+class EmbeddedPlane:
+    """Simulated switches in this process; a host is a port on the loopback interface."""
+
+    kind = "embedded"
+    addresses = IPV6
+    learns = False
+
+    def __init__(self, network: LiveNetwork) -> None:
+        self.network = network
+
+    def rewire(self) -> None:
+        """Nothing ever comes or goes."""
+
+    def topology(self) -> Topology:
+        return self.network.topology
+
+    def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
+        secret = secrets.token_bytes(SECRET_BYTES)
+        self.network.admit(host.name, secret, seconds)
+        return {
+            "network": "tunnel",
+            "udp_host": LOOPBACK,
+            "port": self.network.ports[host.name],
+            "secret": secret.hex(),
+        }
+
+    def attached(self) -> Mapping[HostId, int]:
+        return self.network.sessions()
+
+    def trace(self, host: str, dz: Dz) -> Trace:
+        return self.network.trace(host, dz)
+
+    def hosts(self) -> Mapping[str, dict[str, int]]:
+        return {name: asdict(counted) for name, counted in self.network.hosts.items()}
+
+    def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
+        return {name: {"state": "ready"} for name in self.network.topology.switches}
+
+    def presence(self) -> Presence:
+        return Presence()
+
+    def condition(self) -> dict[str, Any]:
+        return {}
+
+    def metrics(self) -> Iterator[Metric]:
+        network = self.network
+        attached = [(str(host), float(count)) for host, count in network.sessions().items()]
+        yield gauge("pleroma_attachments", "Programs admitted to a host", attached, "host")
+        totals = {
+            each.name: sum(getattr(x, each.name) for x in network.hosts.values()) for each in fields(HostCounters)
+        }
+        yield counter("pleroma_packets", "Packets at the hosts' ports, by what became of them", totals.items(), "fate")
+        switches = network.switches
+        lookups = [(str(name), float(counted.lookups)) for name, counted in switches.items()]
+        misses = [(str(name), float(counted.misses)) for name, counted in switches.items()]
+        yield counter("pleroma_switch_lookups", "Packets that a switch looked up", lookups, "switch")
+        yield counter("pleroma_switch_misses", "Packets that met no rule", misses, "switch")

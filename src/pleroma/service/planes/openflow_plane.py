@@ -1,0 +1,196 @@
+"""The controller on OpenFlow switches: how it is started, and what the service asks of such a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from prometheus_client.core import Metric
+
+from pleroma.control import Controller, ControlSettings
+from pleroma.errors import SetupError, TopologyError
+from pleroma.index.address import IPV6, AddressRange
+from pleroma.index.dz import Dz
+from pleroma.routing import Change, FlowOp, Host, HostId, Presence, SwitchId, Topology
+from pleroma.routing.presence import Place
+from pleroma.routing.topology_files import from_json, to_json
+from pleroma.service.http.metrics import counter, gauge
+from pleroma.service.inband.inband_server import InbandServer
+from pleroma.switches.live.event_trace import Trace, trace
+from pleroma.switches.openflow.agent import Patience
+from pleroma.switches.openflow.discovered_topology import NOTHING, Wiring
+from pleroma.switches.openflow.openflow_network import LISTEN, OpenFlowNetwork
+from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
+from pleroma.wire.ports import EVENTS
+
+WIRING_FILE = "wiring.json"
+CACHED = 1.0
+"""Seconds in which a switch may forward by rules that it had before.
+
+Open vSwitch confirms a change before its cache follows. By its own settings it looks after the cache every half second
+at the latest, and that takes a while.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFlowSettings:
+    """`discovers` takes any switch that connects, and finds out how they are joined; else the topology says it."""
+
+    listen: tuple[str, int] = LISTEN
+    tls: ssl.SSLContext | None = None
+    discovers: bool = False
+    addresses: AddressRange = IPV6
+    domain: str = "pleroma"
+    patience: Patience = field(default_factory=Patience)
+
+
+@asynccontextmanager
+async def over_openflow(
+    folder: Path, topology: Topology, control: ControlSettings | None, settings: OpenFlowSettings
+) -> AsyncIterator[tuple[Controller, OpenFlowPlane]]:
+    """A controller that has told its switches all it knows, as far as they are there."""
+    wiring = Wiring(_known_wiring(folder) if settings.discovers else topology, discovers=settings.discovers)
+    if control is None:
+        control = ControlSettings.within(settings.addresses.bits)
+    network = OpenFlowNetwork(
+        wiring,
+        addresses=settings.addresses,
+        listen=settings.listen,
+        tls=settings.tls,
+        patience=settings.patience,
+        domain=settings.domain,
+    )
+    base = NOTHING if settings.discovers else topology
+    async with (
+        network,
+        await Controller.open(folder, base, network, control, routing_on=network.available) as controller,
+    ):
+        controller.transitions.under_way = CACHED
+        plane = OpenFlowPlane(network, controller, folder)
+        network.watch = plane.rewire
+        plane.rewire()
+        try:
+            yield controller, plane
+        finally:
+            await plane.close()
+
+
+class OpenFlowPlane:
+    """Switches that connect to us. What is there of them is what the controller routes on."""
+
+    kind = "openflow"
+
+    def __init__(self, network: OpenFlowNetwork, controller: Controller, folder: Path) -> None:
+        self.network = network
+        self.addresses = network.pipeline.addresses
+        self._controller = controller
+        self._folder = folder
+        self._inband: InbandServer | None = None
+
+    @property
+    def learns(self) -> bool:
+        return self.network.wiring.discovers
+
+    def rewire(self) -> None:
+        """Route on what is there now."""
+        self._controller.route_on(self.network.available(self._controller.state.topology.hosts))
+        if self.network.wiring.discovers:
+            save_wiring(self.network.wiring.topology, self._folder)
+
+    def serve(self, app: FastAPI) -> None:
+        """Answer programs that have no other way to the API than through the switches."""
+        network = self.network
+        self._inband = InbandServer(app, self._controller, network.send, joins=self._joins, rewire=self.rewire)
+        network.arrived = self._inband.arrived
+
+    async def close(self) -> None:
+        if self._inband is not None:
+            self.network.arrived = lambda _: None
+            await self._inband.close()
+
+    def _joins(self, place: Place) -> bool:
+        """Whether a host that nobody knows may join here: at a port that leads to no other switch."""
+        wiring = self.network.wiring
+        ends = (end for link in wiring.topology.links for end in link.ends)
+        return self.learns and place not in wiring.borders and place not in ends
+
+    def topology(self) -> Topology:
+        return self.network.wiring.with_hosts(self._controller.state.topology.hosts, self.network.limits)
+
+    def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
+        """For as long as its lease says."""
+        if host.name not in self._controller.state.router.topology.host:
+            raise SetupError(f"{host.name} is not connected at the moment", field="host", value=host.name)
+        return {"network": "native", "port": EVENTS}
+
+    def attached(self) -> Mapping[HostId, int]:
+        return {}
+
+    def trace(self, host: str, dz: Dz) -> Trace:
+        """In simulated switches with the rules that the real ones are to have."""
+        router = self._controller.state.router
+        mirror = EmbeddedNetwork(router.topology.with_limit(None))
+        mirror.install(FlowOp(s, Change.ADD, flow) for s, table in router.tables.items() for flow in table)
+        return trace(mirror, host, dz)
+
+    def hosts(self) -> Mapping[str, dict[str, int]]:
+        return {}
+
+    def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
+        return self.network.status()
+
+    def presence(self) -> Presence:
+        return self.network.presence
+
+    def condition(self) -> dict[str, Any]:
+        return {
+            "listening": "{}:{}".format(*self.network.address),
+            "strangers": {f"{number:x}": peer for number, peer in self.network.strangers.items()},
+            "borders": {f"{switch} {port}": said for (switch, port), said in self.network.wiring.borders.items()},
+        }
+
+    def metrics(self) -> Iterator[Metric]:
+        states = self.network.status()
+        ready = [(str(name), float(each["state"] == "ready")) for name, each in states.items()]
+        yield gauge("pleroma_switch_ready", "1 while a switch is connected and has its rules", ready, "switch")
+        for name, text in _COUNTS.items():
+            counts = [(str(switch), float(each.get(name, 0))) for switch, each in states.items()]
+            yield counter(f"pleroma_switch_{name}", text, counts, "switch")
+        vain = self._inband.counts.items() if self._inband else ()
+        yield counter("pleroma_in_band_packets", "In-band packets that were not answered, by reason", vain, "reason")
+
+
+_COUNTS = {
+    "changed": "Rules that were changed on a switch",
+    "read": "Times that a switch's table was read",
+    "repaired": "Rules that somebody else had changed, and that were put right",
+    "refused": "Bundles that a switch refused",
+    "silent": "Bundles that a switch did not answer in time",
+}
+
+
+def _known_wiring(folder: Path) -> Topology:
+    """What an earlier start discovered: with it a restart does not begin by taking every rule away."""
+    path = folder / WIRING_FILE
+    if not path.exists():
+        return NOTHING
+    try:
+        return from_json(json.loads(path.read_bytes()), whole=False)
+    except ValueError as error:
+        raise TopologyError(f"is not valid JSON: {error}", field=str(path)) from None
+
+
+def save_wiring(topology: Topology, folder: Path) -> None:
+    path = folder / WIRING_FILE
+    text = json.dumps(to_json(topology), indent=1)
+    if not path.exists() or path.read_text() != text:
+        fresh = path.with_suffix(".new")
+        fresh.write_text(text)
+        os.replace(fresh, path)

@@ -1,1 +1,0 @@
-"""One module for each resource: a function that takes the service and returns its routes. Handlers stay thin."""
