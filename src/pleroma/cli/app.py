@@ -7,21 +7,21 @@ from typing import Annotated
 import typer
 
 import pleroma
-from pleroma.cli import lab, pipeline, plan, workload
-from pleroma.cli.audit import audit
-from pleroma.cli.bench import bench
-from pleroma.cli.broker import broker
-from pleroma.cli.demo import demo
-from pleroma.cli.experiment import experiment
-from pleroma.cli.explain import explain
-from pleroma.cli.publish import advertise, publish, withdraw
-from pleroma.cli.replay import replay
-from pleroma.cli.simulate import simulate
-from pleroma.cli.status import flows, schema, status
-from pleroma.cli.subscribe import subscribe
-from pleroma.cli.trace import trace
-from pleroma.cli.tune import tune
-from pleroma.cli.up import up
+from pleroma.cli.commands import lab, pipeline, plan, workload
+from pleroma.cli.commands.audit import audit
+from pleroma.cli.commands.bench import bench
+from pleroma.cli.commands.broker import broker
+from pleroma.cli.commands.demo import demo
+from pleroma.cli.commands.experiment import experiment
+from pleroma.cli.commands.explain import explain
+from pleroma.cli.commands.publish import advertise, publish, withdraw
+from pleroma.cli.commands.replay import replay
+from pleroma.cli.commands.simulate import simulate
+from pleroma.cli.commands.status import flows, schema, status
+from pleroma.cli.commands.subscribe import subscribe
+from pleroma.cli.commands.trace import trace
+from pleroma.cli.commands.tune import tune
+from pleroma.cli.commands.up import up
 
 app = typer.Typer(
     name="pleroma",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleroma.cli.audit import _draw, _show, audit
+from pleroma.cli.commands.audit import _draw, _show, audit
 from pleroma.errors import LakeError, SetupError
 from pleroma.pipeline import spark_needs
 from pleroma.pipeline.audit.audit_pass import audit_here

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from pleroma.cli import demo as module
-from pleroma.cli import demo_loop
-from pleroma.cli.demo_loop import BARS, curve, summary
-from pleroma.cli.loop_picture import draw_loop
+from pleroma.cli import demo_display
+from pleroma.cli.commands import demo as module
+from pleroma.cli.demo_display import BARS, curve, summary
+from pleroma.cli.pictures.loop_picture import draw_loop
 from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Loop, Stretch
 from pleroma.experiments.replay import Counts
 from pleroma.pipeline import spark_needs
@@ -33,7 +33,7 @@ def story(**changes):
 def printed(monkeypatch):
     written = io.StringIO()
     console = Console(file=written, width=160, highlight=False)
-    monkeypatch.setattr(demo_loop, "out", console)
+    monkeypatch.setattr(demo_display, "out", console)
     monkeypatch.setattr("pleroma.cli.output.out", console)
     return written
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pleroma.cli.app import app
-from pleroma.cli.watch import _decision_line, _window_line, seconds
+from pleroma.cli.commands.watch import _decision_line, _window_line, seconds
 from pleroma.errors import PleromaError, SetupError
 from pleroma.index import Waste
 from pleroma.pipeline.watch.decisions import Decision

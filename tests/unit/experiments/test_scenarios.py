@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pleroma.cli.experiment import experiment
+from pleroma.cli.commands.experiment import experiment
 from pleroma.errors import SetupError
 from pleroma.experiments.figures import EXPERIMENTS, SWEEPS
 from pleroma.experiments.scenarios import one_by_one

@@ -100,7 +100,7 @@ def test_a_mistake_gets_one_line_and_writes_nothing(arguments, words, tmp_path):
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import sys, typer.testing; from pleroma.cli.workload import app;"
+        "import sys, typer.testing; from pleroma.cli.commands.workload import app;"
         "typer.testing.CliRunner().invoke(app, ['make', '--help']);"
         "sys.exit(', '.join({'numpy', 'pyarrow', 'matplotlib', 'pleroma.workloads'} & set(sys.modules)) or 0)"
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pleroma.cli.commands.up import KeepOption, LakeOption, SampleOption, address
 from pleroma.cli.output import JsonFlag, out, show_json
 from pleroma.cli.remote import FOLDER
-from pleroma.cli.up import KeepOption, LakeOption, SampleOption, address
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:

@@ -138,8 +138,8 @@ def _positions(data: Workload, across: str) -> tuple[int, ...]:
 
 
 def _draw(folder: Path, data: Workload, found: list[Advice], shown: tuple[int, ...] | None) -> list[Path]:
-    from pleroma.cli.figure_picture import draw_panels
-    from pleroma.cli.picture import draw_cells
+    from pleroma.cli.pictures.figure_picture import draw_panels
+    from pleroma.cli.pictures.space_picture import draw_cells
 
     cells, curves = folder / "cells.png", folder / "waste.png"
     best = found[0]

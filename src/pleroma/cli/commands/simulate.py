@@ -69,7 +69,7 @@ def simulate(
             advance=advance,
         )
     if plot is not None:
-        from pleroma.cli.network_picture import draw_use
+        from pleroma.cli.pictures.network_picture import draw_use
 
         draw_use(result, plot)
     if json:

@@ -50,7 +50,7 @@ def explain(
     finer: DzSet = index.cover(wanted, max_length=addresses.bits, max_members=max(FINER, members))
     cells = [(str(dz), str(addresses.prefix(dz)), 2.0**-dz.length) for dz in cover]
     if plot is not None:
-        from pleroma.cli.picture import draw_cover
+        from pleroma.cli.pictures.space_picture import draw_cover
 
         draw_cover(index, wanted, cover, plot)
     if json:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.advice_table import COLUMNS, figures, row, title
-from pleroma.cli.audit import audit
+from pleroma.cli.commands.audit import audit
+from pleroma.cli.commands.sweep import sweep
+from pleroma.cli.commands.watch import watch
 from pleroma.cli.output import JsonFlag, MasterOption, out, progress, show_json, show_table
-from pleroma.cli.sweep import sweep
-from pleroma.cli.watch import watch
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:

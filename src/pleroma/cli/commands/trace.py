@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pleroma.cli.commands.publish import SchemaArgument
 from pleroma.cli.output import JsonFlag, out, show_json, show_table
-from pleroma.cli.publish import SchemaArgument
 from pleroma.cli.remote import DEFAULT_URL, Remote, TokenOption, UrlOption
 
 

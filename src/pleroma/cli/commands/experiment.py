@@ -53,7 +53,7 @@ def experiment(
             report = EXPERIMENTS[name].run(quick, advance)
     drawn = None
     if plot is not None:
-        from pleroma.cli.figure_picture import draw_grid, draw_lines
+        from pleroma.cli.pictures.figure_picture import draw_grid, draw_lines
 
         drawn = plot / f"{name}.png"
         if report.panels:

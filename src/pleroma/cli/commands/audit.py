@@ -84,7 +84,7 @@ def _period(lake: Lake, name: str, day: str | None, start: str | None, end: str 
 
 
 def _draw(found: Audit, folder: Path, top: int) -> list[Path]:
-    from pleroma.cli.audit_picture import draw_causes, draw_hours, draw_wasters
+    from pleroma.cli.pictures.audit_picture import draw_causes, draw_hours, draw_wasters
 
     paths = [folder / f"{name}.png" for name in ("wasters", "attributes", "hours")]
     draw_wasters(found, top, paths[0])

@@ -67,7 +67,7 @@ def demo(
 def _closed_loop(subscriptions: int, rate: float, seconds: float, stage: Place, plot: Path | None, json: bool) -> None:
     from rich.live import Live
 
-    from pleroma.cli.demo_loop import screen, summary
+    from pleroma.cli.demo_display import screen, summary
     from pleroma.experiments.closed_loop import ClosedLoop
 
     with Live(console=err, refresh_per_second=5, transient=True) as live:
@@ -77,7 +77,7 @@ def _closed_loop(subscriptions: int, rate: float, seconds: float, stage: Place, 
     else:
         summary(loop)
     if plot is not None and loop.curve:
-        from pleroma.cli.loop_picture import draw_loop
+        from pleroma.cli.pictures.loop_picture import draw_loop
 
         draw_loop(loop, plot)
     _check(loop.missed, loop.too_many)

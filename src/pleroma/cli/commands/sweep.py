@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from pleroma.cli.commands.watch import listed
 from pleroma.cli.output import JsonFlag, MasterOption, progress, show_json, show_table
-from pleroma.cli.watch import listed
 from pleroma.errors import SetupError
 
 

@@ -12,7 +12,7 @@ import typer
 from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
 from pleroma.errors import SetupError, UnknownName
 
-FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[4] / "benchmarks"
 
 
 def bench(

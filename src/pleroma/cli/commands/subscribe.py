@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from pleroma.cli.commands.publish import SchemaArgument
 from pleroma.cli.output import JsonFlag, err, show_json
-from pleroma.cli.publish import SchemaArgument
 from pleroma.cli.remote import DEFAULT_URL, HostOption, PrincipalOption, TokenOption, UrlOption, find_token
 
 
