@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pleroma.content.batch import EventBatch
-from pleroma.experiments.closed_loop import ClosedLoop
+from pleroma.experiments.demonstration.closed_loop import ClosedLoop
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_layout import MOST_ROWS
 from pleroma.pipeline.passes.summary_pass import gather, gather_landed

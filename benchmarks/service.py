@@ -29,8 +29,8 @@ from pleroma.control.state.command import Begin
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.kept_answers import Answers
 from pleroma.control.state.state_snapshot import snapshot
-from pleroma.experiments.replay import difference, expected, send, subscribers
-from pleroma.experiments.stage import embedded
+from pleroma.experiments.demonstration.replay import difference, expected, send, subscribers
+from pleroma.experiments.demonstration.stage import embedded
 from pleroma.routing import build
 from pleroma.workloads import EXPRESSIVE, StockModel, Workload, generate, generate_stock
 

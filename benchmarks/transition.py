@@ -27,7 +27,7 @@ from pleroma.control import (
     Register,
 )
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.plan_changes import Arrivals, tables_in_force
+from pleroma.experiments.figures.plan_changes import Arrivals, tables_in_force
 from pleroma.index import Dz, GridIndex, Index, TreeIndex
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn, regrown

@@ -10,7 +10,7 @@ from typing import Any
 
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.run_times import THESIS_SECONDS
+from pleroma.experiments.figures.run_times import THESIS_SECONDS
 from pleroma.index import GridIndex, evaluate
 from pleroma.selection.dimension_selection import Evidence, select
 from pleroma.selection.traffic_statistics import Statistics

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pleroma.experiments.latency import LatencyFigure
+from pleroma.experiments.figures.latency import LatencyFigure
 from pleroma.index import Dz
 from pleroma.lab.rig import Sockets, rig
 from pleroma.routing import AdmitOp, Change, Flow, FlowOp, Output, build

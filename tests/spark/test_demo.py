@@ -5,9 +5,9 @@ import time
 from contextlib import asynccontextmanager
 
 from pleroma.errors import LakeError
-from pleroma.experiments.closed_loop import ClosedLoop
-from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, SHIFTED
-from pleroma.experiments.onlooker import TRIES, Onlooker
+from pleroma.experiments.demonstration.closed_loop import ClosedLoop
+from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, SHIFTED
+from pleroma.experiments.demonstration.watch_process import TRIES, Onlooker
 from pleroma.pipeline.audit.audit_pass import audit_here
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.period import Period

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pleroma.experiments.figures import SWEEPS
+from pleroma.experiments.figures.catalogue import SWEEPS
 from pleroma.pipeline.passes.spark_sweep import PER_CORE, SparkSweep
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from pleroma.experiments.loop_story import Look, Loop
+    from pleroma.experiments.demonstration.loop_story import Look, Loop
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 60

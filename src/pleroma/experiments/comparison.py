@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pleroma.errors import SetupError, UnknownName
-from pleroma.experiments.frontier import WORKLOADS
+from pleroma.experiments.frontier.frontier import WORKLOADS
 from pleroma.experiments.scenarios import Performer, one_by_one
-from pleroma.experiments.source import Source, generated
+from pleroma.experiments.workload_source import Source, generated
 from pleroma.selection.advice import CUTS, SELECTIONS, advise
 from pleroma.selection.dimension_selection import TECHNIQUES
 from pleroma.selection.splits import SPLITS

@@ -11,8 +11,8 @@ from pleroma.cli import demo_display
 from pleroma.cli.commands import demo as module
 from pleroma.cli.demo_display import BARS, curve, summary
 from pleroma.cli.pictures.loop_picture import draw_loop
-from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Loop, Stretch
-from pleroma.experiments.replay import Counts
+from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Loop, Stretch
+from pleroma.experiments.demonstration.replay import Counts
 from pleroma.pipeline import spark_needs
 
 DECISION = {"detail": "61.0% of the deliveries are wasted", "outcome": "adopted", "technique": "learned"}

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pleroma.experiments.count_choice import Choices, finds_the_best, within_one
-from pleroma.experiments.dimension_sweep import alike, beats, every, helps, not_worse, reduces
-from pleroma.experiments.figures import FIGURES
-from pleroma.experiments.length_sweep import falls_with_length, falls_with_subscriptions
-from pleroma.experiments.run_times import faster_than_the_thesis, fastest, slowest
-from pleroma.experiments.subscription_sweep import gains_most_with_few
+from pleroma.experiments.figures.catalogue import FIGURES
+from pleroma.experiments.figures.count_choice import Choices, finds_the_best, within_one
+from pleroma.experiments.figures.dimension_sweep import alike, beats, every, helps, not_worse, reduces
+from pleroma.experiments.figures.length_sweep import falls_with_length, falls_with_subscriptions
+from pleroma.experiments.figures.run_times import faster_than_the_thesis, fastest, slowest
+from pleroma.experiments.figures.subscription_sweep import gains_most_with_few
 
 NOT_REPRODUCED = {
     "fig11a": ["selective indexing wastes clearly less"],

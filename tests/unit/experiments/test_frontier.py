@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from pleroma.evaluation.placement import spread_of
-from pleroma.experiments.figures import EXPERIMENTS
-from pleroma.experiments.frontier import WORKLOADS, Frontier, Scenario
+from pleroma.experiments.figures.catalogue import EXPERIMENTS
+from pleroma.experiments.frontier.frontier import WORKLOADS, Frontier, Scenario
 from pleroma.routing import build
 
 SMALL = replace(

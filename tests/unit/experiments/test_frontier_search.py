@@ -4,10 +4,10 @@ from itertools import product
 
 import pytest
 
-from pleroma.experiments import frontier_stage
-from pleroma.experiments.frontier import WORKLOADS
-from pleroma.experiments.frontier_search import EXHAUSTIVE, MEMBERS, SETS, Found, Place, Search
-from pleroma.experiments.frontier_stage import Stage
+from pleroma.experiments.frontier import frontier_stage
+from pleroma.experiments.frontier.frontier import WORKLOADS
+from pleroma.experiments.frontier.frontier_search import EXHAUSTIVE, MEMBERS, SETS, Found, Place, Search
+from pleroma.experiments.frontier.frontier_stage import Stage
 from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
 from pleroma.selection.splits import SPLITS
 from pleroma.selection.traffic_statistics import Statistics

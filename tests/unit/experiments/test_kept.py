@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pleroma.experiments.kept import Kept
+from pleroma.experiments.result_cache import Kept
 from pleroma.experiments.scenarios import one_by_one
 
 
@@ -63,6 +63,6 @@ def _wrote(log: Path, words: tuple[str, str]) -> None:
 def test_other_code_finds_its_own_results(tmp_path, monkeypatch):
     perform, task = Kept(tmp_path / "kept", one_by_one), Counting(tmp_path / "log")
     perform(task.square, [6], lambda _: None)
-    monkeypatch.setattr("pleroma.experiments.kept._code", lambda: "another")
+    monkeypatch.setattr("pleroma.experiments.result_cache._code", lambda: "another")
     perform(task.square, [6], lambda _: None)
     assert task.log.read_text().split() == ["6", "6"]

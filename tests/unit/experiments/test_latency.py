@@ -3,8 +3,8 @@
 import pytest
 
 from pleroma.errors import SetupError
-from pleroma.experiments.figures import FIGURES
-from pleroma.experiments.latency import hardly_grow, scenario
+from pleroma.experiments.figures.catalogue import FIGURES
+from pleroma.experiments.figures.latency import hardly_grow, scenario
 from pleroma.lab import needs
 from pleroma.routing import build
 from pleroma.workloads import Model

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Diary, Loop
-from pleroma.experiments.replay import Counts
+from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Diary, Loop
+from pleroma.experiments.demonstration.replay import Counts
 
 
 def counts(delivered, wasted, late=0.0):

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from pleroma.errors import SetupError
-from pleroma.experiments import onlooker
-from pleroma.experiments.onlooker import Onlooker, watcher
+from pleroma.experiments.demonstration import watch_process
+from pleroma.experiments.demonstration.watch_process import Onlooker, watcher
 
 
 def test_a_watcher_that_cannot_start_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(onlooker, "TRIES", 1)
+    monkeypatch.setattr(watch_process, "TRIES", 1)
 
     async def begin():
         async with watcher(str(tmp_path / "nothing"), "quotes", "http://127.0.0.1:9", "token") as made:
@@ -28,7 +28,7 @@ def test_a_line_that_is_no_word_of_the_watchers_does_not_make_us_deaf():
         for line in (b"WARNING: something of Java\n", b"\xff\n", b'{"window": {"events": 5, "unjudged": 0}}\n'):
             lines.feed_data(line)
         lines.feed_eof()
-        await onlooker._Process((), "token")._read(lines, made)
+        await watch_process._Process((), "token")._read(lines, made)
         return made
 
     assert asyncio.run(listen()).is_awake

@@ -6,7 +6,7 @@ import pytest
 
 from pleroma.cli.commands.experiment import experiment
 from pleroma.errors import SetupError
-from pleroma.experiments.figures import EXPERIMENTS, SWEEPS
+from pleroma.experiments.figures.catalogue import EXPERIMENTS, SWEEPS
 from pleroma.experiments.scenarios import one_by_one
 
 

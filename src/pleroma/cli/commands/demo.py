@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from pleroma.experiments.demonstration import Half, Look
-    from pleroma.experiments.stage import Stage
+    from pleroma.experiments.demonstration.demonstration import Half, Look
+    from pleroma.experiments.demonstration.stage import Stage
 
     Place = Callable[..., AbstractAsyncContextManager[Stage]]
 
@@ -48,7 +48,7 @@ def demo(
     controller a better plan, and waste falls, while publishing goes on. Everything is a process of its own on this
     machine, and nothing is left running.
     """
-    from pleroma.experiments.stage import embedded, open_vswitch
+    from pleroma.experiments.demonstration.stage import embedded, open_vswitch
     from pleroma.pipeline.spark_needs import missing
 
     check_picture(plot)
@@ -68,7 +68,7 @@ def _closed_loop(subscriptions: int, rate: float, seconds: float, stage: Place, 
     from rich.live import Live
 
     from pleroma.cli.demo_display import screen, summary
-    from pleroma.experiments.closed_loop import ClosedLoop
+    from pleroma.experiments.demonstration.closed_loop import ClosedLoop
 
     with Live(console=err, refresh_per_second=5, transient=True) as live:
         loop = asyncio.run(ClosedLoop(subscriptions, rate, seconds, screen(live), stage).run())
@@ -86,7 +86,7 @@ def _closed_loop(subscriptions: int, rate: float, seconds: float, stage: Place, 
 def _halves(subscriptions: int, rate: float, seconds: float, stage: Place, json: bool) -> None:
     from rich.live import Live
 
-    from pleroma.experiments.demonstration import Demonstration
+    from pleroma.experiments.demonstration.demonstration import Demonstration
 
     with Live(console=err, refresh_per_second=5, transient=True) as live:
         said: set[str] = set()

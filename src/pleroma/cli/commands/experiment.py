@@ -33,7 +33,7 @@ def experiment(
 
     The table has our numbers; below it stands what the paper found, and whether that is so here.
     """
-    from pleroma.experiments.figures import EXPERIMENTS
+    from pleroma.experiments.figures.catalogue import EXPERIMENTS
 
     if list_all or not name:
         if json:
@@ -79,8 +79,8 @@ def experiment(
 
 def _in_parts(name: str, quick: bool, master: str | None, folder: Path | None) -> Report:
     """Scenario by scenario, here or on Spark, keeping what is found where there is a folder."""
-    from pleroma.experiments.figures import SWEEPS
-    from pleroma.experiments.kept import Kept
+    from pleroma.experiments.figures.catalogue import SWEEPS
+    from pleroma.experiments.result_cache import Kept
     from pleroma.experiments.scenarios import Performer, one_by_one
 
     if name not in SWEEPS:

@@ -62,7 +62,7 @@ async def _replay(
     advance: Callable[[float], None],
 ) -> dict[str, Any]:
     from pleroma.client import connect
-    from pleroma.experiments.replay import Counts, difference, expected, send, subscribers
+    from pleroma.experiments.demonstration.replay import Counts, difference, expected, send, subscribers
 
     seen: list[Counts] = []
     name = data.schema.name

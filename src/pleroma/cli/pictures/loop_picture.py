@@ -13,10 +13,10 @@ mpl.use("Agg")
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED
+from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED
 
 if TYPE_CHECKING:
-    from pleroma.experiments.loop_story import Loop
+    from pleroma.experiments.demonstration.loop_story import Loop
 
 COLOURS = {BEFORE: "#e8f1e4", SHIFTED: "#fbe3e1", CHANGING: "#f4c7a1", AFTERWARDS: "#e4ecf5"}
 

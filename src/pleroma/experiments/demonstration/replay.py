@@ -106,7 +106,7 @@ async def subscribers(
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "pleroma.experiments.crowd",
+        "pleroma.experiments.demonstration.crowd",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=2**26,

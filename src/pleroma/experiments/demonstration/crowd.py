@@ -18,7 +18,7 @@ from typing import Any
 
 from pleroma.client import Client, Subscription, connect
 from pleroma.content import Filter, filter_json
-from pleroma.experiments.stage import at_host
+from pleroma.experiments.demonstration.stage import at_host
 
 PERIOD = 0.5
 AT_ONCE = 8

@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from pleroma.experiments.count_choice import CountChoice, finds_the_best, within_one
-from pleroma.experiments.dimension_sweep import Sweep, alike, beats, every, helps, not_worse, reduces
-from pleroma.experiments.frontier import WIDTHS, Frontier
-from pleroma.experiments.latency import LatencyFigure, hardly_grow
-from pleroma.experiments.length_sweep import LengthSweep, falls_with_length, falls_with_subscriptions
-from pleroma.experiments.plan_changes import AdditionalRules, WasteOverTime
-from pleroma.experiments.report import Report
-from pleroma.experiments.run_times import RunTimes, ThesisRunTimes, faster_than_the_thesis, fastest, slowest
-from pleroma.experiments.scenarios import Performer, one_by_one
-from pleroma.experiments.source import Source
-from pleroma.experiments.subscription_sweep import (
+from pleroma.experiments.figures.count_choice import CountChoice, finds_the_best, within_one
+from pleroma.experiments.figures.dimension_sweep import Sweep, alike, beats, every, helps, not_worse, reduces
+from pleroma.experiments.figures.latency import LatencyFigure, hardly_grow
+from pleroma.experiments.figures.length_sweep import LengthSweep, falls_with_length, falls_with_subscriptions
+from pleroma.experiments.figures.plan_changes import AdditionalRules, WasteOverTime
+from pleroma.experiments.figures.run_times import RunTimes, ThesisRunTimes, faster_than_the_thesis, fastest, slowest
+from pleroma.experiments.figures.subscription_sweep import (
     SubscriptionSweep,
     gains_most_with_few,
     never_wastes_more,
     wastes_less,
 )
-from pleroma.experiments.tama_figures import TAMA_FIGURES
+from pleroma.experiments.figures.tama_figures import TAMA_FIGURES
+from pleroma.experiments.frontier.frontier import WIDTHS, Frontier
+from pleroma.experiments.report import Report
+from pleroma.experiments.scenarios import Performer, one_by_one
+from pleroma.experiments.workload_source import Source
 from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, Model, StockModel
 
 IPV4_BITS = 23

@@ -23,7 +23,7 @@ import httpx
 from pleroma.client import Client, connect
 from pleroma.content import Filter
 from pleroma.errors import SetupError
-from pleroma.experiments.replay import Counts, Subscribers, subscribers
+from pleroma.experiments.demonstration.replay import Counts, Subscribers, subscribers
 from pleroma.lab import Lab, namespaces
 from pleroma.routing import build
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from pleroma.client import Client, Publisher
 from pleroma.content.batch import EventBatch
-from pleroma.experiments.replay import Counts, Subscribers, difference, expected, send
+from pleroma.experiments.demonstration.replay import Counts, Subscribers, difference, expected, send
+from pleroma.experiments.demonstration.stage import Stage, embedded
 from pleroma.experiments.simulation import MEMBERS, simulate
-from pleroma.experiments.stage import Stage, embedded
 from pleroma.index import Index
 from pleroma.routing import Topology, build
 from pleroma.selection.advice import advise

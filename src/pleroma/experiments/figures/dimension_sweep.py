@@ -17,7 +17,7 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
-from pleroma.experiments.source import Source, generated, smaller
+from pleroma.experiments.workload_source import Source, generated, smaller
 from pleroma.selection.advice import halves
 from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
 from pleroma.selection.splits import SPLITS, Split

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pleroma.evaluation.outcome import Outcome
-from pleroma.experiments.frontier_search import LENGTHS, Found, Place, Search, judged
-from pleroma.experiments.frontier_stage import STAR, staged
+from pleroma.experiments.frontier.frontier_search import LENGTHS, Found, Place, Search, judged
+from pleroma.experiments.frontier.frontier_stage import STAR, staged
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
-from pleroma.experiments.source import Source
+from pleroma.experiments.workload_source import Source
 from pleroma.index import Waste
 from pleroma.selection.advice import CUTS, LEARNED, SELECTIONS
 from pleroma.workloads import EXPRESSIVE, StockModel

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pleroma.evaluation.outcome import Outcome
-from pleroma.experiments.frontier_stage import Stage
+from pleroma.experiments.frontier.frontier_stage import Stage
 from pleroma.index import GridIndex, Index, SelectiveIndex, Waste
 from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
 from pleroma.selection.splits import SPLITS

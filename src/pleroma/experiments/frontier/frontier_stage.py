@@ -23,7 +23,7 @@ from pleroma.evaluation.placement import spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.shared_dz import SharedDz
 from pleroma.evaluation.tree_counts import deliveries_of, rules_of
-from pleroma.experiments.source import Source, generated
+from pleroma.experiments.workload_source import Source, generated
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.codes import Codes
 from pleroma.index.grid_kernels import Ints

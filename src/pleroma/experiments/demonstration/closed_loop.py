@@ -21,12 +21,12 @@ import numpy as np
 from pleroma.client import Publisher
 from pleroma.content.batch import EventBatch
 from pleroma.errors import SetupError
-from pleroma.experiments.demonstration import ALIKE, BITS, TOPOLOGY
-from pleroma.experiments.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Diary, Look, Loop
-from pleroma.experiments.onlooker import Onlooker, Watch, Words, watcher
-from pleroma.experiments.replay import Counts, Subscribers, difference, expected
+from pleroma.experiments.demonstration.demonstration import ALIKE, BITS, TOPOLOGY
+from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Diary, Look, Loop
+from pleroma.experiments.demonstration.replay import Counts, Subscribers, difference, expected
+from pleroma.experiments.demonstration.stage import Stage, embedded
+from pleroma.experiments.demonstration.watch_process import Onlooker, Watch, Words, watcher
 from pleroma.experiments.simulation import MEMBERS
-from pleroma.experiments.stage import Stage, embedded
 from pleroma.index import Index
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.routing import build

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from pleroma.experiments.replay import Counts
+from pleroma.experiments.demonstration.replay import Counts
 
 BEFORE, SHIFTED, CHANGING, AFTERWARDS = (
     "before the shift",

@@ -1,0 +1,1 @@
+"""The papers' figures, and how each is repeated."""
