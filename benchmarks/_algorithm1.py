@@ -1,6 +1,6 @@
 """The article's Algorithm 1 as one would write it down: each request scans the flows of every switch on its paths.
 
-papers/004..., III-B. Two departures from the letter, both meant by its text: the overlap in line 5 is with the
+Bhowmik et al. 2017, III-B. Two departures from the letter, both meant by its text: the overlap in line 5 is with the
 subscriber's dz, and flows that the new flow makes redundant are dropped whichever case it falls under. Withdrawal,
 which the article calls the reverse, takes the port out of all related flows and connects anew whoever wants them.
 """

@@ -151,7 +151,7 @@ def _same_forwarding(router: Router, scanning: Any, draw: random.Random) -> None
 
 
 def _batch() -> dict[str, Any]:
-    """The size of papers/000..., VI: 128 switches, 256 hosts, 10,000 subscriptions, 100,000 events."""
+    """The size of Bhowmik et al. 2018, VI: 128 switches, 256 hosts, 10,000 subscriptions, 100,000 events."""
     topology = build("random:128x256")
     workload = generate(replace(EXPRESSIVE, subscriptions=10_000, events=100_000, width=0.2, placement="inside"))
     index = GridIndex.regular(workload.schema, BITS)

@@ -77,7 +77,7 @@ def _ratio_to_reference() -> float:
 
 
 def _greedy(workload: Workload, count: int) -> tuple[int, ...]:
-    """papers/003..., Algorithm 13."""
+    """Grunert 2014, Algorithm 13."""
     events = list(workload.events)
     names = workload.schema.names
     dims = tuple(range(len(names)))

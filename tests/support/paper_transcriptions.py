@@ -1,6 +1,6 @@
 """The papers' definitions of tuning, transcribed: slow, and each as close to its text as Python allows.
 
-Where the pseudo-code of papers/003... slips (a variance that is overwritten instead of summed, counters that are not
+Where the pseudo-code of Grunert 2014 slips (a variance that is overwritten instead of summed, counters that are not
 reset per dimension, a `break` after the first event of a subscription), this is what the text around it means. A
 subscription of the papers is a box here. A fraction of nothing is 0.
 """
@@ -43,7 +43,7 @@ def samples(schema: Schema, events: Sequence[Event], d: int) -> list[float]:
     return [fraction(event.coordinates()[d] - low, high - low) for event in events]
 
 
-# -- papers/003..., 3.1 and 3.2: scores of single dimensions ---------------------------------------------------------
+# -- Grunert 2014, 3.1 and 3.2: scores of single dimensions ---------------------------------------------------------
 
 
 def event_variance(schema: Schema, events: Sequence[Event]) -> list[float]:
@@ -81,7 +81,7 @@ def subscription_matches(schema: Schema, boxes: Sequence[Box], events: Sequence[
 
 
 def event_match_count(schema: Schema, boxes: Sequence[Box], events: Sequence[Event]) -> list[float]:
-    """EMCS, papers/000..., Algorithm 2."""
+    """EMCS, Bhowmik et al. 2018, Algorithm 2."""
     scores = []
     for d in range(len(schema)):
         matched = sum(matches_at(box, e, d) for e in events for box in boxes)
@@ -99,7 +99,7 @@ def false_matches(schema: Schema, boxes: Sequence[Box], events: Sequence[Event])
     return scores
 
 
-# -- papers/003..., 3.3: matrices of two dimensions ------------------------------------------------------------------
+# -- Grunert 2014, 3.3: matrices of two dimensions ------------------------------------------------------------------
 
 
 def _matrix(schema: Schema, entry: Callable[[int, int], float]) -> Matrix:
@@ -119,7 +119,7 @@ def covariance_of_events(schema: Schema, events: Sequence[Event]) -> Matrix:
 
 
 def covariance_of_matches(schema: Schema, boxes: Sequence[Box], events: Sequence[Event]) -> Matrix:
-    """CMM, Algorithm 10; the same as papers/000..., Algorithm 3, lines 5-12."""
+    """CMM, Algorithm 10; the same as Bhowmik et al. 2018, Algorithm 3, lines 5-12."""
 
     def entry(i: int, j: int) -> float:
         rates = [fraction(sum(matches_at_both(box, e, i, j) for box in boxes), len(boxes)) for e in events]
@@ -141,7 +141,7 @@ def covariance_of_false_matches(schema: Schema, boxes: Sequence[Box], events: Se
     return _matrix(schema, entry)
 
 
-# -- papers/003..., 3.4: simulations ---------------------------------------------------------------------------------
+# -- Grunert 2014, 3.4: simulations ---------------------------------------------------------------------------------
 
 
 class Simulation:
@@ -177,7 +177,7 @@ class Simulation:
         return selected
 
     def best_count(self) -> int:
-        """Algorithm 15, and papers/000..., Algorithm 4: fewer dimensions only where that is an improvement."""
+        """Algorithm 15, and Bhowmik et al. 2018, Algorithm 4: fewer dimensions only where that is an improvement."""
         best = len(self.schema)
         for count in range(len(self.schema) - 1, 0, -1):
             if self.wasted(self.greedy(count)) < self.wasted(self.greedy(best)):

@@ -2,7 +2,7 @@
 
 There is no dz here, and nothing comes in vain: an event is matched exactly with every subscription in force, and sent
 once to each program that has one that matches, but never back to where it came from. What its sender has not
-advertised goes nowhere. Whatever arrives, nothing raises; what is thrown away is counted (papers/002, IV).
+advertised goes nowhere. Whatever arrives, nothing raises; what is thrown away is counted (Zhao and Wu 2011, IV).
 """
 
 from __future__ import annotations

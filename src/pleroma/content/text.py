@@ -2,8 +2,8 @@
 
 A key is the text's UTF-8 bytes behind one leading byte, which leaves room below for "absent" and above for
 "everything". For an index the text becomes a number of 48 bits: by default its first six bytes, which keeps order, so
-that equality, prefixes and comparisons all narrow the cover; or a hash (papers/004..., III-A), which spreads skewed
-texts evenly but lets only equality narrow it. Filters themselves are exact either way.
+that equality, prefixes and comparisons all narrow the cover; or a hash (Bhowmik et al. 2017, III-A), which spreads
+skewed texts evenly but lets only equality narrow it. Filters themselves are exact either way.
 """
 
 from __future__ import annotations

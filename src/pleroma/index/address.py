@@ -1,4 +1,6 @@
-"""A dz as a multicast address prefix, which is how an ordinary switch comes to filter content (papers/004..., III-A).
+"""A dz as a multicast address prefix, which is how an ordinary switch comes to filter content.
+
+Bhowmik et al. 2017, III-A.
 
 The bits of the dz follow the fixed bits of a reserved range. A rule matches the prefix; an event carries an address of
 full length. Any multicast range will do as a base; a longer one leaves fewer bits.

@@ -1,4 +1,4 @@
-"""A dz: the bit string that names a cell of the event space (papers/004..., III-A).
+"""A dz: the bit string that names a cell of the event space (Bhowmik et al. 2017, III-A).
 
 It is an integer with a leading 1 in front of its bits, so the root is 1, the parent is a shift, and "is a prefix of" is
 a shift and a compare. Being a plain integer, it is as cheap to hash, send and store as one.

@@ -1,4 +1,4 @@
-"""Bits only where subscriptions are: numbered rectangles, and a grid inside each (papers/000..., III-A).
+"""Bits only where subscriptions are: numbered rectangles, and a grid inside each (Bhowmik et al. 2018, III-A).
 
 A dz begins with the number of a rectangle; no number begins another, but they need not have one length. One number
 belongs to the rest of the event space, with a grid over all of it: there, subscriptions that fit no rectangle are

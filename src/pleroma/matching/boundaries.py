@@ -1,8 +1,8 @@
 """Cells along each attribute, as many on either side of a boundary as there are bounds of constraints.
 
-Boundaries are quantiles, hence the hierarchy that halving them gives is the optimal separation of papers/002..., III-C,
-for the distribution that the subscriptions themselves show. Where an attribute has few distinct bounds, each is a
-boundary, and no cell confuses two values.
+Boundaries are quantiles, hence the hierarchy that halving them gives is the optimal separation of Zhao and Wu 2011,
+III-C, for the distribution that the subscriptions themselves show. Where an attribute has few distinct bounds, each is
+a boundary, and no cell confuses two values.
 """
 
 from __future__ import annotations

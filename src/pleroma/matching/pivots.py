@@ -1,10 +1,10 @@
 """For narrow constraints over many attributes: each subscription is filed once, under the constraint that fewest events
 satisfy, its pivot.
 
-Along the pivot's attribute, cells are halved level by level (papers/002..., III-A), and the subscription stands at the
-deepest level where at most two cells hold its range. The entry there carries the next most selective constraint,
-coarsely, so that almost all candidates are refused without a look at the table; what is left is checked exactly.
-Where TAMA counts every satisfied constraint, this looks at one constraint in as many as a subscription has.
+Along the pivot's attribute, cells are halved level by level (Zhao and Wu 2011, III-A), and the subscription stands at
+the deepest level where at most two cells hold its range. The entry there carries the next most selective constraint,
+coarsely, so that almost all candidates are refused without a look at the table; what is left is checked exactly. Where
+TAMA counts every satisfied constraint, this looks at one constraint in as many as a subscription has.
 """
 
 from __future__ import annotations

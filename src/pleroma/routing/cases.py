@@ -1,4 +1,4 @@
-"""Which of the article's five cases of flow installation happened on a switch (papers/004..., III-B.1.b).
+"""Which of the article's five cases of flow installation happened on a switch (Bhowmik et al. 2017, III-B.1.b).
 
 The router never asks; it takes differences. This reads the case off the difference, for people and for tests.
 """

@@ -5,7 +5,7 @@ of all switches live in one trie of cells. A cell knows, as a set of port bits, 
 and the ports whose advertisements cover it; where both do, the port demands it. A switch has a rule at exactly those
 cells where one of its ports demands the cell but not the cell above, but for those that `unmatched` leaves out. A
 request changes the bits of a few cells, whatever the number of switches, and the difference is the flow operations.
-Flow installation's five cases, upgrades and downgrades (papers/004..., III-B) all fall out of that one rule.
+Flow installation's five cases, upgrades and downgrades (Bhowmik et al. 2017, III-B) all fall out of that one rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Publisher-driven trees: each family of dz travels on a tree rooted at the publisher who first advertised it.
 
 An advertisement joins the trees of the families it overlaps, and what no family holds yet becomes a new one
-(papers/001..., 4.2.1; papers/003..., 2.2.1). When there are too many, the two families whose trees are most alike
+(Bhowmik 2013, 4.2.1; Grunert 2014, 2.2.1). When there are too many, the two families whose trees are most alike
 become one, since that moves the fewest paths.
 """
 

@@ -51,7 +51,7 @@ class Policy(Protocol):
 
 
 class OneTree:
-    """A single low-latency spanning tree for everything (papers/004..., III-B)."""
+    """A single low-latency spanning tree for everything (Bhowmik et al. 2017, III-B)."""
 
     def start(self, topology: Topology) -> Sequence[Family]:
         return [Family(EVERYTHING, low_latency_tree(topology))]

@@ -38,7 +38,7 @@ def line(n: int, hosts_per_switch: int = 1) -> Topology:
 
 
 def ring(n: int, hosts_per_switch: int = 1) -> Topology:
-    """A line whose ends are joined (papers/001 6.1 measures on such a ring of 20 switches, with a host on each)."""
+    """A line whose ends are joined (Bhowmik 2013, 6.1 measures on such a ring of 20 switches, with a host on each)."""
     check_size("switches", n, 3, MOST_SWITCHES)
     switches = range(1, n + 1)
     return _network(n, _spread(switches, hosts_per_switch), (_link(i, i % n + 1) for i in switches))
@@ -76,7 +76,7 @@ def fat_tree(k: int) -> Topology:
 
 
 def testbed() -> Topology:
-    """The 10 switches and 8 hosts of papers/004 V-A, a hierarchical fat tree of 4-port switches.
+    """The 10 switches and 8 hosts of Bhowmik et al. 2017, V-A, a hierarchical fat tree of 4-port switches.
 
     The paper does not draw its wires. Here R1 and R2 are the core, R3 to R6 the aggregation and R7 to R10 the edge, in
     two pods: R7 and R8 are linked to R3 and R4, R9 and R10 to R5 and R6, each aggregation switch to both core switches.

@@ -1,8 +1,9 @@
 """The acyclic structure that events follow: one tree of low latency for each connected part of the network.
 
-All paths lie in the same tree, so publishers and subscribers share them and an event reaches a host once (papers/004
-III-B). A tree may also be rooted where a publisher is (papers/001 4.2.1, 003 2.2.1). When the network changes, a tree
-is repaired rather than built anew, because every link that changes costs flow operations on many switches.
+All paths lie in the same tree, so publishers and subscribers share them and an event reaches a host once (Bhowmik et
+al. 2017, III-B). A tree may also be rooted where a publisher is (Bhowmik 2013, 4.2.1; Grunert 2014, 2.2.1). When the
+network changes, a tree is repaired rather than built anew, because every link that changes costs flow operations on
+many switches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cells where the work is: dimensions split at medians of the workload (papers/000..., III-B; papers/003..., 4.1).
+"""Cells where the work is: dimensions split at medians of the workload (Bhowmik et al. 2018, III-B; Grunert 2014, 4.1).
 
 The workload of an event is the number of subscriptions it matches; a region is split where half of its workload lies
 on either side. Done per dimension, the splits are the boundaries of a grid. A region without workload (no events, or

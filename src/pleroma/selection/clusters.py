@@ -1,4 +1,4 @@
-"""Groups of similar subscriptions, and the rectangles around them (papers/000..., III-A).
+"""Groups of similar subscriptions, and the rectangles around them (Bhowmik et al. 2018, III-A).
 
 Boxes are parted again and again where that leaves the least room in the rectangles around the two parts; which group
 is parted next is decided by how much it gains. The sizes of rectangles are taken as logarithms, since halving one is

@@ -1,4 +1,4 @@
-"""Which dimensions deserve the bits: the selection techniques of papers/000..., IV and papers/003..., ch. 3.
+"""Which dimensions deserve the bits: the selection techniques of Bhowmik et al. 2018, IV and Grunert 2014, ch. 3.
 
 Each is a function from evidence to all dimensions in order of merit, or to the best set of a given size; `select` is
 the one way to call them, by the papers' names. Ties go to the dimension that the schema lists first.
@@ -81,7 +81,7 @@ def match_scores(statistics: Statistics) -> Floats:
 
 
 def match_count_scores(statistics: Statistics) -> Floats:
-    """EMCS (papers/000..., Algorithm 2): 1 - the share of all (event, subscription) pairs that match."""
+    """EMCS (Bhowmik et al. 2018, Algorithm 2): 1 - the share of all (event, subscription) pairs that match."""
     return np.asarray(1.0 - statistics.matched / max(statistics.events * statistics.boxes, 1))
 
 
@@ -119,7 +119,7 @@ def _components(covariance: Floats) -> tuple[Floats, Floats]:
 
 
 def principal_components(covariance: Covariance) -> Technique:
-    """PCS: the largest coefficients of the first principal component. Over CMM it is the CS of papers/000..."""
+    """PCS: the largest coefficients of the first principal component. Over CMM it is the CS of Bhowmik et al. 2018"""
 
     def choose(evidence: Evidence, count: int) -> Dimensions:
         _, components = _components(covariance(evidence.statistics))
@@ -166,7 +166,7 @@ def _medoids(points: Floats, count: int) -> Dimensions:
 
 
 def greedy(evidence: Evidence, count: int) -> Dimensions:
-    """GES (GS in papers/000...): leave out, again and again, the dimension whose absence wastes least."""
+    """GES (GS in Bhowmik et al. 2018): leave out, again and again, the dimension whose absence wastes least."""
     return greedy_path(evidence)[evidence.dimensions - count]
 
 
@@ -181,7 +181,7 @@ def greedy_path(evidence: Evidence) -> list[Dimensions]:
 
 
 def brute_force(evidence: Evidence, count: int) -> Dimensions:
-    """BES (BRS in papers/000...): the best of all sets of this size."""
+    """BES (BRS in Bhowmik et al. 2018): the best of all sets of this size."""
     every = combinations(range(evidence.dimensions), count)
     return min(every, key=lambda dims: evidence.evaluator.waste(dims).deliveries)
 
@@ -196,7 +196,7 @@ def at_random(evidence: Evidence, count: int) -> Dimensions:
 
 
 def count_by_eigenvalues(evidence: Evidence, threshold: float = 0.9, covariance: Covariance | None = None) -> int:
-    """The fewest components whose eigenvalues make up `threshold` of the sum (papers/003..., 3.5.1).
+    """The fewest components whose eigenvalues make up `threshold` of the sum (Grunert 2014, 3.5.1).
 
     The pseudo-code adds each eigenvalue to the total instead of to the running sum, which would always answer 1; the
     text means the running sum.
@@ -210,7 +210,7 @@ def count_by_eigenvalues(evidence: Evidence, threshold: float = 0.9, covariance:
 
 
 def count_by_evaluation(evidence: Evidence, technique: str = "ges") -> int:
-    """The count whose selection wastes least (papers/003..., 3.5.2; papers/000..., Algorithm 4)."""
+    """The count whose selection wastes least (Grunert 2014, 3.5.2; Bhowmik et al. 2018, Algorithm 4)."""
     chosen = [(n, select(technique, evidence, n)) for n in range(evidence.dimensions, 0, -1)]
     return min(chosen, key=lambda each: evidence.evaluator.waste(each[1]).deliveries)[0]
 

@@ -1,4 +1,4 @@
-"""Selective indexing: rectangles around similar subscriptions, and how many of them (papers/000..., III-A).
+"""Selective indexing: rectangles around similar subscriptions, and how many of them (Bhowmik et al. 2018, III-A).
 
 More rectangles leave out more empty space and cost bits for their numbers. What is best is found by trying: of a few
 counts, the one that delivers least on the sample is taken. There is an upper limit, since every publisher has to look

@@ -1,7 +1,7 @@
 """The ways to cut the event space, all behind one interface, so that any goes with any selection of dimensions.
 
 Evaluation-based selection may be given one of these as its evaluator: then it chooses dimensions by what they do under
-that very index (papers/003..., 4.2).
+that very index (Grunert 2014, 4.2).
 """
 
 from __future__ import annotations
@@ -50,4 +50,4 @@ SPLITS: Mapping[str, Callable[[Sample, int], Split]] = {
     "selective": Selective,
     "repeated": lambda sample, bits: Selective(sample, bits, repeated=True),
 }
-"""The last is selective indexing as papers/000... has it: an event is sent in every rectangle that holds it."""
+"""The last is selective indexing as Bhowmik et al. 2018 has it: an event is sent in every rectangle that holds it."""

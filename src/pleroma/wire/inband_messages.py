@@ -1,4 +1,5 @@
-"""Messages between a host and the controller that travel as packets through the network itself (papers/004, II).
+"""Messages between a host and the controller that travel as packets through the network itself (Bhowmik et al. 2017,
+II).
 
 A host says hello, with proof that it has a principal's token; the controller answers with a session; from then on each
 message carries its session, a sequence number and a code that only the two can make. What is too large for a datagram

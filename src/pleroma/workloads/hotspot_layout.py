@@ -1,7 +1,7 @@
 """What a workload's seed decides once for all its subscriptions and events: where hotspots lie, how far values spread.
 
 A uniform workload is a zipfian one with a single bucket as large as the event space, so both have one description
-(papers/003..., 5.2.1). Places are drawn one from each of as many equal parts, so that every seed gives dimensions that
+(Grunert 2014, 5.2.1). Places are drawn one from each of as many equal parts, so that every seed gives dimensions that
 differ where they should, and hotspots that no dimension sees as one.
 """
 

@@ -1,8 +1,8 @@
 """The settings of a synthetic workload, few enough to state beside a figure.
 
-The papers describe their data by distribution, selectivity, variance and correlation (papers/004..., V-A;
-papers/000..., VI; papers/003..., 5.1 and 5.2); each scenario there is one combination of the same settings here. The
-sizes of event spaces that the papers use are presets.
+The papers describe their data by distribution, selectivity, variance and correlation (Bhowmik et al. 2017, V-A; Bhowmik
+et al. 2018, VI; Grunert 2014, 5.1 and 5.2); each scenario there is one combination of the same settings here. The sizes
+of event spaces that the papers use are presets.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ class Model:
 
 
 PLEROMA = Model(dimensions=10, low=0, high=1023, width=0.4)
-"""papers/004..., V-A. Events come independently, so subscriptions are wide enough for some to be met."""
+"""Bhowmik et al. 2017, V-A. Events come independently, so subscriptions are wide enough for some to be met."""
 EXPRESSIVE = Model(dimensions=8, low=0, high=4095, width=0.4)
-"""papers/000..., VI."""
+"""Bhowmik et al. 2018, VI."""
 THESIS = Model(dimensions=8, low=0, high=10_000, placement="inside")
-"""papers/003..., 5.1."""
+"""Grunert 2014, 5.1."""
 PRESETS = {"pleroma": PLEROMA, "expressive": EXPRESSIVE, "thesis": THESIS}

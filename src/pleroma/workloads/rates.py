@@ -1,4 +1,4 @@
-"""When control requests arrive: the two models of load on the control plane (papers/004..., V-A).
+"""When control requests arrive: the two models of load on the control plane (Bhowmik et al. 2017, V-A).
 
 Both have the same mean rate. Uniform arrivals keep to it throughout; Poisson arrivals come in bursts and leave lulls,
 which is what fills queues.

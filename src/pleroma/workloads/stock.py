@@ -1,4 +1,6 @@
-"""Real data: daily quotes of five stocks, and subscriptions drawn around them (papers/004..., V-A; papers/000..., VI).
+"""Real data: daily quotes of five stocks, and subscriptions drawn around them.
+
+Bhowmik et al. 2017, V-A; Bhowmik et al. 2018, VI.
 
 The quotes, public domain, come with bokeh_sampledata: open, high, low and close as they were traded, the close
 adjusted for splits and dividends, and the number of shares traded. The papers say no more of their subscriptions than

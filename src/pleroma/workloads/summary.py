@@ -1,6 +1,6 @@
 """A workload in a few numbers: how far events spread in each dimension, how much subscriptions ask for and get.
 
-Variance and width are what dimension selection weighs (papers/000..., IV; papers/003..., ch. 3).
+Variance and width are what dimension selection weighs (Bhowmik et al. 2018, IV; Grunert 2014, ch. 3).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def generate(model: Model) -> Workload:
 
 
 def hotspots_of_subscriptions(model: Model) -> Integers:
-    """The rank of the hotspot around which each subscription lies, 0 being the most popular (papers/004..., V-B.1)."""
+    """The rank of each subscription's hotspot; 0 is the most popular (Bhowmik et al. 2017, V-B.1)."""
     return _buckets(Layout.of(model), _draws(model, "subscriptions")[:, 0])
 
 

@@ -51,7 +51,7 @@ def test_what_has_no_meaning_is_refused():
 
 
 def test_0_minus_000_is_the_papers_example():
-    """papers/004..., III-A: 001, 010 and 011, of which the last two are siblings and so become 01."""
+    """Bhowmik et al. 2017, III-A: 001, 010 and 011, of which the last two are siblings and so become 01."""
     rest = DzSet.parse("0") - DzSet.parse("000")
     assert rest == DzSet.parse("001", "010", "011")
     assert [str(dz) for dz in rest] == ["001", "01"]

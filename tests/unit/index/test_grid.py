@@ -24,7 +24,7 @@ def parse(text, schema=PLANE):
 
 
 def test_the_upper_quadrant_is_11():
-    """papers/000..., II: sub1 with T and P in [50, 100]."""
+    """Bhowmik et al. 2018, II: sub1 with T and P in [50, 100]."""
     assert GridIndex.regular(PLANE, 2).cover(parse("A >= 50 and B >= 50")) == DzSet.parse("11")
 
 
@@ -35,7 +35,7 @@ def test_figure_2_2_of_the_masters_thesis():
 
 
 def test_sub1_of_figure_2_needs_two_dz():
-    """papers/004..., figure 2: 110 and 100 are the half of the event space above the first cut, left of the third."""
+    """Bhowmik et al. 2017, figure 2: 110 and 100 are the half above the first cut, left of the third."""
     found = GridIndex.regular(PLANE, 3).cover(parse("A >= 50 and A < 75"))
     assert found == DzSet.parse("110", "100")
 

@@ -1,4 +1,4 @@
-"""Selective indexing on the plane of papers/000..., figures 3 and 4: temperature and pressure from 0 to 100."""
+"""Selective indexing on the plane of Bhowmik et al. 2018, figures 3 and 4: temperature and pressure from 0 to 100."""
 
 import json
 from dataclasses import replace

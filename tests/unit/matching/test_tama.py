@@ -1,4 +1,4 @@
-"""TAMA's own example and theorem (papers/002..., III)."""
+"""TAMA's own example and theorem (Zhao and Wu 2011, III)."""
 
 import numpy as np
 import pytest

@@ -26,7 +26,7 @@ def rules(router, switch):
 
 
 class TestTheArticlesFigures3To5:
-    """papers/004...: p1 behind R1; s1 {1} behind R2, s2 {100} behind R5, s3 {10} behind R6; R3 is the crossing."""
+    """Bhowmik et al. 2017: p1 behind R1; s1 {1} behind R2, s2 {100} behind R5, s3 {10} behind R6; R3 crosses."""
 
     @pytest.fixture
     def router(self):
@@ -84,7 +84,7 @@ class TestTheArticlesFigures3To5:
 
 
 class TestTheMastersThesisTables41To44:
-    """papers/001..., 4.2: P0 on port 1 of R0; R1 with S0 (and later P1) on port 2, R2 with S1 and S2 on port 3."""
+    """Bhowmik 2013, 4.2: P0 on port 1 of R0; R1 with S0 (and later P1) on port 2, R2 with S1 and S2 on port 3."""
 
     @pytest.fixture
     def router(self):

@@ -98,7 +98,7 @@ def test_a_host_that_returns_finds_its_registrations():
 
 
 class TestForest:
-    """papers/001..., 4.2.1, figure 4.2: {000} makes a tree, {0000} joins it, {00} joins it and makes one for {001}."""
+    """Bhowmik 2013, 4.2.1, figure 4.2: {000} makes a tree, {0000} joins it, {00} joins it and makes one for {001}."""
 
     def test_create_join_and_split(self):
         router = Router(square(), policy=PublisherForest())

@@ -1,6 +1,6 @@
 """A workload as a picture: subscriptions as rectangles and events as points over pairs of dimensions.
 
-In the manner of papers/003..., figure 5.2: each panel shows two dimensions, so that four panels show eight.
+In the manner of Grunert 2014, figure 5.2: each panel shows two dimensions, so that four panels show eight.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """All rules of all switches: what the registrations ask for, and what a change of plans adds to that for a while.
 
 When the plan of a schema changes, every dz of it means something else, and neither switches nor publishers can be told
-at one moment. Two ways lead across without losing an event (papers/000, V); both go by three steps, and each step is
-confirmed by every switch before the next begins.
+at one moment. Two ways lead across without losing an event (Bhowmik et al. 2018, V); both go by three steps, and each
+step is confirmed by every switch before the next begins.
 
 Light-weight: **prepare** puts a detour above all other rules of the schema, by which any of its events goes wherever
 anybody on that side wants any; **swap** exchanges the rules below and tells publishers the new plan; when they have

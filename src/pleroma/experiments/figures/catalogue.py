@@ -29,7 +29,7 @@ IPV4_BITS = 23
 IPV6_BITS = 40
 THESIS_BITS = 24
 
-# papers/000..., VI: independent events would hardly meet narrow boxes in eight dimensions, so they lie inside
+# Bhowmik et al. 2018, VI: independent events would hardly meet narrow boxes in eight dimensions, so they lie inside
 _EXPRESSIVE = replace(EXPRESSIVE, subscriptions=1_000, events=20_000, width=0.2, placement="inside")
 _THESIS = replace(THESIS, subscriptions=1_000, events=20_000)
 _ZIPFIAN = replace(_THESIS, distribution="zipfian")

@@ -1,6 +1,6 @@
 """How many dimensions: counts chosen by eigenvalues and by evaluation, beside the waste of every count.
 
-papers/003..., 3.5 and figures 5.25 to 5.28.
+Grunert 2014, 3.5 and figures 5.25 to 5.28.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The papers' favourite figure: waste by the number of selected dimensions, a line for each technique.
 
-Most evaluations of papers/000... (figures 12 and 14), papers/003... (chapter 5) and papers/004... (figure 8) are this
-one, under different workloads; so they are a table of scenarios here. Techniques choose from half of the events and are
-judged by the other half; lines are means over several seeds.
+Most evaluations of Bhowmik et al. 2018 (figures 12 and 14), Grunert 2014 (chapter 5) and Bhowmik et al. 2017 (figure 8)
+are this one, under different workloads; so they are a table of scenarios here. Techniques choose from half of the
+events and are judged by the other half; lines are means over several seeds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long an event takes through real switches, by the number of subscriptions (papers/004, figure 8(a)).
+"""How long an event takes through real switches, by the number of subscriptions (Bhowmik et al. 2017, figure 8(a)).
 
 All sizes are measured on the same switches and in turns, round after round, so that neither what else the machine does
 nor how a switch happens to be laid out tells them apart. An event is sent when the one before has arrived everywhere,

@@ -1,4 +1,4 @@
-"""Waste by the length of a dz, with subscriptions divided among end hosts (papers/004..., figure 8(d)).
+"""Waste by the length of a dz, with subscriptions divided among end hosts (Bhowmik et al. 2017, figure 8(d)).
 
 Waste is counted at hosts: an event that no subscription of a host wants, under a dz that some subscription of it has.
 """

@@ -1,4 +1,5 @@
-"""What a change of plans costs while it lasts (papers/000, V and VI): rules in the switches, and waste on the links.
+"""What a change of plans costs while it lasts (Bhowmik et al. 2018, V and VI): rules in the switches, and waste on the
+links.
 
 Both come from the state of a controller that takes the steps; nothing is assumed about them here.
 """

@@ -1,5 +1,5 @@
-"""How long selections take, by the size of the workload (papers/000..., figure 13), and at the thesis's size beside
-what the thesis reports (papers/003..., chapter 5).
+"""How long selections take, by the size of the workload (Bhowmik et al. 2018, figure 13), and at the thesis's size
+beside what the thesis reports (Grunert 2014, chapter 5).
 
 Each time is all that a technique needs from the raw workload on: EVS only looks at events, the others make statistics
 in one pass, greedy and brute force evaluate on top of that. The least of a few runs counts.

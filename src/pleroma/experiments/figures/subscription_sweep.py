@@ -1,4 +1,4 @@
-"""Waste by the number of subscriptions, a line for each kind of index (papers/000..., figure 11)."""
+"""Waste by the number of subscriptions, a line for each kind of index (Bhowmik et al. 2018, figure 11)."""
 
 from __future__ import annotations
 

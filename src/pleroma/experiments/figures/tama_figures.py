@@ -1,4 +1,4 @@
-"""TAMA's own evaluation (papers/002..., V): matching time, false positives, insertion, deletion and memory.
+"""TAMA's own evaluation (Zhao and Wu 2011, V): matching time, false positives, insertion, deletion and memory.
 
 Times are of the processor, not of the clock. Siena, with which the paper compares, looks at every subscription; here
 that is the compiled scan. False positives are TAMA's approximate answers against its exact ones.

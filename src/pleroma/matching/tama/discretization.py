@@ -1,4 +1,4 @@
-"""Hierarchical discretization (papers/002..., III-A, III-C): a range as few cells, at most two a level.
+"""Hierarchical discretization (Zhao and Wu 2011, III-A, III-C): a range as few cells, at most two a level.
 
 Level `l` has `2**l` cells, each of which is two at the next. A range takes the cells of the last level that it
 touches, and wherever two halves of a larger cell are both taken, the larger one instead. What is taken too much lies in

@@ -1,4 +1,4 @@
-"""A discretized constraint, or value, as a short string of bits (papers/002..., III-E.2), to be sent along.
+"""A discretized constraint, or value, as a short string of bits (Zhao and Wu 2011, III-E.2), to be sent along.
 
 A constraint's cells grow outwards from one or two neighbours at its first level: at every level below there is or is
 not one more on the left, and on the right. So two bits a level are enough behind the first cells, and one bit a level

@@ -1,4 +1,4 @@
-"""TAMA (papers/002..., III): a table from attribute, level and cell to the subscriptions there, and counting.
+"""TAMA (Zhao and Wu 2011, III): a table from attribute, level and cell to the subscriptions there, and counting.
 
 An event looks up its cell at every level of each of its attributes; a subscription found as often as it has
 constraints matches. Approximately, as published: cells at the ends of a range hold a little too much. Or exactly, as is

@@ -2,7 +2,7 @@
 
 Whoever proves to have a principal's token gets a session; its requests go to the same application as those over HTTP,
 so rights, limits and errors are the same. A host that nobody knows may join this way, where the network learns hosts.
-Whatever else arrives is counted, and hardly ever answered (papers/004, II: the address that switches pass up).
+Whatever else arrives is counted, and hardly ever answered (Bhowmik et al. 2017, II: the address that switches pass up).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Keeps one switch as it should be, whatever happens to it and to the connection.
 
 It knows which rules are wanted and which the switch has confirmed, and sends the difference: a bundle and a barrier,
-after which the rules are in force (papers/004, IV-B). When an answer does not come, what the switch has is undefined;
-then its real table is read and the work goes on from there. A new connection, a restarted controller and the audits
-that find what somebody changed by hand are the same: read, compare, send what is missing. So nothing that was lost or
-repeated on the way makes a difference.
+after which the rules are in force (Bhowmik et al. 2017, IV-B). When an answer does not come, what the switch has is
+undefined; then its real table is read and the work goes on from there. A new connection, a restarted controller and the
+audits that find what somebody changed by hand are the same: read, compare, send what is missing. So nothing that was
+lost or repeated on the way makes a difference.
 """
 
 from __future__ import annotations
