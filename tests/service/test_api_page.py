@@ -22,7 +22,7 @@ from pleroma.service.http.problems import _STATUS, code_of
 from pleroma.service.service_settings import PORT
 from support.service_world import Document, run, world
 
-PAGE = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 ADDRESS = re.compile(r"\$URL(/[^\s\"?]*)")
 
 
