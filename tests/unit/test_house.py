@@ -1,0 +1,136 @@
+"""The house rules: one meaning a name, files and folders that can be read, no section banners, no private citations.
+
+The dated texts list what broke a rule on that day. They only shrink: nothing is added.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+HOUSE = Path(__file__).resolve().parents[2] / "src" / "pleroma"
+MAX_LINES = 450
+MAX_MODULES = 24
+
+NAMED_AFTER_THEIR_SUBJECT = ("cli/commands", "service/http/resources", "service/http/models")
+"""Folders whose files bear the name of what a command or a resource is about, whatever else has it."""
+
+BLOCKING_TWINS = {"Client", "Publisher", "Subscription"}
+"""`pleroma.client.blocking` has the asynchronous client's classes again, under the same names."""
+
+SHARED_CLASSES_2026_11_16 = """
+Attachment Cell Channel Counted Drawn Found Hop Kind Layout Link Listener Look Near Network Node Owner Part Piece
+Place Placement Plans Refusal Refused Registration Renewal Report Reported Request Rule Rules Scenario Session Shape
+Snapshot Stage Standing Statistics Tally Task Traffic Watcher Way Wiring Wish _Waiting
+"""
+SHARED_CONSTANTS_2026_11_16 = """
+ADMIN ALIKE ANY ASKED AT_ONCE BATCH BINS BITS BUFFER CELLS CHUNK COLUMNS COUNTERS EPOCH EQUALITY EVENT EVENTS EVERY
+EXACT EXHAUSTIVE FAN FEW FIRST FIRST_PAUSE FOLDER FORMAT HOUR IPV4 IPV6 JAVA KEPT KINDS LARGEST LENGTHS LINE LOCAL
+LONGEST_PAUSE LOOK LOOPBACK MAGIC MANY MAX_NAME MAX_SIZE MEMBERS METHODS MOST MOST_AGE MOST_BITS MOST_BYTES
+MOST_EVENTS NOTHING OPEN OPTIONS ORDERLY PATIENCE PAUSE PORT PREFIX RECEIVE_BUFFER REPEATS ROLES ROOM ROOT ROUNDS ROWS
+SAMPLE SCHEMA SCHEME SELECTIONS SETTLE SET_ASIDE SHIFT SHOWN SIZE SQL START STEP TIMEOUT TOPOLOGY TRIES UDP VERSION
+WIDEST WINDOW
+"""
+SHARED_MODULES_2026_11_16 = """
+app
+"""
+LONG_FILES_2026_11_16 = """
+experiments/figures/catalogue.py service/http/models.py
+"""
+FILES_WITH_BANNERS_2026_11_16 = """
+broker/broker.py broker/upstream.py client/client.py client/inband/conversation.py
+client/session/registration_keeper.py client/session/subscription.py content/attribute.py content/filter.py
+content/schema.py control/controller.py control/log/sqlite_log.py control/state/control_state.py
+control/transition/network_rules.py control/transition/plans.py experiments/figures/plan_changes.py index/dzset.py
+index/grid_index.py index/selective_index.py index/tree_index.py matching/engine.py pipeline/lake/lake.py
+pipeline/lake/lake_layout.py pipeline/watch/replanner.py routing/demand.py routing/router.py
+selection/dimension_selection.py service/collecting/collection.py service/http/models.py
+service/inband/inband_server.py switches/live/live_network.py switches/openflow/agent.py
+switches/openflow/connection.py switches/openflow/message_channel.py switches/openflow/openflow_network.py
+switches/openflow/requests.py switches/simulated/embedded_network.py switches/simulated/simulated_table.py
+wire/inband_messages.py
+"""
+
+
+@cache
+def modules():
+    """The parsed files of the house, by their path in it."""
+    paths = sorted(HOUSE.rglob("*.py"))
+    return {path.relative_to(HOUSE).as_posix(): ast.parse(path.read_text()) for path in paths}
+
+
+def shared(names):
+    """Of names with the place each is defined at, those that are defined twice."""
+    places = defaultdict(list)
+    for name, place in names:
+        places[name].append(place)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def classes():
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not (path == "client/blocking.py" and node.name in BLOCKING_TWINS):
+                yield node.name, path
+
+
+def constants():
+    """Public constants of modules. Type variables are no constants."""
+    for path, tree in modules().items():
+        for node in tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            value = getattr(node, "value", None)
+            if isinstance(value, ast.Call) and getattr(value.func, "id", None) in ("TypeVar", "ParamSpec"):
+                continue
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id.isupper() and not target.id.startswith("_"):
+                    yield target.id, path
+
+
+def named_modules():
+    for path in modules():
+        folder, _, file = path.rpartition("/")
+        if folder not in NAMED_AFTER_THEIR_SUBJECT and file not in ("__init__.py", "__main__.py"):
+            yield file.removesuffix(".py"), path
+
+
+def test_a_class_name_has_one_meaning():
+    found = shared(classes())
+    assert {name: found[name] for name in found.keys() - set(SHARED_CLASSES_2026_11_16.split())} == {}
+
+
+def test_a_constant_has_one_meaning():
+    found = shared(constants())
+    assert {name: found[name] for name in found.keys() - set(SHARED_CONSTANTS_2026_11_16.split())} == {}
+
+
+def test_a_module_name_has_one_meaning():
+    found = shared(named_modules())
+    assert {name: found[name] for name in found.keys() - set(SHARED_MODULES_2026_11_16.split())} == {}
+
+
+def test_a_file_is_short_enough_to_be_one_idea():
+    lines = {path: len((HOUSE / path).read_text().splitlines()) for path in modules()}
+    assert {path: count for path, count in lines.items() if count > MAX_LINES}.keys() <= set(
+        LONG_FILES_2026_11_16.split()
+    )
+
+
+def test_a_folder_has_few_enough_modules_to_be_one_room():
+    folders = defaultdict(list)
+    for path in modules():
+        folder, _, file = path.rpartition("/")
+        if file != "__init__.py":
+            folders[folder].append(file)
+    assert {folder: len(files) for folder, files in folders.items() if len(files) > MAX_MODULES} == {}
+
+
+def test_a_file_has_no_section_banners():
+    banner = re.compile(r"^\s*# --+ .* --+$", re.MULTILINE)
+    found = {path for path in modules() if banner.search((HOUSE / path).read_text())}
+    assert found - set(FILES_WITH_BANNERS_2026_11_16.split()) == set()
+
+
+def test_a_citation_names_the_publication():
+    assert [path for path in modules() if "papers/00" in (HOUSE / path).read_text()] == []
