@@ -31,7 +31,7 @@ STEPS = 1 + len(SIZES)
 WINDOW = 64
 SECONDS = 5.0
 PATIENCE = 5.0
-_TIME = slice(tunnel.OVERHEAD + 16, tunnel.OVERHEAD + 24)
+_TIME = slice(tunnel.TUNNEL_HEAD_BYTES + 16, tunnel.TUNNEL_HEAD_BYTES + 24)
 
 
 def run(advance: Callable[[float], None]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
         start, used = time.perf_counter(), dict[str, float]()
         with _started(size, used) as (port, secrets):
             loaded = time.perf_counter() - start
-            hellos = [attach.pack(attach.Kind.ATTACH, each) for each in secrets]
+            hellos = [attach.pack(attach.AttachKind.ATTACH, each) for each in secrets]
             with _attached(port, hellos) as (sender, probe, *_others):
                 rate, times = _measure(port, sender, probe, frames)
         figures[f"at_{size}"] = {
@@ -67,7 +67,7 @@ def _frames(process: ModuleType) -> list[bytearray]:
     for number in range(4096):
         event = Event(process.SCHEMA, tuple(chance.random() for _ in process.SCHEMA.attributes))
         packet = codec.encode(EventPacket(1, 0, process.PUBLISHER, number, 0, event))
-        made.append(bytearray(tunnel.START + bytes(16) + packet))
+        made.append(bytearray(tunnel.TUNNEL_START + bytes(16) + packet))
     return made
 
 
@@ -102,7 +102,7 @@ def _attached(port: int, hellos: list[bytes]) -> Iterator[list[socket.socket]]:
             each.send(hello or b"first")
             if hello:
                 each.settimeout(PATIENCE)
-                assert attach.unpack(each.recv(2048))[0] is attach.Kind.ATTACHED
+                assert attach.unpack(each.recv(2048))[0] is attach.AttachKind.ATTACHED
             each.setblocking(False)
         yield sockets
     finally:

@@ -35,7 +35,7 @@ from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import Listener
 from pleroma.switches.openflow.rule import UDP, Match, Rule, Send
-from pleroma.wire.ports import EVENTS
+from pleroma.wire.ports import EVENTS_PORT
 
 STEPS = 8
 HOPS = (1, 3, 5)
@@ -279,11 +279,11 @@ async def _throughput() -> dict[str, Any]:
 def _stream(lab: Lab, address: str, rate: float) -> tuple[int, float, int]:
     program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_stream.py"))]
     count = int(rate)
-    counting = lab.popen("h3", [*program, "count", address, str(EVENTS)], stdout=subprocess.PIPE, text=True)
+    counting = lab.popen("h3", [*program, "count", address, str(EVENTS_PORT)], stdout=subprocess.PIPE, text=True)
     assert counting.stdout is not None
     with counting:
         assert counting.stdout.readline() == "ready\n"
-        words = ["send", str(IPV6.address(Dz(0b10))), str(EVENTS), str(rate), str(count)]
+        words = ["send", str(IPV6.address(Dz(0b10))), str(EVENTS_PORT), str(rate), str(count)]
         sent = lab.run("h1", [*program, *words], stdout=subprocess.PIPE, text=True, check=True)
         return count, float(sent.stdout), int(counting.stdout.readline())
 

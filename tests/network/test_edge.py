@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from pleroma.routing import build
-from pleroma.wire.ports import EVENTS
+from pleroma.wire.ports import EVENTS_PORT
 from support.network_world import WEATHER, advertise, subscribe, until, world
 
 LINE = build("line:3")
@@ -58,5 +58,5 @@ def test_a_host_cannot_reach_another_directly_past_the_rules(line):
         sender = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     with sender:
         for _ in range(3):
-            sender.sendto(b"forged", (LINE.find_host("h3").address, EVENTS))
+            sender.sendto(b"forged", (LINE.find_host("h3").address, EVENTS_PORT))
     assert line.check(("h1", WARM)) == {("h2", 1): 1, ("h3", 1): 1}

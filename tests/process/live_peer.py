@@ -15,7 +15,7 @@ import socket
 import sys
 from ipaddress import IPv6Address
 
-from pleroma.wire.attach import Kind, pack, unpack
+from pleroma.wire.attach import AttachKind, pack, unpack
 from pleroma.wire.tunnel import unwrap, wrap
 
 
@@ -24,8 +24,8 @@ def attached(port, secret, buffer=4 << 20):
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     opened.connect(("127.0.0.1", port))
     opened.settimeout(10)
-    opened.send(pack(Kind.ATTACH, secret))
-    assert unpack(opened.recv(2000)) == (Kind.ATTACHED, secret)
+    opened.send(pack(AttachKind.ATTACH, secret))
+    assert unpack(opened.recv(2000)) == (AttachKind.ATTACHED, secret)
     print("attached", flush=True)
     return opened
 
@@ -56,7 +56,7 @@ def main(role, port, secret):
             sys.stdin.read()
             return
         send(opened) if role == "send" else receive(opened)
-        opened.send(pack(Kind.DETACH, key))
+        opened.send(pack(AttachKind.DETACH, key))
 
 
 main(*sys.argv[1:])

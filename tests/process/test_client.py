@@ -28,7 +28,7 @@ from pleroma.errors import (
     UnknownName,
 )
 from pleroma.index import IPV6, GridIndex
-from pleroma.wire.attach import Kind, pack
+from pleroma.wire.attach import AttachKind, pack
 from pleroma.wire.tunnel import wrap
 from support.client_service import ServiceProcess, until, until_registered
 from support.strategies import STOCK
@@ -568,8 +568,8 @@ def intruder(service, host):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attached:
         attached.connect((given["udp_host"], given["port"]))
         attached.settimeout(5)
-        attached.send(pack(Kind.ATTACH, bytes.fromhex(given["secret"])))
-        assert attached.recv(100)[4] == Kind.ATTACHED
+        attached.send(pack(AttachKind.ATTACH, bytes.fromhex(given["secret"])))
+        assert attached.recv(100)[4] == AttachKind.ATTACHED
         yield attached.send
 
 

@@ -12,7 +12,7 @@ from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram
 from pleroma.switches.openflow.openflow_network import Arrival
 from pleroma.wire.inband_messages import token_key
-from pleroma.wire.ports import CONTROL, CONTROL_ADDRESSES
+from pleroma.wire.ports import CONTROL_ADDRESSES, CONTROL_PORT
 
 CLIENT_PORT = 50_000
 TOKEN = "a token"  # noqa: S105
@@ -69,7 +69,7 @@ class _Pipe:
         self.received = received
 
     def frame(self, data):
-        to = CONTROL_ADDRESSES[self.address.version], CONTROL
+        to = CONTROL_ADDRESSES[self.address.version], CONTROL_PORT
         return Datagram(self.mac, "33:33:00:00:70:6c", (self.address, CLIENT_PORT), to, data).pack()
 
     def send(self, data):

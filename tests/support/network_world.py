@@ -28,7 +28,7 @@ from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflo
 from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.openflow.agent import Patience
 from pleroma.wire import Codec, EventPacket
-from pleroma.wire.ports import EVENTS
+from pleroma.wire.ports import EVENTS_PORT
 from support import routing_oracle
 from support.control_cases import DIGEST
 
@@ -291,7 +291,7 @@ class Hosts:
             else:
                 sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host.address))
             receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
-            receiver.bind((host.address, EVENTS))
+            receiver.bind((host.address, EVENTS_PORT))
             receiver.setblocking(False)
             self._senders[host.name] = sender
             self._selector.register(receiver, selectors.EVENT_READ, host.name)
@@ -304,7 +304,7 @@ class Hosts:
             sender.close()
 
     def send(self, host, dz, payload):
-        self._senders[host].sendto(payload, (str(self._addresses.address(dz)), EVENTS))
+        self._senders[host].sendto(payload, (str(self._addresses.address(dz)), EVENTS_PORT))
 
     def received(self, seconds):
         """(host, payload) of all that is there, waiting so long for the first."""

@@ -19,17 +19,17 @@ from pleroma.broker.programs import Owner, Program, Programs, SocketAddress
 from pleroma.content import Event
 from pleroma.errors import WireError
 from pleroma.wire import EventPacket, attach, inband_messages, tunnel
-from pleroma.wire.header import MAX_SIZE
+from pleroma.wire.header import MAX_PACKET_BYTES
 
 BUFFER = 8 << 20
 """Bytes asked for, sending and receiving; the system may give less."""
 BATCH = 64
 """Frames taken before others have their turn on the event loop."""
 
-_LARGEST = tunnel.OVERHEAD + MAX_SIZE
-_NUMBER = slice(tunnel.OVERHEAD + 2, tunnel.OVERHEAD + 4)
+_LARGEST = tunnel.TUNNEL_HEAD_BYTES + MAX_PACKET_BYTES
+_NUMBER = slice(tunnel.TUNNEL_HEAD_BYTES + 2, tunnel.TUNNEL_HEAD_BYTES + 4)
 """Where the number of the schema is in a frame."""
-_NOWHERE = tunnel.START + bytes(tunnel.OVERHEAD - len(tunnel.START))
+_NOWHERE = tunnel.TUNNEL_START + bytes(tunnel.TUNNEL_HEAD_BYTES - len(tunnel.TUNNEL_START))
 """In front of packets that came without an address: nobody looks at it."""
 
 
@@ -108,15 +108,15 @@ class Broker:
     def take(self, frame: bytes, sender: SocketAddress) -> None:
         """A datagram from anybody."""
         start = frame[:4]
-        if start == tunnel.START:
+        if start == tunnel.TUNNEL_START:
             program = self.programs.sockets.get(sender)
             if program is None:
                 self.counters.unattached += 1
             else:
                 self._publish(frame, program)
-        elif start == inband_messages.START and self.asked is not None:
+        elif start == inband_messages.INBAND_START and self.asked is not None:
             self.asked(frame, sender)
-        elif start == attach.START:
+        elif start == attach.ATTACH_START:
             self._attach(frame, sender)
         else:
             self.counters.malformed += 1
@@ -129,7 +129,7 @@ class Broker:
             counters.unadvertised += _NUMBER.stop <= len(frame) <= _LARGEST
             return
         try:
-            packet = space.codec.decode(frame[tunnel.OVERHEAD :])
+            packet = space.codec.decode(frame[tunnel.TUNNEL_HEAD_BYTES :])
         except WireError:
             counters.malformed += 1
             return
@@ -144,7 +144,7 @@ class Broker:
             counters.unadvertised += 1
             return
         counters.published += 1
-        counters.published_bytes += len(frame) - tunnel.OVERHEAD
+        counters.published_bytes += len(frame) - tunnel.TUNNEL_HEAD_BYTES
         self._deliver(space, event, frame, program)
         if self.onward is not None:
             self.onward(promise, packet)
@@ -167,7 +167,7 @@ class Broker:
                 continue
             if self.send(frame, target.socket):
                 counters.delivered += 1
-                counters.delivered_bytes += len(frame) - tunnel.OVERHEAD
+                counters.delivered_bytes += len(frame) - tunnel.TUNNEL_HEAD_BYTES
             else:
                 counters.dropped += 1
 
@@ -177,10 +177,10 @@ class Broker:
         except WireError:
             self.counters.malformed += 1
             return
-        if kind is attach.Kind.ATTACH:
+        if kind is attach.AttachKind.ATTACH:
             known = self.programs.attach(secret, sender, self._clock())
-            self.send(attach.pack(attach.Kind.ATTACHED if known else attach.Kind.REFUSED, secret), sender)
-        elif kind is attach.Kind.DETACH:
+            self.send(attach.pack(attach.AttachKind.ATTACHED if known else attach.AttachKind.REFUSED, secret), sender)
+        elif kind is attach.AttachKind.DETACH:
             known = self.programs.end(secret)
         else:  # an answer, which nobody asked for
             known = False

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple, TypeVar
 
 from pleroma.errors import RoutingError
-from pleroma.wire.attach import SECRET_SIZE
+from pleroma.wire.attach import SECRET_BYTES
 
 Key = TypeVar("Key")
 SocketAddress = tuple[Any, ...]
@@ -65,8 +65,8 @@ class Programs:
         return [*own, *shared] if shared else own
 
     def admit(self, secret: bytes, owner: Owner, seconds: float, now: float) -> None:
-        if len(secret) != SECRET_SIZE:
-            raise RoutingError(f"has {SECRET_SIZE} bytes, not {len(secret)}", field="secret", value=len(secret))
+        if len(secret) != SECRET_BYTES:
+            raise RoutingError(f"has {SECRET_BYTES} bytes, not {len(secret)}", field="secret", value=len(secret))
         if not (math.isfinite(seconds) and seconds > 0):
             raise RoutingError(f"{seconds} is not a time to live", field="seconds", value=seconds)
         if secret in self._by_secret:

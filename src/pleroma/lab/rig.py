@@ -21,7 +21,7 @@ from pleroma.routing import HostId, SwitchOp, Topology
 from pleroma.switches.openflow.agent import Patience
 from pleroma.switches.openflow.discovered_topology import Wiring
 from pleroma.switches.openflow.openflow_network import OpenFlowNetwork
-from pleroma.wire.ports import EVENTS
+from pleroma.wire.ports import EVENTS_PORT
 
 UNDISTURBED = Patience(answer=60, audit=3600, grace=60, dead=60)
 """Nothing is expected to fail, and reading tables would be seen in the figures."""
@@ -46,7 +46,7 @@ class Sockets:
                 card = socket.if_nametoindex(HOST_INTERFACE)
             sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, card)
             receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
-            receiver.bind((host.address, EVENTS))
+            receiver.bind((host.address, EVENTS_PORT))
             receiver.setblocking(False)
             self._senders[host.name] = sender
             self._selector.register(receiver, selectors.EVENT_READ, host.name)
@@ -62,7 +62,7 @@ class Sockets:
             sender.close()
 
     def send(self, host: str, dz: Dz, payload: bytes) -> None:
-        self._senders[host].sendto(payload, (str(self._addresses.address(dz)), EVENTS))
+        self._senders[host].sendto(payload, (str(self._addresses.address(dz)), EVENTS_PORT))
 
     def arrivals(self, seconds: float) -> list[tuple[HostId, bytes, float]]:
         """What has come, where and when, waiting so long for the first."""

@@ -2,6 +2,6 @@
 
 from pleroma.wire.codec import Codec, EventPacket
 from pleroma.wire.fingerprint import fingerprint
-from pleroma.wire.header import MAX_SIZE, VERSION, Header, peek
+from pleroma.wire.header import EVENT_VERSION, MAX_PACKET_BYTES, Header, peek
 
-__all__ = ["MAX_SIZE", "VERSION", "Codec", "EventPacket", "Header", "fingerprint", "peek"]
+__all__ = ["EVENT_VERSION", "MAX_PACKET_BYTES", "Codec", "EventPacket", "Header", "fingerprint", "peek"]

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from struct import Struct
 
 from pleroma.errors import WireError, shown
-from pleroma.wire.inband_messages import MAX_PARTS, PART_SIZE
+from pleroma.wire.inband_messages import MAX_PART_BYTES, MAX_PARTS
 
-MAX_CALL = MAX_PARTS * PART_SIZE - 9
+MAX_CALL_BYTES = MAX_PARTS * MAX_PART_BYTES - 9
 """The most bytes of a request or an answer, compressed or not."""
 _FLOOR = Struct("!Q")
 _PLAIN, _DEFLATED = b"\0", b"\1"
@@ -32,7 +32,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """`path` has the query in it; `floor` is the lowest sequence number that the client waits for."""
 
     method: str
@@ -47,7 +47,7 @@ class Request:
         return _FLOOR.pack(self.floor) + _squeezed(_written(f"{self.method} {self.path}", self.headers, self.body))
 
     @classmethod
-    def unpack(cls, data: bytes) -> Request:
+    def unpack(cls, data: bytes) -> ApiRequest:
         if len(data) < _FLOOR.size:
             raise WireError("cut short", field="size", value=len(data))
         first, headers, body = _read(_whole(data[_FLOOR.size :]))
@@ -58,7 +58,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class ApiResponse:
     status: int
     headers: Headers = ()
     body: bytes = b""
@@ -69,7 +69,7 @@ class Response:
         return _squeezed(_written(str(self.status), self.headers, self.body))
 
     @classmethod
-    def unpack(cls, data: bytes) -> Response:
+    def unpack(cls, data: bytes) -> ApiResponse:
         first, headers, body = _read(_whole(data))
         if not re.fullmatch("[1-5][0-9]{2}", first):
             raise WireError(f"{shown(first)} is not a status", field="status", value=first)
@@ -105,8 +105,8 @@ def _read(data: bytes) -> tuple[str, Headers, bytes]:
 
 
 def _squeezed(data: bytes) -> bytes:
-    if len(data) > MAX_CALL:
-        raise WireError(f"{len(data)} bytes, {MAX_CALL} are the most", field="size", value=len(data))
+    if len(data) > MAX_CALL_BYTES:
+        raise WireError(f"{len(data)} bytes, {MAX_CALL_BYTES} are the most", field="size", value=len(data))
     smaller = zlib.compress(data) if len(data) >= _WORTH else data
     return _DEFLATED + smaller if len(smaller) < len(data) else _PLAIN + data
 
@@ -118,7 +118,7 @@ def _whole(data: bytes) -> bytes:
         raise WireError(f"{shown(data[:1])} does not begin a call", field="form", value=data[:1])
     inflate = zlib.decompressobj()
     try:
-        whole = inflate.decompress(data[1:], MAX_CALL)
+        whole = inflate.decompress(data[1:], MAX_CALL_BYTES)
     except zlib.error as error:
         raise WireError(f"cannot be decompressed: {error}", field="body") from None
     if not inflate.eof or inflate.unused_data:

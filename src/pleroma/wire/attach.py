@@ -12,14 +12,14 @@ from pleroma.errors import WireError, shown
 from pleroma.wire.header import cut_short
 from pleroma.wire.tunnel import stranger
 
-MAGIC = b"PLA"
-VERSION = 1
-START = MAGIC + bytes((VERSION,))
-SECRET_SIZE = 16
-SIZE = len(START) + 1 + SECRET_SIZE
+ATTACH_MAGIC = b"PLA"
+ATTACH_VERSION = 1
+ATTACH_START = ATTACH_MAGIC + bytes((ATTACH_VERSION,))
+SECRET_BYTES = 16
+ATTACH_BYTES = len(ATTACH_START) + 1 + SECRET_BYTES
 
 
-class Kind(IntEnum):
+class AttachKind(IntEnum):
     """The first and the third come from the client, the others answer an `ATTACH`; a `DETACH` is not answered."""
 
     ATTACH = 1
@@ -28,21 +28,21 @@ class Kind(IntEnum):
     REFUSED = 4
 
 
-def pack(kind: Kind, secret: bytes) -> bytes:
-    if len(secret) != SECRET_SIZE:
-        raise WireError(f"a secret has {SECRET_SIZE} bytes, not {len(secret)}", field="secret", value=len(secret))
-    return START + bytes((Kind(kind),)) + secret
+def pack(kind: AttachKind, secret: bytes) -> bytes:
+    if len(secret) != SECRET_BYTES:
+        raise WireError(f"a secret has {SECRET_BYTES} bytes, not {len(secret)}", field="secret", value=len(secret))
+    return ATTACH_START + bytes((AttachKind(kind),)) + secret
 
 
-def unpack(frame: bytes) -> tuple[Kind, bytes]:
+def unpack(frame: bytes) -> tuple[AttachKind, bytes]:
     """What kind of frame, and the secret."""
-    if frame[:4] != START:
-        raise stranger(frame, START, SIZE)
-    if len(frame) < SIZE:
-        raise cut_short(frame, SIZE)
-    if len(frame) > SIZE:
-        raise WireError(f"{len(frame)} bytes, a frame has {SIZE}", field="size", value=len(frame))
+    if frame[:4] != ATTACH_START:
+        raise stranger(frame, ATTACH_START, ATTACH_BYTES)
+    if len(frame) < ATTACH_BYTES:
+        raise cut_short(frame, ATTACH_BYTES)
+    if len(frame) > ATTACH_BYTES:
+        raise WireError(f"{len(frame)} bytes, a frame has {ATTACH_BYTES}", field="size", value=len(frame))
     try:
-        return Kind(frame[4]), frame[5:]
+        return AttachKind(frame[4]), frame[5:]
     except ValueError:
         raise WireError(f"{shown(frame[4])} is not a kind of frame", field="kind", value=frame[4]) from None

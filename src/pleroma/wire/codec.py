@@ -15,8 +15,8 @@ from functools import lru_cache
 from pleroma.content import Event, Key, Schema
 from pleroma.errors import WireError, shown
 from pleroma.wire.fingerprint import fingerprint
-from pleroma.wire.header import FORM, MAX_SIZE, START, cut_short, read, too_large
-from pleroma.wire.value_layout import Layout
+from pleroma.wire.header import EVENT_START, HEADER_FORM, MAX_PACKET_BYTES, cut_short, read, too_large
+from pleroma.wire.value_layout import ValueLayout
 
 _WIDTHS = {"schema_number": 2, "epoch": 4, "sequence": 8, "time": 8, "publisher": 4}
 _REMEMBERED = 256
@@ -47,10 +47,10 @@ class Codec:
         self.fingerprint = fingerprint(schema)
         optional = [(place, a.absent) for place, a in enumerate(schema.attributes) if a.optional]
         self._absent = tuple((place, absent, 1 << i) for i, (place, absent) in enumerate(optional))
-        self._start = FORM.size + (len(optional) + 7) // 8
+        self._start = HEADER_FORM.size + (len(optional) + 7) // 8
         self._layout = lru_cache(_REMEMBERED)(self._make_layout)
         smallest = self._layout((1 << len(optional)) - 1).size
-        if smallest > MAX_SIZE:
+        if smallest > MAX_PACKET_BYTES:
             raise too_large(smallest)
 
     def encode(self, packet: EventPacket) -> bytes:
@@ -63,8 +63,8 @@ class Codec:
         if len(event.keys) != len(self.schema):
             raise WireError(f"{len(self.schema)} keys expected", field="keys", value=event.keys)
         try:
-            header = FORM.pack(
-                START,
+            header = HEADER_FORM.pack(
+                EVENT_START,
                 packet.schema_number,
                 packet.epoch,
                 packet.sequence,
@@ -79,7 +79,7 @@ class Codec:
         if not self._absent:
             return header + self._layout(0).write(event.keys)
         absences = self._absences(event.keys)
-        marks = absences.to_bytes(self._start - FORM.size, "little")
+        marks = absences.to_bytes(self._start - HEADER_FORM.size, "little")
         return header + marks + self._layout(absences).write(event.keys)
 
     def decode(self, data: bytes) -> EventPacket:
@@ -92,7 +92,7 @@ class Codec:
         if self._absent:
             if len(data) < self._start:
                 raise cut_short(data, self._start)
-            absences = int.from_bytes(data[FORM.size : self._start], "little")
+            absences = int.from_bytes(data[HEADER_FORM.size : self._start], "little")
             if absences >> len(self._absent):
                 reason = f"marks more than the {len(self._absent)} optional attributes"
                 raise WireError(reason, field="absences", value=absences)
@@ -106,9 +106,9 @@ class Codec:
                 marks |= mark
         return marks
 
-    def _make_layout(self, absences: int) -> Layout:
+    def _make_layout(self, absences: int) -> ValueLayout:
         absent = {place for place, _, mark in self._absent if absences & mark}
-        return Layout.of(self.schema, self._start, [place not in absent for place in range(len(self.schema))])
+        return ValueLayout.of(self.schema, self._start, [place not in absent for place in range(len(self.schema))])
 
     def _other(self, field: str, given: int, expected: int) -> WireError:
         return WireError(f"{shown(given)} is not {expected}, of schema {self.schema.name}", field=field, value=given)

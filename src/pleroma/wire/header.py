@@ -11,13 +11,13 @@ from struct import Struct
 
 from pleroma.errors import WireError
 
-VERSION = 1
-EVENT = 1
+EVENT_VERSION = 1
+EVENT_KIND = 1
 """The kind of packet that carries an event; the other 255 kinds are free."""
-START = bytes((VERSION, EVENT))
-MAX_SIZE = 1232
+EVENT_START = bytes((EVENT_VERSION, EVENT_KIND))
+MAX_PACKET_BYTES = 1232
 """Bytes of a packet: every IPv6 link carries 1280 in one piece, of which IPv6 takes 40 and UDP 8."""
-FORM = Struct("!2sHIQQIH")
+HEADER_FORM = Struct("!2sHIQQIH")
 
 _Fields = tuple[int, int, int, int, int, int]
 
@@ -41,13 +41,13 @@ def peek(data: bytes) -> Header:
 
 def read(data: bytes) -> _Fields:
     """The fields of a `Header`, in its order."""
-    if data[:2] != START:
+    if data[:2] != EVENT_START:
         raise _stranger(data)
-    if len(data) > MAX_SIZE:
+    if len(data) > MAX_PACKET_BYTES:
         raise too_large(len(data))
-    if len(data) < FORM.size:
-        raise cut_short(data, FORM.size)
-    return FORM.unpack_from(data)[1:]
+    if len(data) < HEADER_FORM.size:
+        raise cut_short(data, HEADER_FORM.size)
+    return HEADER_FORM.unpack_from(data)[1:]
 
 
 def cut_short(data: bytes, needed: int) -> WireError:
@@ -55,12 +55,12 @@ def cut_short(data: bytes, needed: int) -> WireError:
 
 
 def too_large(size: int) -> WireError:
-    return WireError(f"a packet of {size} bytes, {MAX_SIZE} is the most", field="size", value=size)
+    return WireError(f"a packet of {size} bytes, {MAX_PACKET_BYTES} is the most", field="size", value=size)
 
 
 def _stranger(data: bytes) -> WireError:
     """What is wrong with the first two bytes."""
-    for name, known, given in zip(("version", "kind"), START, data, strict=False):
+    for name, known, given in zip(("version", "kind"), EVENT_START, data, strict=False):
         if given != known:
             return WireError(f"{given} is not known, only {known} is", field=name, value=given)
-    return cut_short(data, FORM.size)
+    return cut_short(data, HEADER_FORM.size)

@@ -15,25 +15,25 @@ from enum import IntEnum
 from struct import Struct
 
 from pleroma.errors import WireError, shown
-from pleroma.wire.header import MAX_SIZE, cut_short, too_large
+from pleroma.wire.header import MAX_PACKET_BYTES, cut_short, too_large
 from pleroma.wire.tunnel import stranger
 
-MAGIC = b"PLC"
-VERSION = 1
-START = MAGIC + bytes((VERSION,))
-NONCE = 16
-SESSION = 8
-CODE = 16
+INBAND_MAGIC = b"PLC"
+INBAND_VERSION = 1
+INBAND_START = INBAND_MAGIC + bytes((INBAND_VERSION,))
+NONCE_BYTES = 16
+SESSION_BYTES = 8
+CODE_BYTES = 16
 """Bytes of the authentication code: the first of an HMAC-SHA256."""
-MAX_NAME = 255
+MAX_NAME_BYTES = 255
 MAX_PARTS = 4096
 _PART = Struct("!8sQHH")
-_HEAD = len(START) + 1
-PART_SIZE = MAX_SIZE - _HEAD - _PART.size - CODE
+_HEAD = len(INBAND_START) + 1
+MAX_PART_BYTES = MAX_PACKET_BYTES - _HEAD - _PART.size - CODE_BYTES
 """The most bytes of a body in one datagram."""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     HELLO = 1
     WELCOME = 2
     REFUSED = 3
@@ -43,10 +43,10 @@ class Kind(IntEnum):
     LACKS_RESPONSE = 7
 
 
-PARTS = (Kind.REQUEST, Kind.RESPONSE, Kind.LACKS_REQUEST, Kind.LACKS_RESPONSE)
+PART_KINDS = (MessageKind.REQUEST, MessageKind.RESPONSE, MessageKind.LACKS_REQUEST, MessageKind.LACKS_RESPONSE)
 
 
-class Reason(IntEnum):
+class RefusalReason(IntEnum):
     """Why a message was refused. Nobody proves it, so it is a hint and no more."""
 
     NOT_KNOWN = 1
@@ -76,18 +76,18 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class MessageRefused:
     """`about` is the nonce of a hello, or a session filled up with zeros."""
 
     about: bytes
-    reason: Reason
+    reason: RefusalReason
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MessagePart:
     """A piece of a request or a response; or, of kind `LACKS_…`, the numbers of pieces that have not arrived."""
 
-    kind: Kind
+    kind: MessageKind
     session: bytes
     sequence: int
     part: int
@@ -95,7 +95,7 @@ class Part:
     body: bytes
 
 
-Message = Hello | Welcome | Refused | Part
+Message = Hello | Welcome | MessageRefused | MessagePart
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
@@ -116,11 +116,11 @@ def session_key(key: bytes, nonce: bytes, server_nonce: bytes) -> bytes:
 
 def is_genuine(data: bytes, key: bytes) -> bool:
     """Whether a message that `unpack` has read ends in the code of this key."""
-    return hmac.compare_digest(_code(data[:-CODE], key), data[-CODE:])
+    return hmac.compare_digest(_code(data[:-CODE_BYTES], key), data[-CODE_BYTES:])
 
 
 def _code(data: bytes, key: bytes) -> bytes:
-    return hmac.digest(key, data, "sha256")[:CODE]
+    return hmac.digest(key, data, "sha256")[:CODE_BYTES]
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
@@ -130,16 +130,22 @@ def pack(message: Message, key: bytes = b"") -> bytes:
     """The datagram, with the code of this key behind it; a refusal has none."""
     match message:
         case Hello():
-            _check_size("nonce", message.nonce, NONCE)
-            data = _head(Kind.HELLO) + message.nonce + _name(message.principal) + _name(message.host)
+            _check_size("nonce", message.nonce, NONCE_BYTES)
+            data = _head(MessageKind.HELLO) + message.nonce + _name(message.principal) + _name(message.host)
         case Welcome():
-            for field, size in (("nonce", NONCE), ("session", SESSION), ("server_nonce", NONCE)):
+            for field, size in (("nonce", NONCE_BYTES), ("session", SESSION_BYTES), ("server_nonce", NONCE_BYTES)):
                 _check_size(field, getattr(message, field), size)
-            data = _head(Kind.WELCOME) + message.nonce + message.session + message.server_nonce + _name(message.host)
-        case Refused():
-            _check_size("about", message.about, NONCE)
-            return _head(Kind.REFUSED) + message.about + bytes((Reason(message.reason),))
-        case Part():
+            data = (
+                _head(MessageKind.WELCOME)
+                + message.nonce
+                + message.session
+                + message.server_nonce
+                + _name(message.host)
+            )
+        case MessageRefused():
+            _check_size("about", message.about, NONCE_BYTES)
+            return _head(MessageKind.REFUSED) + message.about + bytes((RefusalReason(message.reason),))
+        case MessagePart():
             _check_part(message)
             data = _head(message.kind) + _PART.pack(message.session, message.sequence, message.part, message.parts)
             data += message.body
@@ -148,70 +154,70 @@ def pack(message: Message, key: bytes = b"") -> bytes:
 
 def unpack(data: bytes) -> Message:
     """The message in a datagram. Whether it is genuine, `is_genuine` has to tell."""
-    if data[:4] != START:
-        raise stranger(data, START, _HEAD + CODE)
-    if len(data) > MAX_SIZE:
+    if data[:4] != INBAND_START:
+        raise stranger(data, INBAND_START, _HEAD + CODE_BYTES)
+    if len(data) > MAX_PACKET_BYTES:
         raise too_large(len(data))
-    if len(data) <= _HEAD + CODE:
-        raise cut_short(data, _HEAD + CODE + 1)
+    if len(data) <= _HEAD + CODE_BYTES:
+        raise cut_short(data, _HEAD + CODE_BYTES + 1)
     try:
-        kind = Kind(data[4])
+        kind = MessageKind(data[4])
     except ValueError:
         raise WireError(f"{shown(data[4])} is not a kind of message", field="kind", value=data[4]) from None
-    if kind is Kind.REFUSED:
+    if kind is MessageKind.REFUSED:
         return _refused(data[_HEAD:])
-    rest = data[_HEAD:-CODE]
-    if kind is Kind.HELLO:
-        nonce, rest = _taken(rest, NONCE)
+    rest = data[_HEAD:-CODE_BYTES]
+    if kind is MessageKind.HELLO:
+        nonce, rest = _taken(rest, NONCE_BYTES)
         principal, rest = _read_name("principal", rest)
         host, rest = _read_name("host", rest)
         _check_end(rest)
         return Hello(nonce, principal, host)
-    if kind is Kind.WELCOME:
-        nonce, rest = _taken(rest, NONCE)
-        session, rest = _taken(rest, SESSION)
-        server_nonce, rest = _taken(rest, NONCE)
+    if kind is MessageKind.WELCOME:
+        nonce, rest = _taken(rest, NONCE_BYTES)
+        session, rest = _taken(rest, SESSION_BYTES)
+        server_nonce, rest = _taken(rest, NONCE_BYTES)
         host, rest = _read_name("host", rest)
         _check_end(rest)
         return Welcome(nonce, session, server_nonce, host)
     head, body = _taken(rest, _PART.size)
     session, sequence, number, parts = _PART.unpack(head)
-    part = Part(kind, session, sequence, number, parts, body)
+    part = MessagePart(kind, session, sequence, number, parts, body)
     _check_part(part)
     return part
 
 
-def _refused(rest: bytes) -> Refused:
-    about, rest = _taken(rest, NONCE)
+def _refused(rest: bytes) -> MessageRefused:
+    about, rest = _taken(rest, NONCE_BYTES)
     reason, rest = _taken(rest, 1)
     _check_end(rest)
     try:
-        return Refused(about, Reason(reason[0]))
+        return MessageRefused(about, RefusalReason(reason[0]))
     except ValueError:
         raise WireError(f"{reason[0]} is not a reason", field="reason", value=reason[0]) from None
 
 
-def _check_part(part: Part) -> None:
-    if part.kind not in PARTS:
+def _check_part(part: MessagePart) -> None:
+    if part.kind not in PART_KINDS:
         raise WireError(f"{shown(part.kind)} has no parts", field="kind", value=part.kind)
-    _check_size("session", part.session, SESSION)
+    _check_size("session", part.session, SESSION_BYTES)
     if not 0 <= part.sequence < 1 << 64:
         raise WireError(f"{part.sequence} is not a number of 64 bits", field="sequence", value=part.sequence)
     if not 0 < part.parts <= MAX_PARTS or not 0 <= part.part < part.parts:
         reason = f"part {part.part} of {part.parts} is none of 1 to {MAX_PARTS}"
         raise WireError(reason, field="part", value=part.part)
-    if len(part.body) > PART_SIZE:
-        raise too_large(_HEAD + _PART.size + len(part.body) + CODE)
+    if len(part.body) > MAX_PART_BYTES:
+        raise too_large(_HEAD + _PART.size + len(part.body) + CODE_BYTES)
 
 
-def _head(kind: Kind) -> bytes:
-    return START + bytes((kind,))
+def _head(kind: MessageKind) -> bytes:
+    return INBAND_START + bytes((kind,))
 
 
 def _name(name: str) -> bytes:
     data = name.encode(errors="replace")
-    if len(data) > MAX_NAME:
-        raise WireError(f"a name has at most {MAX_NAME} bytes, not {len(data)}", field="name", value=name)
+    if len(data) > MAX_NAME_BYTES:
+        raise WireError(f"a name has at most {MAX_NAME_BYTES} bytes, not {len(data)}", field="name", value=name)
     return bytes((len(data),)) + data
 
 

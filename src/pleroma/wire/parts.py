@@ -10,18 +10,18 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from pleroma.errors import WireError
-from pleroma.wire.inband_messages import MAX_PARTS, PART_SIZE
+from pleroma.wire.inband_messages import MAX_PART_BYTES, MAX_PARTS
 
-WINDOW = 64
+MAX_PARTS_IN_FLIGHT = 64
 """Parts that are on their way at once."""
 _NUMBER = Struct("!H")
 
 
 def cut(data: bytes) -> list[bytes]:
     """At least one part, and none that is too large."""
-    parts = [data[at : at + PART_SIZE] for at in range(0, len(data), PART_SIZE)] or [b""]
+    parts = [data[at : at + MAX_PART_BYTES] for at in range(0, len(data), MAX_PART_BYTES)] or [b""]
     if len(parts) > MAX_PARTS:
-        most = MAX_PARTS * PART_SIZE
+        most = MAX_PARTS * MAX_PART_BYTES
         raise WireError(f"{len(data)} bytes are more than the {most} of a message", field="size", value=len(data))
     return parts
 
@@ -34,7 +34,7 @@ class Assembly:
         self.size = 0
         """Bytes that have come."""
         self._there: dict[int, bytes] = {}
-        self._mark = min(WINDOW, parts) - 1
+        self._mark = min(MAX_PARTS_IN_FLIGHT, parts) - 1
 
     @property
     def is_complete(self) -> bool:
@@ -57,7 +57,7 @@ class Assembly:
         for number in range(self.parts):
             if number not in self._there:
                 found.append(number)
-                if len(found) == WINDOW:
+                if len(found) == MAX_PARTS_IN_FLIGHT:
                     break
         if found:
             self._mark = found[-1]
@@ -73,5 +73,5 @@ def pack_numbers(numbers: Iterable[int]) -> bytes:
 
 def unpack_numbers(body: bytes, parts: Sequence[bytes]) -> list[int]:
     """Which of these parts are asked for; what is no number of one is passed over."""
-    whole = body[: min(len(body), 2 * WINDOW) // 2 * 2]
+    whole = body[: min(len(body), 2 * MAX_PARTS_IN_FLIGHT) // 2 * 2]
     return [number for (number,) in _NUMBER.iter_unpack(whole) if number < len(parts)]

@@ -11,35 +11,35 @@ from ipaddress import IPv6Address
 
 from pleroma.errors import WireError, shown
 from pleroma.index.address import Address
-from pleroma.wire.header import MAX_SIZE, cut_short, too_large
+from pleroma.wire.header import MAX_PACKET_BYTES, cut_short, too_large
 
-MAGIC = b"PLT"
-VERSION = 1
-START = MAGIC + bytes((VERSION,))
-OVERHEAD = len(START) + 16
+TUNNEL_MAGIC = b"PLT"
+TUNNEL_VERSION = 1
+TUNNEL_START = TUNNEL_MAGIC + bytes((TUNNEL_VERSION,))
+TUNNEL_HEAD_BYTES = len(TUNNEL_START) + 16
 
 
 def wrap(address: Address, payload: bytes) -> bytes:
     if not isinstance(address, IPv6Address) or address.scope_id is not None:
         raise WireError(f"{shown(address)} is not a plain IPv6 address", field="address", value=address)
     _check(payload)
-    return START + address.packed + payload
+    return TUNNEL_START + address.packed + payload
 
 
 def unwrap(frame: bytes) -> tuple[IPv6Address, bytes]:
-    if frame[:4] != START:
-        raise stranger(frame, START, OVERHEAD)
-    if len(frame) < OVERHEAD:
-        raise cut_short(frame, OVERHEAD)
-    payload = frame[OVERHEAD:]
+    if frame[:4] != TUNNEL_START:
+        raise stranger(frame, TUNNEL_START, TUNNEL_HEAD_BYTES)
+    if len(frame) < TUNNEL_HEAD_BYTES:
+        raise cut_short(frame, TUNNEL_HEAD_BYTES)
+    payload = frame[TUNNEL_HEAD_BYTES:]
     _check(payload)
-    return IPv6Address(frame[4:OVERHEAD]), payload
+    return IPv6Address(frame[4:TUNNEL_HEAD_BYTES]), payload
 
 
 def _check(payload: bytes) -> None:
     if not payload:
         raise WireError("a frame without a packet", field="payload", value=payload)
-    if len(payload) > MAX_SIZE:
+    if len(payload) > MAX_PACKET_BYTES:
         raise too_large(len(payload))
 
 

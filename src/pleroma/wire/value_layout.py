@@ -16,7 +16,7 @@ from struct import Struct
 
 from pleroma.content import Attribute, Category, Integer, Key, Real, Schema, Text
 from pleroma.errors import WireError, shown
-from pleroma.wire.header import MAX_SIZE, cut_short, too_large
+from pleroma.wire.header import MAX_PACKET_BYTES, cut_short, too_large
 
 _CODES = {1: "B", 2: "H", 4: "I"}
 """Whole numbers of these widths are numbers to `struct` too; of other widths they are strings of bytes."""
@@ -62,7 +62,7 @@ class _Field:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class ValueLayout:
     """`start` is where the values begin, `size` where the texts do; positions are among the present attributes."""
 
     start: int
@@ -84,7 +84,7 @@ class Layout:
     texts: tuple[int, ...]
 
     @classmethod
-    def of(cls, schema: Schema, start: int, present: Sequence[bool]) -> Layout:
+    def of(cls, schema: Schema, start: int, present: Sequence[bool]) -> ValueLayout:
         places = tuple(place for place, is_present in enumerate(present) if is_present)
         fields = tuple(_Field.of(schema.attributes[place]) for place in places)
         form = Struct("!" + "".join(field.code for field in fields))
@@ -118,7 +118,7 @@ class Layout:
             text = self._checked(i, key[1:])
             values[i] = len(text)
             texts += text
-        if self.size + len(texts) > MAX_SIZE:
+        if self.size + len(texts) > MAX_PACKET_BYTES:
             raise too_large(self.size + len(texts))
         if not (all(map(le, self.least, values)) and all(map(lt, values, self.ends))):
             raise self._outside(values)

@@ -9,25 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.errors import WireError
-from pleroma.wire import MAX_SIZE
-from pleroma.wire.api_call import Request, Response
+from pleroma.wire import MAX_PACKET_BYTES
+from pleroma.wire.api_call import ApiRequest, ApiResponse
 from pleroma.wire.inband_messages import (
-    CODE,
+    CODE_BYTES,
+    INBAND_START,
+    MAX_PART_BYTES,
     MAX_PARTS,
-    PART_SIZE,
-    PARTS,
-    START,
+    PART_KINDS,
     Hello,
-    Kind,
-    Part,
-    Reason,
-    Refused,
+    MessageKind,
+    MessagePart,
+    MessageRefused,
+    RefusalReason,
     Welcome,
     is_genuine,
     pack,
     unpack,
 )
-from pleroma.wire.parts import WINDOW, Assembly, cut, pack_numbers, unpack_numbers
+from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, Assembly, cut, pack_numbers, unpack_numbers
 
 KEY = b"k" * 32
 nonces = st.binary(min_size=16, max_size=16)
@@ -40,14 +40,14 @@ def parts(draw):
     many = draw(st.integers(1, MAX_PARTS))
     number = draw(st.integers(0, many - 1))
     sequence = draw(st.integers(0, 2**64 - 1))
-    kind = draw(st.sampled_from(PARTS))
-    return Part(kind, draw(sessions), sequence, number, many, draw(st.binary(max_size=PART_SIZE)))
+    kind = draw(st.sampled_from(PART_KINDS))
+    return MessagePart(kind, draw(sessions), sequence, number, many, draw(st.binary(max_size=MAX_PART_BYTES)))
 
 
 messages = (
     st.builds(Hello, nonces, names, names)
     | st.builds(Welcome, nonces, sessions, nonces, names)
-    | st.builds(Refused, nonces, st.sampled_from(Reason))
+    | st.builds(MessageRefused, nonces, st.sampled_from(RefusalReason))
     | parts()
 )
 
@@ -55,11 +55,11 @@ messages = (
 @given(messages)
 def test_every_message_survives_the_way(message):
     data = pack(message, KEY)
-    assert len(data) <= MAX_SIZE
+    assert len(data) <= MAX_PACKET_BYTES
     assert unpack(data) == message
 
 
-@given(messages.filter(lambda message: not isinstance(message, Refused)), st.data())
+@given(messages.filter(lambda message: not isinstance(message, MessageRefused)), st.data())
 def test_a_message_that_was_changed_is_not_genuine(message, data):
     sent = pack(message, KEY)
     assert is_genuine(sent, KEY)
@@ -70,14 +70,14 @@ def test_a_message_that_was_changed_is_not_genuine(message, data):
     assert not is_genuine(bytes(changed), KEY)
 
 
-@given(st.binary(max_size=80) | st.binary(max_size=80).map(START.__add__))
+@given(st.binary(max_size=80) | st.binary(max_size=80).map(INBAND_START.__add__))
 def test_garbage_is_refused_or_has_this_one_form(data):
     try:
         message = unpack(data)
     except WireError:
         return
     again = pack(message, KEY)
-    assert again[: len(data) - CODE] == data[:-CODE]
+    assert again[: len(data) - CODE_BYTES] == data[:-CODE_BYTES]
 
 
 @given(messages, st.data())
@@ -88,10 +88,10 @@ def test_a_message_that_is_cut_short_never_raises_another_error(message, data):
         assert unpack(cut_off) != message
 
 
-@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.WELCOME, Kind.REFUSED])
+@pytest.mark.parametrize("kind", [MessageKind.HELLO, MessageKind.WELCOME, MessageKind.REFUSED])
 def test_only_requests_and_answers_have_parts(kind):
     with pytest.raises(WireError, match="kind"):
-        pack(Part(kind, bytes(8), 1, 0, 1, b""), KEY)
+        pack(MessagePart(kind, bytes(8), 1, 0, 1, b""), KEY)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_only_requests_and_answers_have_parts(kind):
         (Hello(b"short", "ann"), "nonce"),
         (Hello(bytes(16), "a" * 256), "name"),
         (Welcome(bytes(16), b"", bytes(16)), "session"),
-        (Part(Kind.REQUEST, bytes(8), 1, 1, 1, b""), "part"),
-        (Part(Kind.REQUEST, bytes(8), 1, 0, MAX_PARTS + 1, b""), "part"),
-        (Part(Kind.REQUEST, bytes(8), 2**64, 0, 1, b""), "sequence"),
-        (Part(Kind.REQUEST, bytes(8), 1, 0, 1, bytes(PART_SIZE + 1)), "size"),
+        (MessagePart(MessageKind.REQUEST, bytes(8), 1, 1, 1, b""), "part"),
+        (MessagePart(MessageKind.REQUEST, bytes(8), 1, 0, MAX_PARTS + 1, b""), "part"),
+        (MessagePart(MessageKind.REQUEST, bytes(8), 2**64, 0, 1, b""), "sequence"),
+        (MessagePart(MessageKind.REQUEST, bytes(8), 1, 0, 1, bytes(MAX_PART_BYTES + 1)), "size"),
     ],
 )
 def test_what_has_no_room_is_refused_with_its_field(message, field):
@@ -115,7 +115,7 @@ def test_what_has_no_room_is_refused_with_its_field(message, field):
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(0, 40 * PART_SIZE), st.randoms(use_true_random=False))
+@given(st.integers(0, 40 * MAX_PART_BYTES), st.randoms(use_true_random=False))
 def test_parts_come_together_in_any_order_and_however_often(size, random):
     whole = random.randbytes(size)
     pieces = cut(whole)
@@ -129,7 +129,7 @@ def test_parts_come_together_in_any_order_and_however_often(size, random):
     assert assembly.whole() == whole
 
 
-@given(st.integers(1, 5 * WINDOW), st.floats(0, 0.8), st.integers(0, 2**32))
+@given(st.integers(1, 5 * MAX_PARTS_IN_FLIGHT), st.floats(0, 0.8), st.integers(0, 2**32))
 def test_asking_for_what_is_lacking_ends_however_much_is_lost(count, loss, seed):
     """A sender without a clock: it sends a window, then what it is asked for, and the last part when all is quiet.
 
@@ -137,9 +137,9 @@ def test_asking_for_what_is_lacking_ends_however_much_is_lost(count, loss, seed)
     """
     random = Random(seed)
     assembly = Assembly(count)
-    sending = list(range(min(WINDOW, count)))
+    sending = list(range(min(MAX_PARTS_IN_FLIGHT, count)))
     for _ in range(20_000):
-        assert len(sending) <= WINDOW
+        assert len(sending) <= MAX_PARTS_IN_FLIGHT
         asked = []
         for number in sending:
             if random.random() >= loss and assembly.add(number, b"%d" % number):
@@ -152,20 +152,20 @@ def test_asking_for_what_is_lacking_ends_however_much_is_lost(count, loss, seed)
 
 
 def test_a_message_of_too_many_parts_is_refused():
-    assert len(cut(bytes(MAX_PARTS * PART_SIZE))) == MAX_PARTS
+    assert len(cut(bytes(MAX_PARTS * MAX_PART_BYTES))) == MAX_PARTS
     with pytest.raises(WireError, match="size"):
-        cut(bytes(MAX_PARTS * PART_SIZE + 1))
+        cut(bytes(MAX_PARTS * MAX_PART_BYTES + 1))
 
 
 @given(st.binary(max_size=400), st.integers(0, 30))
 def test_only_parts_that_are_there_can_be_asked_for(body, count):
     numbers = unpack_numbers(body, [b""] * count)
-    assert len(numbers) <= WINDOW
+    assert len(numbers) <= MAX_PARTS_IN_FLIGHT
     assert all(0 <= number < count for number in numbers)
 
 
 def test_numbers_survive_the_way():
-    numbers = list(range(0, 2 * WINDOW, 2))
+    numbers = list(range(0, 2 * MAX_PARTS_IN_FLIGHT, 2))
     assert unpack_numbers(pack_numbers(numbers), [b""] * 200) == numbers
 
 
@@ -177,7 +177,7 @@ headers = st.lists(
 ).map(tuple)
 bodies = st.binary(max_size=2000) | st.integers(0, 5000).map(lambda size: b"ab" * size)
 requests = st.builds(
-    Request,
+    ApiRequest,
     st.sampled_from(["GET", "POST", "PUT", "DELETE"]),
     st.from_regex("/[!-~]{0,40}", fullmatch=True),
     headers,
@@ -188,22 +188,22 @@ requests = st.builds(
 
 @given(requests)
 def test_a_request_survives_the_way(request):
-    assert Request.unpack(request.pack()) == request
+    assert ApiRequest.unpack(request.pack()) == request
 
 
 @given(st.integers(100, 599), headers, bodies)
 def test_an_answer_survives_the_way(status, given_headers, body):
-    answer = Response(status, given_headers, body)
-    assert Response.unpack(answer.pack()) == answer
+    answer = ApiResponse(status, given_headers, body)
+    assert ApiResponse.unpack(answer.pack()) == answer
 
 
 def test_what_repeats_itself_is_compressed():
-    assert len(Response(200, (), b'{"a":1},' * 10_000).pack()) < 2000
+    assert len(ApiResponse(200, (), b'{"a":1},' * 10_000).pack()) < 2000
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda data: bytes(8) + b"\1" + data))
 def test_garbage_is_no_call(data):
-    for kind in (Request, Response):
+    for kind in (ApiRequest, ApiResponse):
         with suppress(WireError):
             kind.unpack(data)
 
@@ -211,11 +211,11 @@ def test_garbage_is_no_call(data):
 @pytest.mark.parametrize(
     "request_",
     [
-        Request("get", "/"),
-        Request("GET", "v1"),
-        Request("GET", "/a b"),
-        Request("GET", "/", (("a", "b\nc: d"),)),
-        Request("GET", "/", (("A", "b"),)),
+        ApiRequest("get", "/"),
+        ApiRequest("GET", "v1"),
+        ApiRequest("GET", "/a b"),
+        ApiRequest("GET", "/", (("a", "b\nc: d"),)),
+        ApiRequest("GET", "/", (("A", "b"),)),
     ],
 )
 def test_what_could_be_read_otherwise_is_not_written(request_):
@@ -226,4 +226,4 @@ def test_what_could_be_read_otherwise_is_not_written(request_):
 def test_a_small_message_cannot_become_a_huge_one():
     bomb = b"\1" + zlib.compress(bytes(50_000_000))
     with pytest.raises(WireError, match="decompressed"):
-        Response.unpack(bomb)
+        ApiResponse.unpack(bomb)

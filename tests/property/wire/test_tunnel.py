@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pleroma.errors import WireError
 from pleroma.index import IPV6, Dz
-from pleroma.wire.tunnel import START, unwrap, wrap
+from pleroma.wire.tunnel import TUNNEL_START, unwrap, wrap
 
 addresses = st.integers(0, 2**128 - 1).map(IPv6Address)
 payloads = st.binary(min_size=1, max_size=50)
@@ -24,12 +24,12 @@ def test_a_switch_reads_the_dz_of_the_event(dz, payload):
     assert IPV6.dz(address, dz.length) == dz
 
 
-@given(st.binary(max_size=40) | st.binary(max_size=40).map(START.__add__))
+@given(st.binary(max_size=40) | st.binary(max_size=40).map(TUNNEL_START.__add__))
 def test_garbage_is_refused_or_has_this_one_form(frame):
     try:
         address, payload = unwrap(frame)
     except WireError:
-        assert len(frame) <= 20 or not frame.startswith(START)
+        assert len(frame) <= 20 or not frame.startswith(TUNNEL_START)
     else:
         assert wrap(address, payload) == frame
 

@@ -44,8 +44,8 @@ class Program:
     async def attach(self):
         secret = random.randbytes(16)
         self.broker.plane.broker.admit(secret, self.owner, 60.0)
-        self.socket.send(attach.pack(attach.Kind.ATTACH, secret))
-        assert attach.unpack(await self.next()) == (attach.Kind.ATTACHED, secret)
+        self.socket.send(attach.pack(attach.AttachKind.ATTACH, secret))
+        assert attach.unpack(await self.next()) == (attach.AttachKind.ATTACHED, secret)
         return self
 
     async def register(self, kind, text):
@@ -59,14 +59,14 @@ class Program:
         self.sequence += 1
         entry = self.broker.controller.state.schemas["stock"]
         packet = EventPacket(entry.epoch, entry.number, number, self.sequence, 0, event)
-        self.socket.send(tunnel.START + ADDRESS + Codec(STOCK, entry.number).encode(packet))
+        self.socket.send(tunnel.TUNNEL_START + ADDRESS + Codec(STOCK, entry.number).encode(packet))
 
     async def next(self):
         return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 2048), 20)
 
     async def event(self) -> Event:
         number = self.broker.controller.state.schemas["stock"].number
-        return Codec(STOCK, number).decode((await self.next())[tunnel.OVERHEAD :]).event
+        return Codec(STOCK, number).decode((await self.next())[tunnel.TUNNEL_HEAD_BYTES :]).event
 
     def waiting(self):
         try:
@@ -146,8 +146,8 @@ def test_a_socket_that_is_not_attached_is_not_heard(tmp_path):
             number = (await stranger.register("advertisement", "true"))["publisher"]
             stranger.publish(number, quote(1.0))
             await until(lambda: broker.counters.unattached == 1)
-            stranger.socket.send(attach.pack(attach.Kind.ATTACH, bytes(16)))
-            assert attach.unpack(await stranger.next())[0] is attach.Kind.REFUSED
+            stranger.socket.send(attach.pack(attach.AttachKind.ATTACH, bytes(16)))
+            assert attach.unpack(await stranger.next())[0] is attach.AttachKind.REFUSED
             stranger.socket.close()
             assert reader.waiting() is None
 
@@ -194,10 +194,10 @@ def test_an_event_of_another_edition_of_the_schema_is_malformed(tmp_path):
             packet = EventPacket(1, entry.number, number, 1, 0, quote(1.0))
             data = bytearray(Codec(STOCK, entry.number).encode(packet))
             data[28] ^= 1  # of the fingerprint
-            sender.socket.send(tunnel.START + ADDRESS + data)
+            sender.socket.send(tunnel.TUNNEL_START + ADDRESS + data)
             await until(lambda: broker.counters.malformed == 1)
             packet = EventPacket(1, 9, number, 1, 0, quote(1.0))
-            sender.socket.send(tunnel.START + ADDRESS + Codec(STOCK, 9).encode(packet))
+            sender.socket.send(tunnel.TUNNEL_START + ADDRESS + Codec(STOCK, 9).encode(packet))
             await until(lambda: broker.counters.unadvertised == 1)
 
     run(work())
@@ -211,7 +211,7 @@ def test_no_bytes_at_the_port_raise_anything_and_all_are_counted(tmp_path, seed)
         async with world(tmp_path, ("admin", "a")) as (broker, sender):
             number = (await sender.register("advertisement", "true"))["publisher"]
             entry = broker.controller.state.schemas["stock"]
-            whole = tunnel.START + ADDRESS
+            whole = tunnel.TUNNEL_START + ADDRESS
             whole += Codec(STOCK, entry.number).encode(EventPacket(1, entry.number, number, 1, 0, quote(1.0)))
             taken, address = broker.plane.broker, sender.socket.getsockname()
             before, many = total(broker), 3000

@@ -16,8 +16,8 @@ from pleroma.errors import WireError
 from pleroma.routing import Port, SwitchId, Topology
 from pleroma.service.inband.inband_server import InbandLimits, InbandServer
 from pleroma.switches.openflow.openflow_network import Arrival
-from pleroma.wire.api_call import Request
-from pleroma.wire.inband_messages import Kind, Part, Reason, Refused, pack, unpack
+from pleroma.wire.api_call import ApiRequest
+from pleroma.wire.inband_messages import MessageKind, MessagePart, MessageRefused, RefusalReason, pack, unpack
 from support.control_cases import ANN, BEN, LINE, TRAFFIC, WEATHER, settled
 from support.inband_pipes import LossyNetwork, controller_of
 from support.service_world import ADMIN, run, world
@@ -65,7 +65,7 @@ def echoing(network, *, topology=LINE, app=None, joins=False, **limits):
 
 async def asked(conversation, path="/", body=b"", method="POST", seconds=20):
     async with asyncio.timeout(seconds):
-        return await conversation.ask(Request(method, path, (), body))
+        return await conversation.ask(ApiRequest(method, path, (), body))
 
 
 # -- delivery ----------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_what_is_lost_is_sent_again_and_what_arrived_is_not(monkeypatch):
     class LosesSome(LossyNetwork):
         def pass_on(self, deliver, *what):
             part = unpack(what[0]) if isinstance(what[0], bytes) else None
-            if isinstance(part, Part) and part.part in lost:
+            if isinstance(part, MessagePart) and part.part in lost:
                 lost.remove(part.part)
             else:
                 deliver(*what)
@@ -119,7 +119,9 @@ def test_what_is_lost_is_sent_again_and_what_arrived_is_not(monkeypatch):
         await asked(network.conversation(), "/large?300000")
         assert not lost
         parts = [unpack(each) for each in network.down]
-        sent = Counter(each.part for each in parts if isinstance(each, Part) and each.kind is Kind.RESPONSE)
+        sent = Counter(
+            each.part for each in parts if isinstance(each, MessagePart) and each.kind is MessageKind.RESPONSE
+        )
         assert len(sent) > 250
         assert {number for number, times in sent.items() if times > 1} == {3, 10, 70, 200}
         assert sent.total() == len(sent) + 4
@@ -175,7 +177,7 @@ def test_who_has_no_token_gets_no_session(who, reason):
         conversation = network.conversation(**who)
         with pytest.raises(TimeoutError):
             await asked(conversation, seconds=0.3)
-        assert conversation.refusal is Reason.NOT_KNOWN
+        assert conversation.refusal is RefusalReason.NOT_KNOWN
         assert not conversation.is_greeted
         assert not server.sessions
         assert not server._app.asked
@@ -190,7 +192,7 @@ def test_the_application_is_told_who_asks_and_where_and_nothing_that_the_client_
         server = echoing(network)
         async with asyncio.timeout(10):
             await network.conversation().ask(
-                Request("GET", "/a%20b?x=1", (("if-none-match", '"7"'), ("authorization", "Bearer x")))
+                ApiRequest("GET", "/a%20b?x=1", (("if-none-match", '"7"'), ("authorization", "Bearer x")))
             )
         (scope,) = server._app.scopes
         assert scope["path"] == "/a b"
@@ -218,7 +220,10 @@ def test_a_message_that_was_tampered_with_is_not_answered():
         await asked(conversation)
         (session,) = server.sessions.values()
         (pipe,) = network.pipes.values()
-        forged = pack(Part(Kind.REQUEST, session.welcome.session, 9, 0, 1, Request("POST", "/x").pack()), b"guess")
+        forged = pack(
+            MessagePart(MessageKind.REQUEST, session.welcome.session, 9, 0, 1, ApiRequest("POST", "/x").pack()),
+            b"guess",
+        )
         before = len(network.down)
         server.arrived(Arrival(SwitchId("R1"), Port(1), pipe.frame(forged)))
         await asyncio.sleep(0.02)
@@ -267,7 +272,7 @@ def test_that_there_is_no_session_is_not_believed_of_one_that_works(monkeypatch)
         (session,) = server.sessions.values()
         (pipe,) = network.pipes.values()
         for n in range(10):
-            pipe.deliver(pack(Refused(session.welcome.session + bytes(8), Reason.NO_SESSION)))
+            pipe.deliver(pack(MessageRefused(session.welcome.session + bytes(8), RefusalReason.NO_SESSION)))
             assert conversation._session.doubted is not None
             assert (await asked(conversation, f"/again{n}")).status == 207
             assert conversation._session.doubted is None
@@ -330,10 +335,12 @@ def test_who_sends_too_much_is_not_heard_and_hints_are_rare():
         server = echoing(network, datagrams_per_s=50, refusals_per_s=2)
         (pipe,) = network.opener()(lambda *_: None)
         for _ in range(500):
-            server.arrived(Arrival(pipe.switch, pipe.port, pipe.frame(pack(Refused(bytes(16), Reason.NOT_KNOWN)))))
+            server.arrived(
+                Arrival(pipe.switch, pipe.port, pipe.frame(pack(MessageRefused(bytes(16), RefusalReason.NOT_KNOWN))))
+            )
         assert server.counts["too fast"] >= 400
         for n in range(20):
-            data = pack(Part(Kind.REQUEST, bytes(8), n, 0, 1, b""), b"key")
+            data = pack(MessagePart(MessageKind.REQUEST, bytes(8), n, 0, 1, b""), b"key")
             server.arrived(Arrival(SwitchId("R9"), Port(9), pipe.frame(data)))
         assert server.counts["no session"] == 20
         assert server.counts["unsent"] == 2
@@ -350,7 +357,7 @@ def test_requests_that_never_become_whole_do_not_fill_the_memory():
         (session,) = server.sessions.values()
         (pipe,) = network.pipes.values()
         for n in range(2, 300):
-            part = Part(Kind.REQUEST, session.welcome.session, n, 0, 900, bytes(1000))
+            part = MessagePart(MessageKind.REQUEST, session.welcome.session, n, 0, 900, bytes(1000))
             server.arrived(Arrival(pipe.switch, pipe.port, pipe.frame(pack(part, session.key))))
         assert len(session.calls) <= 64
         assert server._room.used <= 20_000

@@ -10,7 +10,7 @@ from pleroma.routing.topology_files import from_json
 from pleroma.service import ServiceSettings
 from pleroma.service.http.edge_explanation import failing
 from pleroma.service.http.examples import SCHEMA
-from pleroma.wire.attach import Kind, pack, unpack
+from pleroma.wire.attach import AttachKind, pack, unpack
 from support.service_world import run, world
 
 QUOTE = {"price": 60.0, "volume": 5, "ticker": "AAPL"}
@@ -31,15 +31,15 @@ def test_an_attachment_lets_a_socket_in(tmp_path):
         async with world(tmp_path) as api:
             given = await api.post("/v1/hosts/h3/attachments", None)
             assert (given["host"], given["address"], given["udp_host"]) == ("h3", "fd00::3", "127.0.0.1")
-            assert await attached(given) is Kind.ATTACHED
-            assert await attached(given | {"secret": "00" * 16}) is Kind.REFUSED
+            assert await attached(given) is AttachKind.ATTACHED
+            assert await attached(given | {"secret": "00" * 16}) is AttachKind.REFUSED
             await api.error("POST", "/v1/hosts/h99/attachments", 404, "not_found")
 
     async def attached(given):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
             mine.setblocking(False)
             loop = asyncio.get_running_loop()
-            frame = pack(Kind.ATTACH, bytes.fromhex(given["secret"]))
+            frame = pack(AttachKind.ATTACH, bytes.fromhex(given["secret"]))
             await loop.sock_sendto(mine, frame, (given["udp_host"], given["port"]))
             return unpack(await loop.sock_recv(mine, 100))[0]
 

@@ -20,8 +20,8 @@ from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topolog
 from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.live.kernel_drops import dropped_at, kernel_drops
 from pleroma.switches.live.live_network import LiveNetwork
-from pleroma.wire import MAX_SIZE
-from pleroma.wire.attach import Kind, pack, unpack
+from pleroma.wire import MAX_PACKET_BYTES
+from pleroma.wire.attach import AttachKind, pack, unpack
 from pleroma.wire.tunnel import unwrap, wrap
 from support.networks import any_tables, any_tree, some_cells
 
@@ -102,7 +102,7 @@ async def network(topology=LINE, ops=EVERYBODY_WANTS_1, **options):
         peers.append(made)
         if attach:
             net.admit(host, secret, seconds)
-            assert await made.say(Kind.ATTACH) == [(Kind.ATTACHED, secret)]
+            assert await made.say(AttachKind.ATTACH) == [(AttachKind.ATTACHED, secret)]
         return made
 
     async with LiveNetwork(topology, **options) as net:
@@ -182,10 +182,12 @@ async def test_an_unattached_socket_sends_nothing():
 async def test_a_wrong_secret_is_refused():
     async with network() as (net, peer):
         stranger, receiver = await peer("h1", attach=False), await peer("h3")
-        assert await stranger.say(Kind.ATTACH) == [(Kind.REFUSED, stranger.secret)]
-        assert await stranger.say(Kind.ATTACH, receiver.secret) == [(Kind.REFUSED, receiver.secret)]  # of another host
-        assert await stranger.say(Kind.DETACH) == []
-        for kind in (Kind.ATTACHED, Kind.REFUSED):
+        assert await stranger.say(AttachKind.ATTACH) == [(AttachKind.REFUSED, stranger.secret)]
+        assert await stranger.say(AttachKind.ATTACH, receiver.secret) == [
+            (AttachKind.REFUSED, receiver.secret)
+        ]  # of another host
+        assert await stranger.say(AttachKind.DETACH) == []
+        for kind in (AttachKind.ATTACHED, AttachKind.REFUSED):
             assert await stranger.say(kind) == []
         assert net.hosts["h1"].refused == 5
         stranger.publish("1")
@@ -199,13 +201,13 @@ async def test_a_wrong_secret_is_refused():
 async def test_detached_it_neither_sends_nor_receives():
     async with network() as (net, peer):
         one, two = await peer("h1"), await peer("h3")
-        await two.say(Kind.DETACH)
+        await two.say(AttachKind.DETACH)
         one.publish("1")
         two.publish("1")
         await rest()
         assert one.packets() == two.packets() == []
         assert (net.hosts["h3"].unclaimed, net.hosts["h3"].unattached) == (1, 1)
-        assert await two.say(Kind.ATTACH) == [(Kind.REFUSED, two.secret)]
+        assert await two.say(AttachKind.ATTACH) == [(AttachKind.REFUSED, two.secret)]
 
 
 @run
@@ -216,7 +218,7 @@ async def test_a_socket_stays_while_it_repeats_itself():
         net.admit("h2", bytes(16), 10)
         assert net.sessions() == {"h1": 1, "h2": 1, "h3": 2, "h4": 0}
         now[0] += 9
-        assert await two.say(Kind.ATTACH) == [(Kind.ATTACHED, two.secret)]
+        assert await two.say(AttachKind.ATTACH) == [(AttachKind.ATTACHED, two.secret)]
         now[0] += 1
         one.publish("1")
         silent.publish("1")
@@ -235,7 +237,7 @@ async def test_the_service_can_end_a_session():
         one = await peer("h1")
         assert net.dismiss("h1", one.secret)
         assert not net.dismiss("h1", one.secret)
-        assert await one.say(Kind.ATTACH) == [(Kind.REFUSED, one.secret)]
+        assert await one.say(AttachKind.ATTACH) == [(AttachKind.REFUSED, one.secret)]
 
 
 @run
@@ -341,11 +343,11 @@ async def test_random_bytes_at_every_port_are_dropped_and_counted():
         if kind == 1:
             return good[: rng.randrange(21)]
         if kind == 2:
-            return good + bytes(rng.choice([MAX_SIZE, MAX_SIZE + 1, 60_000]))
+            return good + bytes(rng.choice([MAX_PACKET_BYTES, MAX_PACKET_BYTES + 1, 60_000]))
         if kind == 3:
             return b"PLA\x01" + rng.randbytes(rng.choice([0, 1, 16, 17, 18, 40]))
         if kind == 4:
-            return pack(rng.choice(list(Kind)), rng.randbytes(16))
+            return pack(rng.choice(list(AttachKind)), rng.randbytes(16))
         return bytes([*good[:4], rng.randrange(255)]) + rng.randbytes(30)  # a good frame, to no event
 
     async with network() as (net, peer):

@@ -10,24 +10,27 @@ from hypothesis import strategies as st
 
 from pleroma.errors import WireError
 from pleroma.wire import tunnel
-from pleroma.wire.attach import SIZE, START, Kind, pack, unpack
+from pleroma.wire.attach import ATTACH_BYTES, ATTACH_START, AttachKind, pack, unpack
 
 SECRET = bytes(range(16))
 FRAME = bytes.fromhex("504c4101 01") + SECRET
 
 
 def test_a_frame_is_these_bytes():
-    assert pack(Kind.ATTACH, SECRET) == FRAME
-    assert [pack(kind, SECRET)[4] for kind in (Kind.ATTACH, Kind.ATTACHED, Kind.DETACH, Kind.REFUSED)] == [1, 2, 3, 4]
-    assert unpack(FRAME) == (Kind.ATTACH, SECRET)
+    assert pack(AttachKind.ATTACH, SECRET) == FRAME
+    assert [
+        pack(kind, SECRET)[4]
+        for kind in (AttachKind.ATTACH, AttachKind.ATTACHED, AttachKind.DETACH, AttachKind.REFUSED)
+    ] == [1, 2, 3, 4]
+    assert unpack(FRAME) == (AttachKind.ATTACH, SECRET)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", AttachKind)
 def test_every_kind_survives_the_way(kind):
     assert unpack(pack(kind, SECRET)) == (kind, SECRET)
 
 
-@pytest.mark.parametrize("length", range(SIZE))
+@pytest.mark.parametrize("length", range(ATTACH_BYTES))
 def test_a_frame_that_is_cut_short_is_refused(length):
     with pytest.raises(WireError, match=f"size: cut short: {length} bytes of at least 21"):
         unpack(FRAME[:length])
@@ -40,8 +43,8 @@ def test_a_frame_that_is_cut_short_is_refused(length):
         (b"PLT" + FRAME[3:], "magic: b'PLT' does not begin a frame, b'PLA' does"),
         (b"X", "magic: b'X' does not begin a frame, b'PLA' does"),
         (b"PLA\x02" + FRAME[4:], "version: 2 is not known, only 1 is"),
-        (START + b"\x00" + SECRET, "kind: 0 is not a kind of frame"),
-        (START + b"\x05" + SECRET, "kind: 5 is not a kind of frame"),
+        (ATTACH_START + b"\x00" + SECRET, "kind: 0 is not a kind of frame"),
+        (ATTACH_START + b"\x05" + SECRET, "kind: 5 is not a kind of frame"),
     ],
 )
 def test_what_is_not_such_a_frame_is_refused_with_a_reason(frame, error):
@@ -53,16 +56,16 @@ def test_what_is_not_such_a_frame_is_refused_with_a_reason(frame, error):
 @pytest.mark.parametrize("secret", [b"", bytes(15), bytes(17)])
 def test_a_secret_has_sixteen_bytes(secret):
     with pytest.raises(WireError, match=f"secret: a secret has 16 bytes, not {len(secret)}"):
-        pack(Kind.ATTACH, secret)
+        pack(AttachKind.ATTACH, secret)
 
 
 def test_no_frame_is_both_a_control_frame_and_a_tunnel_frame():
-    assert START != tunnel.START
+    assert ATTACH_START != tunnel.TUNNEL_START
     with pytest.raises(WireError):
         tunnel.unwrap(FRAME)
 
 
-@given(st.binary(max_size=40) | st.binary(max_size=20).map(START.__add__))
+@given(st.binary(max_size=40) | st.binary(max_size=20).map(ATTACH_START.__add__))
 def test_garbage_is_refused_or_has_this_one_form(frame):
     try:
         kind, secret = unpack(frame)
@@ -78,6 +81,6 @@ def test_the_page_says_so():
     fields = [(int(a), int(b)) for a, b in re.findall(r"^\| (\d+) \| (\d+) \|", section, re.MULTILINE)]
     assert fields[0][0] == 0
     assert all(offset + size == after for (offset, size), (after, _) in pairwise(fields))
-    assert sum(fields[-1]) == SIZE
+    assert sum(fields[-1]) == ATTACH_BYTES
     kinds = re.search(r"\| kind \| (.*) \|", section).group(1)
-    assert kinds == ", ".join(f"{kind.value} {kind.name.lower()}" for kind in Kind)
+    assert kinds == ", ".join(f"{kind.value} {kind.name.lower()}" for kind in AttachKind)

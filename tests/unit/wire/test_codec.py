@@ -11,7 +11,7 @@ import pytest
 
 from pleroma.content import Attribute, Category, Event, Integer, Real, Schema, Text
 from pleroma.errors import PleromaError, WireError
-from pleroma.wire import MAX_SIZE, Codec, EventPacket, fingerprint
+from pleroma.wire import MAX_PACKET_BYTES, Codec, EventPacket, fingerprint
 from support.strategies import STOCK
 
 CODEC = Codec(STOCK, 7)
@@ -200,7 +200,10 @@ def test_a_packet_of_another_schema_is_refused_whatever_its_size():
         (GOLDEN[:43], "size: cut short: 43 bytes of at least 44"),
         (GOLDEN[:47], "size: cut short: 47 bytes of at least 48"),
         (GOLDEN + b"\0", "size: 1 bytes behind the end of the packet"),
-        (GOLDEN + bytes(MAX_SIZE), f"size: a packet of {len(GOLDEN) + MAX_SIZE} bytes, {MAX_SIZE} is the most"),
+        (
+            GOLDEN + bytes(MAX_PACKET_BYTES),
+            f"size: a packet of {len(GOLDEN) + MAX_PACKET_BYTES} bytes, {MAX_PACKET_BYTES} is the most",
+        ),
         (patched(ABSENCES, b"\x02"), "absences: marks more than the 1 optional attributes"),
         (patched(ABSENCES, b"\x80"), "absences: marks more than the 1 optional attributes"),
         (patched(PRICE, struct.pack("!d", math.nan)), "price: nan is outside [0, 1000]"),
@@ -225,14 +228,17 @@ def test_a_damaged_packet_is_refused_with_a_reason(data, error):
 
 
 def test_the_largest_packet_fits_and_the_next_does_not():
-    room = MAX_SIZE - len(GOLDEN) + 4
+    room = MAX_PACKET_BYTES - len(GOLDEN) + 4
     largest = with_event(STOCK.event(price=1, volume=1, ticker="x" * room, market="lse"))
     data = CODEC.encode(largest)
-    assert len(data) == MAX_SIZE
+    assert len(data) == MAX_PACKET_BYTES
     assert CODEC.decode(data) == largest
     for more in (1, 2**16):
         event = STOCK.event(price=1, volume=1, ticker="x" * (room + more), market="lse")
-        assert not_sent(with_event(event)) == f"size: a packet of {MAX_SIZE + more} bytes, {MAX_SIZE} is the most"
+        assert (
+            not_sent(with_event(event))
+            == f"size: a packet of {MAX_PACKET_BYTES + more} bytes, {MAX_PACKET_BYTES} is the most"
+        )
 
 
 def test_a_schema_that_never_fits_is_refused_at_once():

@@ -3,7 +3,7 @@
 import pytest
 
 from pleroma.errors import WireError
-from pleroma.wire import MAX_SIZE, Header, peek
+from pleroma.wire import MAX_PACKET_BYTES, Header, peek
 
 FIELDS = "0102 03040506 0708090a0b0c0d0e 0f10111213141516 1718191a 1b1c"
 DATA = bytes.fromhex("0101" + FIELDS)
@@ -41,6 +41,6 @@ def test_the_version_is_looked_at_before_the_kind_and_the_kind_before_the_size(o
 
 
 def test_more_than_a_packet_is_refused():
-    assert peek(DATA.ljust(MAX_SIZE, b"\0"))
+    assert peek(DATA.ljust(MAX_PACKET_BYTES, b"\0"))
     with pytest.raises(WireError, match="size: a packet of 1233 bytes, 1232 is the most"):
-        peek(DATA.ljust(MAX_SIZE + 1, b"\0"))
+        peek(DATA.ljust(MAX_PACKET_BYTES + 1, b"\0"))

@@ -6,7 +6,7 @@ import pytest
 
 from pleroma.errors import WireError
 from pleroma.index import IPV4, IPV6, Dz
-from pleroma.wire import MAX_SIZE
+from pleroma.wire import MAX_PACKET_BYTES
 from pleroma.wire.tunnel import unwrap, wrap
 
 FRAME = bytes.fromhex("504c5401 ff0ec000000000000000000000000000") + b"packet"
@@ -37,7 +37,7 @@ def test_a_frame_that_is_cut_short_is_refused(length):
         (b"X" + FRAME[1:], "magic: b'XLT' does not begin a frame, b'PLT' does"),
         (b"X", "magic: b'X' does not begin a frame, b'PLT' does"),
         (b"PLT\x02" + FRAME[4:], "version: 2 is not known, only 1 is"),
-        (FRAME[:20] + bytes(MAX_SIZE + 1), "size: a packet of 1233 bytes, 1232 is the most"),
+        (FRAME[:20] + bytes(MAX_PACKET_BYTES + 1), "size: a packet of 1233 bytes, 1232 is the most"),
     ],
 )
 def test_what_is_not_a_frame_is_refused_with_a_reason(frame, error):
@@ -47,11 +47,11 @@ def test_what_is_not_a_frame_is_refused_with_a_reason(frame, error):
 
 
 def test_the_largest_packet_fits_a_frame():
-    largest = bytes(MAX_SIZE)
+    largest = bytes(MAX_PACKET_BYTES)
     assert unwrap(wrap(IPv6Address("::1"), largest))[1] == largest
 
 
-@pytest.mark.parametrize("payload", [b"", bytes(MAX_SIZE + 1)])
+@pytest.mark.parametrize("payload", [b"", bytes(MAX_PACKET_BYTES + 1)])
 def test_no_packet_and_too_large_a_packet_are_not_sent(payload):
     with pytest.raises(WireError):
         wrap(IPv6Address("::1"), payload)

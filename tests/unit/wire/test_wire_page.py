@@ -4,8 +4,8 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from pleroma.wire import MAX_SIZE, Codec, EventPacket, fingerprint
-from pleroma.wire.header import FORM
+from pleroma.wire import MAX_PACKET_BYTES, Codec, EventPacket, fingerprint
+from pleroma.wire.header import HEADER_FORM
 from support.strategies import STOCK
 
 ROOT = Path(__file__).parents[3]
@@ -55,10 +55,10 @@ def test_the_fields_of_the_header_follow_one_another():
     for offset, size, _ in rows:
         assert offset == end
         end = offset + size
-    assert end == FORM.size
+    assert end == HEADER_FORM.size
     lines = blocks("hex")[0].splitlines()
     assert [len(bytes.fromhex(line.split("  ")[0])) for line in lines[:8]] == [size for _, size, _ in rows]
 
 
 def test_the_limit_is_the_one_on_the_page():
-    assert f"at most {MAX_SIZE} bytes" in PAGE
+    assert f"at most {MAX_PACKET_BYTES} bytes" in PAGE

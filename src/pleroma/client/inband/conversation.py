@@ -15,21 +15,21 @@ from itertools import count
 from typing import Protocol
 
 from pleroma.errors import WireError
-from pleroma.wire.api_call import Request, Response
+from pleroma.wire.api_call import ApiRequest, ApiResponse
 from pleroma.wire.inband_messages import (
-    NONCE,
+    NONCE_BYTES,
     Hello,
-    Kind,
-    Part,
-    Reason,
-    Refused,
+    MessageKind,
+    MessagePart,
+    MessageRefused,
+    RefusalReason,
     Welcome,
     is_genuine,
     pack,
     session_key,
     unpack,
 )
-from pleroma.wire.parts import WINDOW, Assembly, cut, pack_numbers, unpack_numbers
+from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, Assembly, cut, pack_numbers, unpack_numbers
 
 AT_ONCE = 8
 """Requests under way; others wait."""
@@ -82,9 +82,9 @@ class Conversation:
         host: str,
         open_pipes: Callable[[Callable[[Pipe, bytes], None]], Sequence[Pipe]],
     ) -> None:
-        self.refusal: Reason | None = None
+        self.refusal: RefusalReason | None = None
         """What somebody said to the last hello that was not answered otherwise."""
-        self._hello = Hello(secrets.token_bytes(NONCE), principal, host)
+        self._hello = Hello(secrets.token_bytes(NONCE_BYTES), principal, host)
         self._key = key
         self._open_pipes = open_pipes
         self._pipes: Sequence[Pipe] | None = None
@@ -104,7 +104,7 @@ class Conversation:
         """The name of the host that this is, as far as the controller knew when the session began."""
         return self._session.host if self._session else ""
 
-    async def ask(self, request: Request) -> Response:
+    async def ask(self, request: ApiRequest) -> ApiResponse:
         """The answer, however long that takes; or `Lost`."""
         async with self._slots:
             session = await self._greeted()
@@ -134,16 +134,16 @@ class Conversation:
     def _lose(self, session: _Session) -> None:
         if self._session is session:
             self._session = None
-            self._hello = replace(self._hello, nonce=secrets.token_bytes(NONCE))
+            self._hello = replace(self._hello, nonce=secrets.token_bytes(NONCE_BYTES))
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    async def _exchange(self, session: _Session, request: Request) -> Response:
+    async def _exchange(self, session: _Session, request: ApiRequest) -> ApiResponse:
         sequence = next(self._sequence)
         floor = min(self._waiting, default=sequence)
         waiting = self._waiting[sequence] = _Waiting(cut(replace(request, floor=floor).pack()))
         try:
-            self._send_parts(session, sequence, waiting, range(min(WINDOW, len(waiting.parts))))
+            self._send_parts(session, sequence, waiting, range(min(MAX_PARTS_IN_FLIGHT, len(waiting.parts))))
             pause = FIRST_PAUSE
             while waiting.answer is None or not waiting.answer.is_complete:
                 waiting.stirred.clear()
@@ -156,7 +156,7 @@ class Conversation:
                     self._send_parts(session, sequence, waiting, [len(waiting.parts) - 1])
                 else:
                     self._ask_for_more(session, sequence, waiting.answer)
-            return Response.unpack(waiting.answer.whole())
+            return ApiResponse.unpack(waiting.answer.whole())
         finally:
             del self._waiting[sequence]
 
@@ -170,12 +170,14 @@ class Conversation:
     def _send_parts(self, session: _Session, sequence: int, waiting: _Waiting, numbers: Sequence[int]) -> None:
         for number in numbers:
             body = waiting.parts[number]
-            part = Part(Kind.REQUEST, session.name, sequence, number, len(waiting.parts), body)
+            part = MessagePart(MessageKind.REQUEST, session.name, sequence, number, len(waiting.parts), body)
             session.pipe.send(pack(part, session.key))
 
     def _ask_for_more(self, session: _Session, sequence: int, answer: Assembly) -> None:
         lacking = pack_numbers(answer.lacking())
-        session.pipe.send(pack(Part(Kind.LACKS_RESPONSE, session.name, sequence, 0, 1, lacking), session.key))
+        session.pipe.send(
+            pack(MessagePart(MessageKind.LACKS_RESPONSE, session.name, sequence, 0, 1, lacking), session.key)
+        )
 
     # -- what comes ----------------------------------------------------------------------------------------------
 
@@ -188,9 +190,9 @@ class Conversation:
         match message:
             case Welcome():
                 self._heed_welcome(pipe, message, data)
-            case Refused():
+            case MessageRefused():
                 self._heed_refusal(message)
-            case Part():
+            case MessagePart():
                 self._heed_part(message, data)
             case Hello():
                 pass  # another client's
@@ -202,7 +204,7 @@ class Conversation:
             self.refusal = None
             self._welcomed.set()
 
-    def _heed_refusal(self, refused: Refused) -> None:
+    def _heed_refusal(self, refused: MessageRefused) -> None:
         session = self._session
         if session is None:
             if refused.about == self._hello.nonce:
@@ -210,17 +212,17 @@ class Conversation:
         elif refused.about[: len(session.name)] == session.name and session.doubted is None:
             session.doubted = asyncio.get_running_loop().time()
 
-    def _heed_part(self, part: Part, data: bytes) -> None:
+    def _heed_part(self, part: MessagePart, data: bytes) -> None:
         session, waiting = self._session, self._waiting.get(part.sequence)
         if session is None or part.session != session.name or not is_genuine(data, session.key):
             return
         session.doubted = None
         if waiting is None:
             return
-        if part.kind is Kind.LACKS_REQUEST:
+        if part.kind is MessageKind.LACKS_REQUEST:
             waiting.stirred.set()
             self._send_parts(session, part.sequence, waiting, unpack_numbers(part.body, waiting.parts))
-        elif part.kind is Kind.RESPONSE:
+        elif part.kind is MessageKind.RESPONSE:
             if waiting.answer is None:
                 waiting.answer = Assembly(part.parts)
             if waiting.answer.parts != part.parts:

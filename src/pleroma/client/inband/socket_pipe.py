@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from pleroma.client.inband.conversation import Pipe
 from pleroma.errors import ClientError
-from pleroma.wire.ports import CONTROL
+from pleroma.wire.ports import CONTROL_PORT
 
 RECEIVE_BUFFER = 2**20
 AT_ONCE = 64
@@ -31,7 +31,7 @@ class SocketPipe:
         self._received = received
         self._loop = asyncio.get_running_loop()
         v6 = address.version == 6
-        self._to = (str(address), CONTROL, 0, interface) if v6 else (str(address), CONTROL)
+        self._to = (str(address), CONTROL_PORT, 0, interface) if v6 else (str(address), CONTROL_PORT)
         self._socket = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.setblocking(False)

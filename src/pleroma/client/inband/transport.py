@@ -16,8 +16,8 @@ import httpx
 from pleroma.client.inband.conversation import Conversation, Lost, Pipe
 from pleroma.client.inband.socket_pipe import open_sockets
 from pleroma.errors import ClientError, UnknownName, WireError
-from pleroma.wire.api_call import Request
-from pleroma.wire.inband_messages import MAX_NAME, Reason, token_key
+from pleroma.wire.api_call import ApiRequest
+from pleroma.wire.inband_messages import MAX_NAME_BYTES, RefusalReason, token_key
 from pleroma.wire.ports import CONTROL_ADDRESSES
 
 SCHEME = "inband"
@@ -67,8 +67,8 @@ class InbandTransport(httpx.AsyncBaseTransport):
         if not principal or not token:
             raise ClientError("in-band takes the name of a principal and its token", field="principal", value=principal)
         for field, name in (("principal", principal), ("host", way.host)):
-            if len(name.encode(errors="replace")) > MAX_NAME:
-                raise ClientError(f"a name has at most {MAX_NAME} bytes", field=field, value=name)
+            if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+                raise ClientError(f"a name has at most {MAX_NAME_BYTES} bytes", field=field, value=name)
         opening = open_pipes or (lambda received: open_sockets(way.addresses, way.interface, received))
         self._conversation = Conversation(principal, token_key(token), way.host, opening)
 
@@ -76,7 +76,7 @@ class InbandTransport(httpx.AsyncBaseTransport):
         seconds = request.extensions.get("timeout", {}).get("read") or TIMEOUT
         body = await request.aread()
         headers = tuple((name, request.headers[name]) for name in ASKED if name in request.headers)
-        asked = Request(request.method, request.url.raw_path.decode("ascii"), headers, body)
+        asked = ApiRequest(request.method, request.url.raw_path.decode("ascii"), headers, body)
         conversation = self._conversation
         try:
             async with asyncio.timeout(seconds):
@@ -95,7 +95,7 @@ class InbandTransport(httpx.AsyncBaseTransport):
         self._conversation.close()
 
 
-def _silence(refusal: Reason | None) -> str:
-    if refusal is Reason.NOT_KNOWN:
+def _silence(refusal: RefusalReason | None) -> str:
+    if refusal is RefusalReason.NOT_KNOWN:
         return "nobody answers but to say that the principal is not known, or has another token"
     return "no controller answers in this network"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pleroma.client.links.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
 from pleroma.errors import ClientError
-from pleroma.wire.ports import EVENTS
+from pleroma.wire.ports import EVENTS_PORT
 
 _ADDRESSES = Path("/proc/net/if_inet6")
 _REASONS = {
@@ -66,7 +66,7 @@ class NativeLink:
     def send(self, address: bytes, packet: bytes) -> bool:
         """From any thread; False if the kernel did not take it."""
         try:
-            self._socket.sendto(packet, (socket.inet_ntop(self._family, address), EVENTS))
+            self._socket.sendto(packet, (socket.inet_ntop(self._family, address), EVENTS_PORT))
         except OSError:  # no room, no way, or the socket is closed
             return False
         if threading.get_ident() == self._thread:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pleroma.client.links.keepalive import KeepAlive
 from pleroma.client.links.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
 from pleroma.errors import ClientError, WireError
-from pleroma.wire.attach import Kind, pack, unpack
-from pleroma.wire.tunnel import OVERHEAD, START
+from pleroma.wire.attach import AttachKind, pack, unpack
+from pleroma.wire.tunnel import TUNNEL_HEAD_BYTES, TUNNEL_START
 
 
 class TunnelLink:
@@ -36,7 +36,7 @@ class TunnelLink:
         self._alive = KeepAlive(attachment.seconds, self._loop.time())
         self._answer = asyncio.Event()
         self._secret = attachment.secret or b""
-        self._attach = pack(Kind.ATTACH, self._secret)
+        self._attach = pack(AttachKind.ATTACH, self._secret)
         family = socket.AF_INET6 if ":" in attachment.where[0] else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         try:
@@ -57,7 +57,7 @@ class TunnelLink:
         if self._alive.is_lost:
             return False
         try:
-            self._socket.send(START + address + packet)
+            self._socket.send(TUNNEL_START + address + packet)
         except BlockingIOError:
             return False
         except OSError:  # nobody there, or the socket is closed
@@ -96,7 +96,7 @@ class TunnelLink:
             return
         self._loop.remove_reader(self._socket)
         try:
-            self._socket.send(pack(Kind.DETACH, self._secret))
+            self._socket.send(pack(AttachKind.DETACH, self._secret))
             self._drain()
         except OSError:
             pass
@@ -136,7 +136,9 @@ class TunnelLink:
             if frame.startswith(b"PLA"):
                 self._heed(frame)
             else:
-                self._receive(frame[OVERHEAD:] if frame.startswith(START) else b"")  # which is malformed
+                self._receive(
+                    frame[TUNNEL_HEAD_BYTES:] if frame.startswith(TUNNEL_START) else b""
+                )  # which is malformed
 
     def _heed(self, frame: bytes) -> None:
         try:
@@ -146,8 +148,8 @@ class TunnelLink:
             return
         if secret != self._secret:
             return
-        if kind is Kind.ATTACHED:
+        if kind is AttachKind.ATTACHED:
             self._alive.answered(self._loop.time())
-        elif kind is Kind.REFUSED:
+        elif kind is AttachKind.REFUSED:
             self._alive.refused()
         self._answer.set()

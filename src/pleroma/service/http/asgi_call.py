@@ -8,14 +8,14 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Scope
 
-from pleroma.wire.api_call import Request, Response
+from pleroma.wire.api_call import ApiRequest, ApiResponse
 
 ASKED = frozenset({"content-type", "if-none-match"})
 TOLD = frozenset({"content-type", "etag", "retry-after"})
 """The headers that mean something to the API, in requests and in answers."""
 
 
-async def call(app: ASGIApp, request: Request, client: tuple[str, int], **known: Any) -> Response:
+async def call(app: ASGIApp, request: ApiRequest, client: tuple[str, int], **known: Any) -> ApiResponse:
     """What the application answers. `known` goes into the scope, where nobody but this program can put anything."""
     sent = False
     status, headers, chunks = 500, list[tuple[str, str]](), list[bytes]()
@@ -37,10 +37,10 @@ async def call(app: ASGIApp, request: Request, client: tuple[str, int], **known:
             chunks.append(message.get("body", b""))
 
     await app({**_scope(request, client), **known}, receive, send)
-    return Response(status, tuple(headers), b"".join(chunks))
+    return ApiResponse(status, tuple(headers), b"".join(chunks))
 
 
-def _scope(request: Request, client: tuple[str, int]) -> Scope:
+def _scope(request: ApiRequest, client: tuple[str, int]) -> Scope:
     path, _, query = request.path.partition("?")
     asked = [(name.encode(), value.encode()) for name, value in request.headers if name in ASKED]
     return {

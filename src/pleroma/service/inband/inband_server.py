@@ -30,16 +30,16 @@ from pleroma.service.inband.host_admission import Joining
 from pleroma.service.inband.inband_session import Call, Room, Session
 from pleroma.switches.openflow.frames import Datagram
 from pleroma.switches.openflow.openflow_network import Arrival
-from pleroma.wire.api_call import Request, Response
+from pleroma.wire.api_call import ApiRequest, ApiResponse
 from pleroma.wire.inband_messages import (
-    MAX_NAME,
-    NONCE,
-    SESSION,
+    MAX_NAME_BYTES,
+    NONCE_BYTES,
+    SESSION_BYTES,
     Hello,
-    Kind,
-    Part,
-    Reason,
-    Refused,
+    MessageKind,
+    MessagePart,
+    MessageRefused,
+    RefusalReason,
     Welcome,
     is_genuine,
     pack,
@@ -47,8 +47,8 @@ from pleroma.wire.inband_messages import (
     session_key,
     unpack,
 )
-from pleroma.wire.parts import WINDOW, cut, pack_numbers, unpack_numbers
-from pleroma.wire.ports import CONTROL
+from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, cut, pack_numbers, unpack_numbers
+from pleroma.wire.ports import CONTROL_PORT
 
 REPLIES_FROM: dict[int, IPv4Address | IPv6Address] = {4: IPv4Address("169.254.112.108"), 6: IPv6Address("fe80::706c")}
 """A multicast address cannot be where a packet comes from."""
@@ -133,7 +133,7 @@ class InbandServer:
             self.counts["too fast"] += 1
             return
         datagram = Datagram.unpack(arrival.frame)
-        if datagram is None or datagram.destination[1] != CONTROL:
+        if datagram is None or datagram.destination[1] != CONTROL_PORT:
             self.counts["other"] += 1
             return
         address, port = datagram.source
@@ -152,21 +152,21 @@ class InbandServer:
         match message:
             case Hello():
                 self._hello(peer, message, payload)
-            case Part():
+            case MessagePart():
                 self._part(peer, message, payload)
             case _:
                 self.counts["misplaced"] += 1
 
     def _reply(self, peer: Peer, data: bytes) -> None:
-        source = REPLIES_FROM[peer.address.version], CONTROL
+        source = REPLIES_FROM[peer.address.version], CONTROL_PORT
         frame = Datagram(_ETHERNET, peer.ethernet, source, (peer.address, peer.port), data).pack()
         if not self._send(*peer.place, frame):
             self.counts["unsent"] += 1
 
-    def _hint(self, peer: Peer, about: bytes, reason: Reason) -> None:
+    def _hint(self, peer: Peer, about: bytes, reason: RefusalReason) -> None:
         """Say so, but not often: whoever gets it may not be who asked."""
         if not self._refusals.take(f"{peer.place[0]} {peer.place[1]}"):
-            self._reply(peer, pack(Refused(about.ljust(NONCE, b"\0"), reason)))
+            self._reply(peer, pack(MessageRefused(about.ljust(NONCE_BYTES, b"\0"), reason)))
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
@@ -174,12 +174,12 @@ class InbandServer:
         principal = self._controller.state.principals.get(hello.principal)
         if principal is None:
             self.counts["unknown principal"] += 1
-            self._hint(peer, hello.nonce, Reason.NOT_KNOWN)
+            self._hint(peer, hello.nonce, RefusalReason.NOT_KNOWN)
             return
         key = principal_key(bytes.fromhex(principal.digest))
         if not is_genuine(data, key):
             self.counts["forged"] += 1
-            self._hint(peer, hello.nonce, Reason.NOT_KNOWN)
+            self._hint(peer, hello.nonce, RefusalReason.NOT_KNOWN)
             return
         session = next((each for each in self._at(peer.place) if each.welcome.nonce == hello.nonce), None)
         if session is None:
@@ -189,7 +189,7 @@ class InbandServer:
     def _new_session(self, peer: Peer, hello: Hello, digest: str, key: bytes) -> Session:
         self._make_room(peer.place)
         known = self._joining.at(peer.place)
-        name, nonce = secrets.token_bytes(SESSION), secrets.token_bytes(NONCE)
+        name, nonce = secrets.token_bytes(SESSION_BYTES), secrets.token_bytes(NONCE_BYTES)
         welcome = Welcome(hello.nonce, name, nonce, _sendable(known.name) if known else "")
         session = Session(
             principal=hello.principal,
@@ -224,30 +224,32 @@ class InbandServer:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def _part(self, peer: Peer, part: Part, data: bytes) -> None:
+    def _part(self, peer: Peer, part: MessagePart, data: bytes) -> None:
         session = self.sessions.get(part.session)
         if session is None or session.place != peer.place or session.address != str(peer.address):
             self.counts["no session"] += 1
-            self._hint(peer, part.session, Reason.NO_SESSION)
+            self._hint(peer, part.session, RefusalReason.NO_SESSION)
         elif not is_genuine(data, session.key):
             self.counts["forged"] += 1
         else:
             session.used = self._clock()
-            if part.kind is Kind.REQUEST:
+            if part.kind is MessageKind.REQUEST:
                 self._request(peer, session, part)
-            elif part.kind is Kind.LACKS_RESPONSE:
+            elif part.kind is MessageKind.LACKS_RESPONSE:
                 self._send_again(peer, session, part)
             else:
                 self.counts["misplaced"] += 1
 
-    def _request(self, peer: Peer, session: Session, part: Part) -> None:
+    def _request(self, peer: Peer, session: Session, part: MessagePart) -> None:
         call = session.call(part.sequence, part.parts) if part.parts <= self._limits.request_parts else None
         if call is None:
             self.counts["old"] += 1
             return
         if call.answer is not None:
             if part.part == part.parts - 1:  # the client has heard nothing yet
-                self._respond(peer, session, part.sequence, call.answer, range(min(WINDOW, len(call.answer))))
+                self._respond(
+                    peer, session, part.sequence, call.answer, range(min(MAX_PARTS_IN_FLIGHT, len(call.answer)))
+                )
             return
         if call.is_running:
             return
@@ -256,7 +258,7 @@ class InbandServer:
             self.counts["no room"] += 1
         elif asks:
             lacking = pack_numbers(call.gathering.lacking())
-            lacks = Part(Kind.LACKS_REQUEST, part.session, part.sequence, 0, 1, lacking)
+            lacks = MessagePart(MessageKind.LACKS_REQUEST, part.session, part.sequence, 0, 1, lacking)
             self._reply(peer, pack(lacks, session.key))
         elif call.gathering.is_complete:
             if len(self._running) >= self._limits.running:
@@ -267,7 +269,7 @@ class InbandServer:
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    def _send_again(self, peer: Peer, session: Session, part: Part) -> None:
+    def _send_again(self, peer: Peer, session: Session, part: MessagePart) -> None:
         call = session.calls.get(part.sequence)
         if call is None or call.answer is None:
             self.counts["old"] += 1
@@ -279,18 +281,18 @@ class InbandServer:
     ) -> None:
         name = session.welcome.session
         for number in numbers:
-            part = Part(Kind.RESPONSE, name, sequence, number, len(answer), answer[number])
+            part = MessagePart(MessageKind.RESPONSE, name, sequence, number, len(answer), answer[number])
             self._reply(peer, pack(part, session.key))
 
     async def _run(self, peer: Peer, session: Session, sequence: int, call: Call) -> None:
         answer = cut(await self._answer(peer, session, sequence, call))
         if session.welcome.session in self.sessions:
             session.answered(call, answer)
-            self._respond(peer, session, sequence, answer, range(min(WINDOW, len(answer))))
+            self._respond(peer, session, sequence, answer, range(min(MAX_PARTS_IN_FLIGHT, len(answer))))
 
     async def _answer(self, peer: Peer, session: Session, sequence: int, call: Call) -> bytes:
         try:
-            request = Request.unpack(call.gathering.whole())
+            request = ApiRequest.unpack(call.gathering.whole())
             session.settle(min(request.floor, sequence))
             async with asyncio.timeout(self._limits.answer_seconds):
                 return _packed(await self._carry_out(peer, session, request))
@@ -300,9 +302,9 @@ class InbandServer:
             return _problem(error)
         except Exception as error:  # the application has said so in the log; the client is to know too
             log.error("an in-band request failed", kind=type(error).__name__, reason=str(error))
-            return Response(500).pack()
+            return ApiResponse(500).pack()
 
-    async def _carry_out(self, peer: Peer, session: Session, request: Request) -> Response:
+    async def _carry_out(self, peer: Peer, session: Session, request: ApiRequest) -> ApiResponse:
         if request.path.partition("?")[0] == _STREAM:
             raise BadRequest("a stream does not fit into packets: ask now and then", field="path", value=request.path)
         host = await self._joining.host(peer.place, peer.address, peer.ethernet, session.wanted)
@@ -312,10 +314,10 @@ class InbandServer:
 
 def _sendable(name: str) -> str:
     """A name that a welcome has room for."""
-    return name if len(name.encode(errors="replace")) <= MAX_NAME else ""
+    return name if len(name.encode(errors="replace")) <= MAX_NAME_BYTES else ""
 
 
-def _packed(response: Response) -> bytes:
+def _packed(response: ApiResponse) -> bytes:
     try:
         return response.pack()
     except WireError as error:
@@ -325,4 +327,4 @@ def _packed(response: Response) -> bytes:
 def _problem(error: PleromaError) -> bytes:
     made = problem_response(error)
     told = tuple((name, value) for name, value in made.headers.items() if name in TOLD)
-    return Response(made.status_code, told, bytes(made.body)).pack()
+    return ApiResponse(made.status_code, told, bytes(made.body)).pack()

@@ -28,7 +28,7 @@ from pleroma.switches.openflow.agent import Patience
 from pleroma.switches.openflow.discovered_topology import NOTHING, Wiring
 from pleroma.switches.openflow.openflow_network import LISTEN, OpenFlowNetwork
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
-from pleroma.wire.ports import EVENTS
+from pleroma.wire.ports import EVENTS_PORT
 
 WIRING_FILE = "wiring.json"
 CACHED = 1.0
@@ -128,7 +128,7 @@ class OpenFlowPlane:
         """For as long as its lease says."""
         if host.name not in self._controller.state.router.topology.host:
             raise SetupError(f"{host.name} is not connected at the moment", field="host", value=host.name)
-        return {"network": "native", "port": EVENTS}
+        return {"network": "native", "port": EVENTS_PORT}
 
     def attached(self) -> Mapping[HostId, int]:
         return {}

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from pleroma.errors import RoutingError
-from pleroma.wire.attach import SECRET_SIZE
+from pleroma.wire.attach import SECRET_BYTES
 
 SocketAddress = tuple[str, int]
 
@@ -35,8 +35,8 @@ class Sessions:
         return len(self._by_secret)
 
     def admit(self, secret: bytes, seconds: float, now: float) -> None:
-        if len(secret) != SECRET_SIZE:
-            raise RoutingError(f"has {SECRET_SIZE} bytes, not {len(secret)}", field="secret", value=len(secret))
+        if len(secret) != SECRET_BYTES:
+            raise RoutingError(f"has {SECRET_BYTES} bytes, not {len(secret)}", field="secret", value=len(secret))
         if not (math.isfinite(seconds) and seconds > 0):
             raise RoutingError(f"{seconds} is not a time to live", field="seconds", value=seconds)
         if secret in self._by_secret:

@@ -35,7 +35,7 @@ from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.switches.simulated.network_counters import HostCounters, PortCounters, SwitchCounters, Traffic
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 from pleroma.wire import attach, tunnel
-from pleroma.wire.header import MAX_SIZE
+from pleroma.wire.header import MAX_PACKET_BYTES
 
 LOOPBACK = "127.0.0.1"
 BUFFER = 4 << 20
@@ -43,10 +43,10 @@ BUFFER = 4 << 20
 BATCH = 64
 """Frames taken from one port before the others have their turn."""
 
-_LARGEST = tunnel.OVERHEAD + MAX_SIZE
-_EVENT = tunnel.START + IPV6.base.network_address.packed[: IPV6.base.prefixlen // 8]
+_LARGEST = tunnel.TUNNEL_HEAD_BYTES + MAX_PACKET_BYTES
+_EVENT = tunnel.TUNNEL_START + IPV6.base.network_address.packed[: IPV6.base.prefixlen // 8]
 """How the frame of an event begins; the bits of its dz follow, up to the packet."""
-_DZ = slice(len(_EVENT), tunnel.OVERHEAD)
+_DZ = slice(len(_EVENT), tunnel.TUNNEL_HEAD_BYTES)
 
 
 @dataclass(slots=True)
@@ -236,9 +236,9 @@ class LiveNetwork:
 
     def _take(self, outlet: _Outlet, frame: bytes, sender: SocketAddress) -> None:
         counters = outlet.counters
-        if frame[: len(_EVENT)] == _EVENT and tunnel.OVERHEAD < len(frame) <= _LARGEST:
+        if frame[: len(_EVENT)] == _EVENT and tunnel.TUNNEL_HEAD_BYTES < len(frame) <= _LARGEST:
             atom: int | None = int.from_bytes(frame[_DZ])
-        elif frame[: len(attach.START)] == attach.START:
+        elif frame[: len(attach.ATTACH_START)] == attach.ATTACH_START:
             self._control(outlet, frame, sender)
             return
         else:
@@ -255,7 +255,7 @@ class LiveNetwork:
         if tally.refused:
             counters.unadvertised += 1
             return
-        size = len(frame) - tunnel.OVERHEAD
+        size = len(frame) - tunnel.TUNNEL_HEAD_BYTES
         tally.packets += 1
         tally.bytes += size
         counters.published += 1
@@ -273,7 +273,7 @@ class LiveNetwork:
         if not outlet.sessions.sockets:
             outlet.counters.unclaimed += 1
             return
-        rewritten = outlet.start + frame[tunnel.OVERHEAD :]
+        rewritten = outlet.start + frame[tunnel.TUNNEL_HEAD_BYTES :]
         for target in outlet.sessions.sockets:
             self._send(outlet, rewritten, target)
 
@@ -286,7 +286,7 @@ class LiveNetwork:
             counters.dropped += 1
         else:
             counters.delivered += 1
-            counters.delivered_bytes += len(frame) - tunnel.OVERHEAD
+            counters.delivered_bytes += len(frame) - tunnel.TUNNEL_HEAD_BYTES
 
     def _control(self, outlet: _Outlet, frame: bytes, sender: SocketAddress) -> None:
         try:
@@ -294,13 +294,13 @@ class LiveNetwork:
         except WireError:
             outlet.counters.malformed += 1
             return
-        if kind is attach.Kind.ATTACH:
+        if kind is attach.AttachKind.ATTACH:
             known = outlet.sessions.attach(secret, sender, self._clock())
-            answer = attach.pack(attach.Kind.ATTACHED if known else attach.Kind.REFUSED, secret)
+            answer = attach.pack(attach.AttachKind.ATTACHED if known else attach.AttachKind.REFUSED, secret)
             with suppress(OSError):  # a client that hears nothing asks again
                 assert outlet.socket is not None  # noqa: S101
                 outlet.socket.sendto(answer, sender)
-        elif kind is attach.Kind.DETACH:
+        elif kind is attach.AttachKind.DETACH:
             known = outlet.sessions.end(secret)
         else:  # an answer, which nobody asked for
             known = False
@@ -315,4 +315,4 @@ def _frame_start(host: Host) -> bytes:
     address = ipaddress.ip_address(host.address)
     if isinstance(address, ipaddress.IPv4Address):
         address = ipaddress.IPv6Address(f"::ffff:{address}")
-    return tunnel.wrap(address, b"packet")[: tunnel.OVERHEAD]
+    return tunnel.wrap(address, b"packet")[: tunnel.TUNNEL_HEAD_BYTES]
