@@ -1,7 +1,11 @@
 """Hypothesis draws the same examples on every run. HYPOTHESIS_PROFILE=thorough searches longer, and anew each time.
 
-With pytest-xdist, all tests on Spark go to one worker, the first, since they share a session. The others are spread in
-small portions: slow ones stand together, and one worker would have them all while the others are idle.
+With pytest-xdist, a test file goes to one worker as a whole, so that what a module sets up is set up once. Two folders
+go to one worker as a whole: tests/spark shares a Spark session, and tests/network is not to compete with itself.
+
+Tests of processes, switches and Spark wait for most of their time, while others compute. So there are more workers than
+cores (see scripts/test): the first two take the tests that wait, the others take the tests that compute. These run at a
+low priority, and take from the processor only what the tests that wait leave over.
 """
 
 import os
@@ -13,22 +17,43 @@ settings.register_profile("default", derandomize=True, max_examples=60, deadline
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+WHOLE_FOLDERS = ("tests/spark/", "tests/network/")
+WAITING = (*WHOLE_FOLDERS, "tests/process/", "tests/service/")
+COMPUTING = ("tests/experiments/", "tests/property/", "tests/unit/")
+WAITING_WORKERS = 2
+COMPUTING_NICENESS = 10
 
-PORTION = 8
+
+def worker_number(worker_id):
+    """The number in a name that pytest-xdist gives, like gw3."""
+    return int(worker_id.removeprefix("gw"))
+
+
+def pytest_configure(config):
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and worker_number(worker["workerid"]) >= WAITING_WORKERS:
+        os.nice(COMPUTING_NICENESS)
+
+
+def place_in_line(unit, waiting_first):
+    """Sorts files and folders by what a worker takes first; long files of a kind stand in the folders named first."""
+    order = (*WAITING, *COMPUTING) if waiting_first else (*COMPUTING, *reversed(WAITING))
+    return next((place for place, folder in enumerate(order) if unit.startswith(folder)), len(order))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    from xdist.scheduler import LoadScheduling
+    from xdist.scheduler import LoadFileScheduling
 
-    class SparkTogether(LoadScheduling):
-        def __init__(self):
-            super().__init__(config, log)
-            self.maxschedchunk = self.maxschedchunk or PORTION
+    class WaitingBesideComputing(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            whole = (folder for folder in WHOLE_FOLDERS if nodeid.startswith(folder))
+            return next(whole, super()._split_scope(nodeid))
 
-        def _send_tests(self, node, num):
-            together = [each for each in self.pending if self.collection[each].startswith("tests/spark/")]
-            self.pending.sort(key=lambda each: each not in together)
-            super()._send_tests(node, len(together) or num)
+        def _assign_work_unit(self, node):
+            waiting_first = worker_number(node.gateway.id) < WAITING_WORKERS
+            first = min(self.workqueue, key=lambda unit: place_in_line(unit, waiting_first))
+            self.workqueue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
 
-    return SparkTogether()
+    return WaitingBesideComputing(config, log)
