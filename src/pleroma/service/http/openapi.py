@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from pleroma.service.http.gate import OPEN
-from pleroma.service.http.models import ErrorAnswer
+from pleroma.service.http.models.problems import ErrorAnswer
 
 _ALWAYS = {
     "400": "The request is not understood: `field` and `value` say where",

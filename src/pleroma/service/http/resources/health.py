@@ -11,13 +11,13 @@ from pleroma.service.http.context import Service
 from pleroma.service.http.docs_page import page
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.metrics import CONTENT_TYPE
-from pleroma.service.http.models import Health
+from pleroma.service.http.models.health import HealthAnswer
 
 
 def health(service: Service) -> APIRouter:
     router = APIRouter(tags=["health"])
 
-    @router.get("/health", response_model=Health, summary="Whether the service is up")
+    @router.get("/health", response_model=HealthAnswer, summary="Whether the service is up")
     async def up() -> Response:
         if service.closing.is_set():
             raise SetupError("the service is about to stop", field="status")

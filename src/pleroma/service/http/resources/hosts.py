@@ -15,7 +15,7 @@ from pleroma.routing import HostId
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin, caller, host_of
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import Attachment, AttachmentQuestion, HostAnswer, NewHost
+from pleroma.service.http.models.hosts import AttachmentAnswer, AttachmentQuestion, HostAnswer, NewHost
 from pleroma.service.http.strict_route import StrictRoute
 
 
@@ -52,7 +52,7 @@ def hosts(service: Service) -> APIRouter:
     @router.post(
         "/{host}/attachments",
         status_code=201,
-        response_model=Attachment,
+        response_model=AttachmentAnswer,
         summary="Join the network at a host",
         description="`any` chooses the host that asks, or of a simulated network the one with the fewest attachments.",
     )

@@ -19,7 +19,8 @@ from pleroma.routing.topology_files import to_json
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import FlowAnswer, NetworkAnswer, Page, Paging, SwitchAnswer, TopologyAnswer
+from pleroma.service.http.models.network import FlowAnswer, NetworkAnswer, SwitchAnswer, TopologyAnswer
+from pleroma.service.http.models.pages import Page, Paging
 from pleroma.service.http.paging import behind, page
 from pleroma.service.http.strict_route import StrictRoute
 

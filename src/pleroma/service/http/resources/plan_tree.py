@@ -14,7 +14,8 @@ from pleroma.index import Dz, TreeIndex
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import ErrorAnswer, TreeAnswer, TreePaging
+from pleroma.service.http.models.plan_tree import TreeAnswer, TreePaging
+from pleroma.service.http.models.problems import ErrorAnswer
 from pleroma.service.http.paging import page
 from pleroma.service.http.strict_route import StrictRoute
 from pleroma.service.http.tree_costs import Judged, Node, Wish, judged, key, nodes, shape

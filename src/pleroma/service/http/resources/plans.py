@@ -14,7 +14,8 @@ from pleroma.index import Index, IndexPlan, index_from_json
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin, tuner
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import AdoptedPlan, NewPlan, Page, Paging, PlanAnswer, Rollback
+from pleroma.service.http.models.pages import Page, Paging
+from pleroma.service.http.models.plans import AdoptedPlan, NewPlan, PlanAnswer, Rollback
 from pleroma.service.http.paging import page
 from pleroma.service.http.strict_route import StrictRoute
 

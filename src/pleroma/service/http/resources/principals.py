@@ -12,7 +12,8 @@ from pleroma.errors import NotAllowed, NotFound
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import NewPrincipal, Page, Paging, PrincipalAnswer, TokenAnswer
+from pleroma.service.http.models.pages import Page, Paging
+from pleroma.service.http.models.principals import NewPrincipal, PrincipalAnswer, TokenAnswer
 from pleroma.service.http.paging import behind, page
 from pleroma.service.http.strict_route import StrictRoute
 from pleroma.service.http.tokens import digest, new_token

@@ -21,7 +21,13 @@ from pleroma.errors import ContentError, NotFound, UnknownName
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import AdvertisementAnswer, Page, Registration, RegistrationPaging, SubscriptionAnswer
+from pleroma.service.http.models.pages import Page
+from pleroma.service.http.models.registrations import (
+    AdvertisementAnswer,
+    NewRegistration,
+    RegistrationPaging,
+    SubscriptionAnswer,
+)
 from pleroma.service.http.paging import page
 from pleroma.service.http.strict_route import StrictRoute
 
@@ -34,7 +40,7 @@ def registrations(service: Service, kind: Kind) -> APIRouter:
     router = APIRouter(prefix=f"/v1/{kind}s", tags=[f"{kind}s"], route_class=StrictRoute)
 
     @router.post("", status_code=201, response_model=shape, summary=f"Register {_article(kind)}")
-    async def create(request: Request, new: Registration) -> Response:
+    async def create(request: Request, new: NewRegistration) -> Response:
         principal = caller(request)
         wanted = await _filter(service, new)
         command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease)
@@ -72,7 +78,7 @@ def _key(principal: Principal, key: str | None) -> str | None:
     return None if key is None else f"{principal.name}/{key}"
 
 
-async def _filter(service: Service, new: Registration) -> Filter:
+async def _filter(service: Service, new: NewRegistration) -> Filter:
     entry = service.state.schemas.get(new.name)
     if entry is None:
         raise UnknownName("schema", new.name, service.state.schemas, field="schema")
@@ -85,7 +91,7 @@ async def _filter(service: Service, new: Registration) -> Filter:
         raise
 
 
-def _read(schema: Schema, new: Registration) -> Filter:
+def _read(schema: Schema, new: NewRegistration) -> Filter:
     return from_json(schema, new.boxes) if new.filter is None else Filter.parse(schema, new.filter)
 
 

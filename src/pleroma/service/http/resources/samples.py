@@ -17,7 +17,7 @@ from pleroma.service.collecting.landing_queue import Drawn
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin, caller
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import Samples, SamplesAnswer, Sampling, SamplingAnswer
+from pleroma.service.http.models.samples import NewSamples, SamplesAnswer, SamplingAnswer, SamplingRate
 from pleroma.service.http.strict_route import StrictRoute
 
 
@@ -25,7 +25,7 @@ def samples(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["samples"], route_class=StrictRoute)
 
     @router.post("/samples", status_code=202, response_model=SamplesAnswer, summary="Hand over sampled events")
-    async def take(request: Request, given: Samples) -> Response:
+    async def take(request: Request, given: NewSamples) -> Response:
         """Only what the caller may publish, and all of one request or nothing. Without a lake there is no such thing.
 
         Events get the controller's time: now, less their ages.
@@ -44,7 +44,7 @@ def samples(service: Service) -> APIRouter:
         return json_response({"taken": taken}, 202)
 
     @router.put("/schemas/{name}/sampling", response_model=SamplingAnswer, summary="Choose how many events are sampled")
-    async def choose(request: Request, name: str, chosen: Sampling) -> Response:
+    async def choose(request: Request, name: str, chosen: SamplingRate) -> Response:
         """Publishers hear of it as of a new plan. It stays with the lake."""
         admin(request)
         collection = _collection(service)

@@ -13,7 +13,9 @@ from pleroma.errors import BadRequest
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import NAME, NewSchema, Page, Paging, SchemaAnswer
+from pleroma.service.http.models.pages import Page, Paging
+from pleroma.service.http.models.schemas import NewSchema, SchemaAnswer
+from pleroma.service.http.models.strict_model import NAME_PATTERN
 from pleroma.service.http.paging import behind, page
 from pleroma.service.http.strict_route import StrictRoute
 from pleroma.wire import fingerprint
@@ -26,7 +28,7 @@ def schemas(service: Service) -> APIRouter:
     async def create(request: Request, new: NewSchema) -> Response:
         admin(request)
         schema = Schema.from_json(new.definition)
-        if not NAME.fullmatch(schema.name):
+        if not NAME_PATTERN.fullmatch(schema.name):
             raise BadRequest("a name has 1 to 64 letters, digits, _ . -", field="schema.name", value=schema.name)
         await service.controller.submit(CreateSchema(schema, new.bits))
         return json_response(_shape(service.schema(schema.name)), 201)

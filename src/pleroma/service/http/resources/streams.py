@@ -12,7 +12,7 @@ from pleroma.control.feed import TYPES
 from pleroma.errors import TooFast, UnknownName
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
-from pleroma.service.http.models import StreamQuestion
+from pleroma.service.http.models.streams import StreamQuestion
 from pleroma.service.http.stream import events
 from pleroma.service.http.strict_route import StrictRoute
 

@@ -18,7 +18,7 @@ from pleroma.service.http.context import Service
 from pleroma.service.http.edge_explanation import at_the_edge, failing
 from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models import TraceAnswer, TraceQuestion
+from pleroma.service.http.models.trace import TraceAnswer, TraceQuestion
 from pleroma.service.http.strict_route import StrictRoute
 
 MOST = 1000

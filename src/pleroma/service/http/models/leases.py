@@ -1,0 +1,19 @@
+"""Leases: the body that renews one, and the answer."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pleroma.service.http.models.strict_model import StrictModel
+
+
+class LeaseRenewal(StrictModel):
+    plans: dict[str, int] = Field(
+        description="The epochs of the plans that the client publishes by", examples=[{"stock": 5}], max_length=64
+    )
+
+
+class LeaseAnswer(StrictModel):
+    lease: str
+    seconds: float = Field(description="Renew it again within this time")
+    registrations: list[str] = Field(description="The ids of what stands under it", examples=[["a6", "s7"]])

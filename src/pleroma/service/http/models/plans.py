@@ -1,0 +1,51 @@
+"""Plans: the bodies that change the plan of a schema, and the answers that show plans."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from pleroma.service.http.examples import INDEX, PLAN
+from pleroma.service.http.models.strict_model import StrictModel
+
+PlanPhase = Literal["prepared", "swapped", "settled"]
+
+
+class PlanAnswer(StrictModel):
+    epoch: int
+    number: int
+    prefix: str = Field(examples=["000000"])
+    members: int = Field(description="Cells that a registration is enclosed with, at most", examples=[8])
+    plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[PLAN])
+    phase: PlanPhase | None = Field(None, description="Of the plan in force: how far a change of plans has come")
+    sample: float | None = Field(
+        None, description="With the plan in force: the part of their events that publishers send as samples"
+    )
+
+
+class _HowToChange(StrictModel):
+    method: Literal["lightweight", "versioning", "at_once"] = Field(
+        "lightweight",
+        description="How switches get there: by detours, with both versions for a while, or without care for events",
+    )
+    wait: bool = Field(True, description="Answer when the change is over, or (false) as soon as it has begun")
+
+
+class NewPlan(_HowToChange):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"index": INDEX, "method": "lightweight"}]})
+
+    index: dict[str, Any] = Field(description="An index as in a plan")
+    epoch: int | None = Field(None, ge=1, description="Of the plan that must be in force; refused if another is")
+
+
+class Rollback(_HowToChange):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"epoch": 1}]})
+
+    epoch: int | None = Field(None, ge=1, description="Of an earlier plan; without one, the plan before this one")
+
+
+class AdoptedPlan(StrictModel):
+    name: str = Field(alias="schema")
+    epoch: int = Field(description="Of the plan in force now")
+    phase: PlanPhase = Field(description="`settled` when the change is over, or when there was nothing to change")

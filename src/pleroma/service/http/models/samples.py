@@ -1,0 +1,54 @@
+"""Samples: events that publishers hand over, and the rate at which they draw them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from pleroma.service.http.models.strict_model import StrictModel
+
+MAX_SAMPLES_PER_REQUEST = 2000
+MAX_SAMPLE_AGE_SECONDS = 86_400.0
+"""Samples of events that were published longer ago are refused."""
+
+
+class NewSamples(StrictModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "schema": "stock",
+                    "epoch": 1,
+                    "rate": 0.01,
+                    "ages": [0.25, 0.1],
+                    "columns": {"price": [151.5, 20.0], "volume": [300, 4], "ticker": ["AAPL", "IBM"]},
+                }
+            ]
+        }
+    )
+
+    name: str = Field(alias="schema", max_length=64)
+    epoch: int = Field(ge=1, lt=2**31, description="Of the plan that they were published by")
+    rate: float = Field(gt=0, le=1, description="The part of all events that these were drawn as")
+    ages: list[Annotated[float, Field(ge=0, le=MAX_SAMPLE_AGE_SECONDS)]] = Field(
+        max_length=MAX_SAMPLES_PER_REQUEST, description="How many seconds ago each event was published"
+    )
+    columns: dict[str, list[Any]] = Field(
+        max_length=1024,
+        description="The values of each attribute, one for each event; null where it lacks the attribute",
+    )
+
+
+class SamplesAnswer(StrictModel):
+    taken: int = Field(description="How many there was room for: all or none")
+
+
+class SamplingRate(StrictModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rate": 0.01}]})
+
+    rate: float = Field(ge=0, le=1, description="The part of their events that publishers send as samples")
+
+
+class SamplingAnswer(SamplingRate):
+    name: str = Field(alias="schema")

@@ -1,0 +1,25 @@
+"""Schemas: the body that creates one, and the answer that shows one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from pleroma.service.http.examples import SCHEMA
+from pleroma.service.http.models.strict_model import StrictModel
+
+
+class NewSchema(StrictModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"schema": SCHEMA}]})
+
+    definition: dict[str, Any] = Field(alias="schema", description="A schema as in its JSON file")
+    bits: Annotated[int, Field(ge=1, le=112)] | None = Field(None, description="How many bits the first plan may use")
+
+
+class SchemaAnswer(StrictModel):
+    definition: dict[str, Any] = Field(alias="schema", examples=[SCHEMA])
+    number: int = Field(description="In the header of its packets")
+    prefix: str = Field(description="The bits in front of every dz of this schema", examples=["000000"])
+    fingerprint: int
+    epoch: int = Field(description="Of the plan in force")
