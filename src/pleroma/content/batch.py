@@ -150,7 +150,7 @@ class EventBatch:
         columns = [self._words[d].ranks if d in self._words else column for d, column in enumerate(self.columns)]
         return np.column_stack(columns).astype(np.float64, copy=False)
 
-    def words(self, d: int) -> Words:
+    def words(self, d: int) -> TextColumn:
         """A column of text, as ranks among its distinct keys."""
         return self._words[d]
 
@@ -184,20 +184,20 @@ class EventBatch:
         return slice(None) if rows is None else rows
 
     @cached_property
-    def _words(self) -> dict[int, Words]:
+    def _words(self) -> dict[int, TextColumn]:
         """The text columns, as ranks among their distinct keys."""
         texts = ((d, a) for d, a in enumerate(self.schema.attributes) if isinstance(a, Text))
-        return {d: Words.of(attribute, self.columns[d]) for d, attribute in texts}
+        return {d: TextColumn.of(attribute, self.columns[d]) for d, attribute in texts}
 
 
-class Words(NamedTuple):
+class TextColumn(NamedTuple):
     """A text column as whole numbers that compare as its keys do: which of the sorted keys each event has."""
 
     keys: list[bytes]
     ranks: NDArray[np.int64]
 
     @classmethod
-    def of(cls, attribute: Text, column: Column) -> Words:
+    def of(cls, attribute: Text, column: Column) -> TextColumn:
         texts = column.tolist()
         key_of = {text: _key(attribute, text) for text in set(texts)}
         keys = sorted(key_of.values())

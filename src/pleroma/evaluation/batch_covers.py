@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.content import Filter
 from pleroma.errors import ContentError, PlanError
 from pleroma.evaluation.box_cover import cover_of_box
@@ -21,7 +22,7 @@ from pleroma.evaluation.grid_evaluator import cells
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, grid_kernels
 from pleroma.index.axis import Axis
-from pleroma.index.grid_kernels import HALF, Ints, Words
+from pleroma.index.grid_kernels import HALF
 from pleroma.index.grid_tables import NO_LIMIT
 from pleroma.index.selective_codes import homes_of
 
@@ -94,7 +95,7 @@ def _of_grid(grid: GridIndex, sample: Sample, most: Ints) -> Covered:
     return Covered(*_covers(tables.order, tables.used, tables.axis_bits, low, high, boxes, most))
 
 
-def _cells(axis: Axis, values: grid_kernels.Floats) -> Ints:
+def _cells(axis: Axis, values: Floats) -> Ints:
     return np.minimum(cells(axis, values), (1 << axis.bits) - 1)
 
 

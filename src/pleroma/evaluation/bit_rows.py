@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Int, Ints, Words
 from pleroma.evaluation.sample import Sample
-from pleroma.index.grid_kernels import Floats, Int, Ints, Words
 
 
 @dataclass(frozen=True, slots=True, eq=False)

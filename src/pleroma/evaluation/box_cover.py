@@ -11,8 +11,9 @@ import heapq
 import numpy as np
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Int, Ints
 from pleroma.index.cover import NEARLY, OVERSHOOT
-from pleroma.index.grid_kernels import Floats, Int, Ints, chosen, descend
+from pleroma.index.grid_kernels import chosen, descend
 
 
 @compiled

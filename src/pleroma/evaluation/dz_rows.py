@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Ints, Words
 from pleroma.index import DzSet
 from pleroma.index.codes import Codes
-from pleroma.index.grid_kernels import Ints, Words
 
 Cells = NDArray[np.uint64]
 """Rows of (first 64 bits, the other 48 with the length)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pleroma.arrays.types import Ints
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covers_of
@@ -18,7 +19,6 @@ from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.shared_dz import SharedDz
 from pleroma.index import Index
 from pleroma.index.codes import Codes
-from pleroma.index.grid_kernels import Ints
 
 Spread = Sequence[Ints]
 """For each switch, the port behind which each host is."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Ints
 from pleroma.errors import WorkloadError
 from pleroma.evaluation.network_outcome import Placement, Spread
-from pleroma.index.grid_kernels import Ints
 from pleroma.routing import Router, Topology
 from pleroma.routing.topology import SwitchId
 

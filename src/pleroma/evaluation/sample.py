@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Floats, Ints
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
-from pleroma.index.grid_kernels import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

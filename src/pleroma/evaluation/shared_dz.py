@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Ints
 from pleroma.evaluation.dz_rows import Cells, events_in, gathered, members, unfilled, union
 from pleroma.index.codes import Codes
-from pleroma.index.grid_kernels import Ints
 
 
 class SharedDz:

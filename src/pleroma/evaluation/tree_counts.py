@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Int, Ints
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
-from pleroma.index.grid_kernels import Floats, Int, Ints
 
 
 class Nodes(NamedTuple):

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pleroma.index.codes import Codes
     from pleroma.index.grid_tables import GridTables
 
-KERNELS = "pleroma.index.grid_kernels"
-"""Where this is loaded, by whoever routes or encodes batches, covers run compiled; elsewhere in plain Python."""
+KERNELS = "pleroma.arrays.jit"
+"""Where this module is loaded, by whoever runs any kernel, covers run compiled; elsewhere in plain Python."""
 
 
 Span = tuple[float, float]

@@ -5,15 +5,10 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Int, Ints, Words
 from pleroma.index.cover import NEARLY, OVERSHOOT
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
-Int = int | np.int64
 
 SPREAD_BITS = 8
 """A cell number is spread over its places in the code by tables of this many bits at a time."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.errors import DomainError
 from pleroma.index import grid_kernels
 from pleroma.index.codes import WORD, Codes
@@ -24,17 +25,17 @@ NO_LIMIT = 2**60
 class GridTables:
     columns: int
     bits: int
-    dims: grid_kernels.Ints
-    low: grid_kernels.Floats
-    scale: grid_kernels.Floats
-    top: grid_kernels.Ints
-    listed: grid_kernels.Ints
-    boundaries: grid_kernels.Floats
-    first_table: grid_kernels.Ints
-    tables: tuple[grid_kernels.Words, ...]
-    order: grid_kernels.Ints
-    used: grid_kernels.Ints
-    axis_bits: grid_kernels.Ints
+    dims: Ints
+    low: Floats
+    scale: Floats
+    top: Ints
+    listed: Ints
+    boundaries: Floats
+    first_table: Ints
+    tables: tuple[Words, ...]
+    order: Ints
+    used: Ints
+    axis_bits: Ints
 
     @classmethod
     def of(cls, grid: GridIndex) -> GridTables:
@@ -82,7 +83,7 @@ class GridTables:
         return DzSet(Dz(high_bits << grid_kernels.HALF | low_bits) for high_bits, low_bits in rows.tolist())
 
 
-def _spread(order: grid_kernels.Ints, chunks: list[int], word: int) -> grid_kernels.Words:
+def _spread(order: Ints, chunks: list[int], word: int) -> Words:
     """For each axis and each 8 bits of its cell number: where those bits stand in one word of the code."""
     tables = np.zeros((sum(chunks), 1 << grid_kernels.SPREAD_BITS), np.uint64)
     values = np.arange(1 << grid_kernels.SPREAD_BITS, dtype=np.uint64)

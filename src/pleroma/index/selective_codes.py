@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats
 from pleroma.errors import DomainError
 from pleroma.index.codes import WORD, Codes
 from pleroma.index.dz import Dz
-from pleroma.index.grid_kernels import Floats
 
 if TYPE_CHECKING:
     from pleroma.index.selective_index import SelectiveIndex

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.errors import DomainError
 from pleroma.index import grid_kernels, tree_walk
 from pleroma.index.codes import WORD, Codes
-from pleroma.index.grid_kernels import Floats, Ints, Words
 
 if TYPE_CHECKING:
     from pleroma.index.tree_index import Bounds, TreeIndex

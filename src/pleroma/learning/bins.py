@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.grid_kernels import Floats, Int, Ints
+from pleroma.arrays.types import Floats, Int, Ints
 from pleroma.learning.cuts import BINS
 
 

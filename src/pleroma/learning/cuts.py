@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.grid_kernels import Floats, Int, Ints
+from pleroma.arrays.types import Floats, Int, Ints
 
 BINS = 256
 """Where a node has more cuts along a dimension, neighbouring ones are counted together."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.grid_kernels import Floats, Int, Ints
+from pleroma.arrays.types import Floats, Int, Ints
 from pleroma.learning.cuts import BINS, Ranks, best_of, can_wait, met_by
 
 

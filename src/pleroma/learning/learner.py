@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pleroma.arrays.types import Floats, Ints
 from pleroma.evaluation.network_outcome import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of
 from pleroma.index import Dz, TreeIndex
-from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.cuts import Ranks
 from pleroma.learning.fitting import Budget, fitted

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pleroma.arrays.types import Floats, Ints
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.evaluation.network_outcome import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
-from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.bins import Bins, Shape
 from pleroma.learning.cuts import BINS, Ranks, best_of, can_wait, met_by

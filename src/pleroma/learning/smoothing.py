@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleroma.arrays.types import Floats, Ints
 from pleroma.evaluation.sample import Sample
-from pleroma.index.grid_kernels import Floats, Ints
 
 NEIGHBOURHOOD = 24
 """At most so many events are neighbours of each other."""

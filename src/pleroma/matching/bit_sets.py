@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
 from pleroma.matching.boundaries import boundaries, spans
 from pleroma.matching.constraint_table import Occurrences, Table
-from pleroma.matching.row_kernels import Floats, Ints, Marks, Numbers, Words, below, clear, holds, lay_out, with_room
+from pleroma.matching.row_kernels import below, clear, holds, lay_out, with_room
 from pleroma.matching.structure import Found
 
 CELLS = 32
@@ -73,7 +74,7 @@ class BitSets:
 
 @compiled
 def _likeness(
-    first: Ints, attribute: Numbers, begin: NDArray[np.uint16], end: NDArray[np.uint16], rank: Ints, cells: int
+    first: Ints, attribute: Ints32, begin: NDArray[np.uint16], end: NDArray[np.uint16], rank: Ints, cells: int
 ) -> Words:
     """A number for each row: its constraints on the most constrained attributes, and roughly where they are."""
     rows = first.shape[0] - 1
@@ -103,7 +104,7 @@ def _likeness(
 
 @compiled
 def _bit_sets(
-    first: Ints, attribute: Numbers, begin: NDArray[np.uint16], end: NDArray[np.uint16], width: int, cells: int
+    first: Ints, attribute: Ints32, begin: NDArray[np.uint16], end: NDArray[np.uint16], width: int, cells: int
 ) -> tuple[Words, Words]:
     rows = first.shape[0] - 1
     words = (rows + BITS - 1) // BITS
@@ -151,7 +152,7 @@ def lowest(word: np.uint64) -> int:
 @compiled
 def _search(
     first: Ints,
-    attribute: Numbers,
+    attribute: Ints32,
     low: Floats,
     high: Floats,
     dead: Marks,
@@ -160,11 +161,11 @@ def _search(
     summary: Words,
     sizes: Ints,
     event_first: Ints,
-    event_attribute: Numbers,
+    event_attribute: Ints32,
     event_value: Floats,
     begin: int,
     end: int,
-) -> tuple[Numbers, Ints]:
+) -> tuple[Ints32, Ints]:
     width = grid.shape[0]
     cells = grid.shape[1] + 1
     values = np.full(width, np.nan)

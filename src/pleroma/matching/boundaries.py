@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.matching.row_kernels import Floats, Ints, Numbers, below, strictly_below
+from pleroma.arrays.types import Floats, Ints, Ints32
+from pleroma.matching.row_kernels import below, strictly_below
 
 SAMPLED = 4
 """Bounds looked at for each boundary made."""
 
 
-def boundaries(attribute: Numbers, low: Floats, high: Floats, width: int, cells: int) -> Floats:
+def boundaries(attribute: Ints32, low: Floats, high: Floats, width: int, cells: int) -> Floats:
     """For each attribute its `cells - 1` boundaries, infinite behind those it needs."""
     counts = np.bincount(attribute, minlength=width).astype(np.int64)
     sample, first = _sample(attribute, low, high, counts, SAMPLED * cells)
@@ -44,7 +45,7 @@ def _picked(sample: Floats, first: Ints, cells: int) -> Floats:
 
 
 @compiled
-def _sample(attribute: Numbers, low: Floats, high: Floats, counts: Ints, most: int) -> tuple[Floats, Ints]:
+def _sample(attribute: Ints32, low: Floats, high: Floats, counts: Ints, most: int) -> tuple[Floats, Ints]:
     """Finite bounds of evenly spread constraints of each attribute."""
     width = counts.shape[0]
     step = np.empty(width, np.int64)
@@ -74,7 +75,7 @@ def _sample(attribute: Numbers, low: Floats, high: Floats, counts: Ints, most: i
 
 
 @compiled
-def spans(attribute: Numbers, low: Floats, high: Floats, grid: Floats) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+def spans(attribute: Ints32, low: Floats, high: Floats, grid: Floats) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
     """The first and the last cell of every constraint."""
     begin = np.empty(attribute.shape[0], np.uint16)
     end = np.empty(attribute.shape[0], np.uint16)

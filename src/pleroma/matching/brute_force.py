@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
-from pleroma.index.grid_kernels import Floats, Ints
 
 
 def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> NDArray[np.bool_]:

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints
 from pleroma.errors import UnknownName
 from pleroma.matching.bit_sets import ALIKE, BITS, CELLS, BitSets
 from pleroma.matching.boundaries import boundaries, spans
 from pleroma.matching.constraint_table import Table
 from pleroma.matching.pivots import Pivots
-from pleroma.matching.row_kernels import Floats, Ints
 from pleroma.matching.scan import Scan
 from pleroma.matching.structure import Structure
 from pleroma.matching.tama.tama import Tama

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pleroma.arrays.types import Floats, Ints, Ints32
 from pleroma.errors import ContentError
-from pleroma.matching.row_kernels import Floats, Ints, Numbers, permuted
+from pleroma.matching.row_kernels import permuted
 
 ATTRIBUTES = 1 << 16
 """Attributes are numbered below this."""
@@ -39,9 +40,9 @@ class Table:
     """Row by row: whose it is (`ids`), where it came from (`interfaces`), and its constraints, from `first[row]` on."""
 
     ids: Ints
-    interfaces: Numbers
+    interfaces: Ints32
     first: Ints
-    attribute: Numbers
+    attribute: Ints32
     low: Floats
     high: Floats
 
@@ -141,7 +142,7 @@ class Occurrences:
     """Many events: the assignments of event `e` are those from `first[e]` on."""
 
     first: Ints
-    attribute: Numbers
+    attribute: Ints32
     value: Floats
 
     @classmethod
@@ -195,7 +196,7 @@ class Occurrences:
             yield dict(zip(self.attribute[begin:end].tolist(), self.value[begin:end].tolist(), strict=True))
 
 
-def check_attributes(numbers: Numbers) -> None:
+def check_attributes(numbers: Ints32) -> None:
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < ATTRIBUTES:
         wrong = numbers.min() if numbers.min() < 0 else numbers.max()
         raise ContentError(f"attributes are numbered from 0 to {ATTRIBUTES - 1}", field="attribute", value=int(wrong))

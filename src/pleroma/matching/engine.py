@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleroma.arrays.types import Ints
 from pleroma.errors import MatchingError
 from pleroma.matching.choice import AUTOMATIC, choose
 from pleroma.matching.constraint_table import Assignments, Constraint, Occurrences, Table
 from pleroma.matching.engine_part import Part
 from pleroma.matching.matcher import Matches, Miss, Statistics
 from pleroma.matching.newcomers import Newcomers
-from pleroma.matching.row_kernels import Ints
 from pleroma.matching.structure import Found
 from pleroma.matching.tama.tama import Tama
 

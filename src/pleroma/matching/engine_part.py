@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
+from pleroma.arrays.types import Ints, Ints32, Marks
 from pleroma.matching.choice import AUTOMATIC, choose
 from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.matcher import PartStatistics
-from pleroma.matching.row_kernels import Ints, Marks, Numbers
 from pleroma.matching.structure import Structure
 
 
@@ -64,7 +64,7 @@ class Part:
         self.dead[row] = True
         self.removed += 1
 
-    def found(self, events: Occurrences) -> tuple[Table, Numbers]:
+    def found(self, events: Occurrences) -> tuple[Table, Ints32]:
         """The rows that want the first event."""
         return self.structure.table, self.structure.search(events, 0, 1, self.dead).rows
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from pleroma.arrays.types import Ints
 from pleroma.matching.constraint_table import Assignments, Constraint, Occurrences
-from pleroma.matching.row_kernels import Ints
 
 
 class Miss(NamedTuple):

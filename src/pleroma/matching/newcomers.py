@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleroma.arrays.types import Ints, Ints32, Marks
 from pleroma.errors import ContentError
 from pleroma.matching.constraint_table import ATTRIBUTES, Constraint, Occurrences, Table
-from pleroma.matching.row_kernels import Ints, Marks, Numbers
 from pleroma.matching.scan import scan
 from pleroma.matching.structure import Found
 
@@ -82,7 +82,7 @@ class Newcomers:
         )  # fmt: skip
         return t, Found(*found)
 
-    def found(self, events: Occurrences) -> tuple[Table, Numbers]:
+    def found(self, events: Occurrences) -> tuple[Table, Ints32]:
         """The rows that want the first event."""
         table, found = self.search(events, 0, 1)
         return table, found.rows

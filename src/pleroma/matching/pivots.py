@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
 from pleroma.matching.boundaries import boundaries, spans
 from pleroma.matching.constraint_table import Occurrences, Table
-from pleroma.matching.row_kernels import Floats, Ints, Marks, Numbers, Words, below, clear, holds, lay_out, with_room
+from pleroma.matching.row_kernels import below, clear, holds, lay_out, with_room
 from pleroma.matching.structure import Found
 
 COARSE = 8
@@ -40,9 +41,9 @@ class Pivots:
     grid: Floats
     levels: Ints
     """For each attribute a bit for every level at which something is filed."""
-    first: Numbers
+    first: Ints32
     entries: Words
-    always: Numbers
+    always: Ints32
     """The rows without constraints."""
 
     @classmethod
@@ -92,8 +93,8 @@ def _depth(table: Table) -> int:
 
 @compiled
 def _file(
-    first: Ints, attribute: Numbers, begin: NDArray[np.uint16], end: NDArray[np.uint16], popularity: Floats, depth: int
-) -> tuple[Ints, Numbers, Words]:
+    first: Ints, attribute: Ints32, begin: NDArray[np.uint16], end: NDArray[np.uint16], popularity: Floats, depth: int
+) -> tuple[Ints, Ints32, Words]:
     rows = first.shape[0] - 1
     width = popularity.shape[0]
     levels = np.zeros(width, np.int64)
@@ -150,21 +151,21 @@ def _file(
 @compiled
 def _search(
     first: Ints,
-    attribute: Numbers,
+    attribute: Ints32,
     low: Floats,
     high: Floats,
     dead: Marks,
     grid: Floats,
     levels: Ints,
-    places: Numbers,
+    places: Ints32,
     entries: Words,
-    always: Numbers,
+    always: Ints32,
     event_first: Ints,
-    event_attribute: Numbers,
+    event_attribute: Ints32,
     event_value: Floats,
     begin: int,
     end: int,
-) -> tuple[Numbers, Ints]:
+) -> tuple[Ints32, Ints]:
     width = levels.shape[0]
     depth = 0
     while (1 << depth) <= grid.shape[1]:

@@ -7,34 +7,27 @@ false.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.grid_kernels import Floats, Ints, Words
-
-Numbers = NDArray[np.int32]
-Marks = NDArray[np.bool_]
-Int = int | np.int64
-
-__all__ = ["Floats", "Int", "Ints", "Marks", "Numbers", "Words"]
+from pleroma.arrays.types import Floats, Int, Ints, Ints32
 
 
 @compiled
-def lay_out(values: Floats, attribute: Numbers, value: Floats, begin: Int, end: Int) -> None:
+def lay_out(values: Floats, attribute: Ints32, value: Floats, begin: Int, end: Int) -> None:
     for k in range(begin, end):
         if attribute[k] < values.shape[0]:
             values[attribute[k]] = value[k]
 
 
 @compiled
-def clear(values: Floats, attribute: Numbers, begin: Int, end: Int) -> None:
+def clear(values: Floats, attribute: Ints32, begin: Int, end: Int) -> None:
     for k in range(begin, end):
         if attribute[k] < values.shape[0]:
             values[attribute[k]] = np.nan
 
 
 @compiled
-def holds(values: Floats, first: Ints, attribute: Numbers, low: Floats, high: Floats, row: Int) -> bool:
+def holds(values: Floats, first: Ints, attribute: Ints32, low: Floats, high: Floats, row: Int) -> bool:
     """Whether the event satisfies every constraint of a row."""
     for k in range(first[row], first[row + 1]):
         value = values[attribute[k]]
@@ -44,7 +37,7 @@ def holds(values: Floats, first: Ints, attribute: Numbers, low: Floats, high: Fl
 
 
 @compiled
-def with_room(found: Numbers, count: Int) -> Numbers:
+def with_room(found: Ints32, count: Int) -> Ints32:
     """`found`, or a copy twice as large where there is no place for one more."""
     if count < found.shape[0]:
         return found
@@ -82,8 +75,8 @@ def strictly_below(boundaries: Floats, value: float) -> int:
 
 @compiled
 def permuted(
-    first: Ints, attribute: Numbers, low: Floats, high: Floats, rows: Ints
-) -> tuple[Ints, Numbers, Floats, Floats]:
+    first: Ints, attribute: Ints32, low: Floats, high: Floats, rows: Ints
+) -> tuple[Ints, Ints32, Floats, Floats]:
     """The constraints of these rows, in this order."""
     starts = np.empty(rows.shape[0] + 1, np.int64)
     starts[0] = 0

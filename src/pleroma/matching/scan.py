@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints, Ints32, Marks
 from pleroma.matching.constraint_table import Occurrences, Table
-from pleroma.matching.row_kernels import Floats, Ints, Marks, Numbers, clear, holds, lay_out, with_room
+from pleroma.matching.row_kernels import clear, holds, lay_out, with_room
 from pleroma.matching.structure import Found
 
 
@@ -49,18 +50,18 @@ class Scan:
 @compiled
 def scan(
     first: Ints,
-    attribute: Numbers,
+    attribute: Ints32,
     low: Floats,
     high: Floats,
     dead: Marks,
     rows: int,
     width: int,
     event_first: Ints,
-    event_attribute: Numbers,
+    event_attribute: Ints32,
     event_value: Floats,
     begin: int,
     end: int,
-) -> tuple[Numbers, Ints]:
+) -> tuple[Ints32, Ints]:
     """The first `rows` rows against each event."""
     values = np.full(width, np.nan)
     found = np.empty(64, np.int32)

@@ -6,14 +6,14 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Ints, Ints32, Marks
 from pleroma.matching.constraint_table import Occurrences, Table
-from pleroma.matching.row_kernels import Ints, Marks, Numbers
 
 
 class Found(NamedTuple):
     """The rows that match, event after event; those of event `e` end before `ends[e]`."""
 
-    rows: Numbers
+    rows: Ints32
     ends: Ints
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints
 from pleroma.index.dz import ROOT, Dz
-from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.routing.flow import Flow, FlowTable, Output
 
 ROUNDS = 60

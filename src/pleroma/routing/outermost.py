@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Ints, Words
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import PACKED, unpacked
-from pleroma.index.grid_kernels import Ints, Words
 
 
 class Outermost(NamedTuple):

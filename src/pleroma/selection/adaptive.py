@@ -13,12 +13,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.evaluation.bit_rows import exact_rows, popcount, stacked
 from pleroma.evaluation.sample import Sample
 from pleroma.index import GridIndex
 from pleroma.index.axis import Axis
 from pleroma.index.grid_index import round_robin
-from pleroma.index.grid_kernels import Floats, Ints, Words
 
 MOST_BITS = 14
 """For one dimension: 16,383 boundaries are as many as samples can place and as a plan should list."""

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.content import Filter, Schema
-from pleroma.content.batch import EventBatch, Words
+from pleroma.content.batch import EventBatch, TextColumn
 from pleroma.content.text import Text
 from pleroma.evaluation.bit_rows import filled
 from pleroma.evaluation.sample import Sample
-from pleroma.index.grid_kernels import Floats, Ints
-from pleroma.index.grid_kernels import Words as Bits
 from pleroma.selection.pass_kernels import stretches
 
 SIZE = 1_024
@@ -30,7 +29,7 @@ SIZE = 1_024
 KEPT = 32
 """Blocks whose rows are kept; of the others they are made again when they are needed."""
 
-Column = Floats | Words
+Column = Floats | TextColumn
 """The keys of many events along one dimension."""
 Bounds = NDArray[Any]
 """Keys as numbers, or for text as the bytes that are compared."""
@@ -67,17 +66,17 @@ class Block:
         return [(_stretches(bounds, low), _stretches(bounds, high)) for bounds, low, high in listed]
 
     @cached_property
-    def rows(self) -> Bits:
+    def rows(self) -> Words:
         """A row of bits for each stretch of each dimension, one bit for each box that wants it."""
         listed = zip(self.bounds, self.spans, strict=True)
         return np.concatenate([filled(len(bounds) + 1, *span) for bounds, span in listed])
 
     def places(self, keys: Sequence[Column], events: slice) -> Ints:
         """For each of these events, its row in each dimension."""
-        begin, end, _ = events.indices(len(keys[0].ranks if isinstance(keys[0], Words) else keys[0]))
+        begin, end, _ = events.indices(len(keys[0].ranks if isinstance(keys[0], TextColumn) else keys[0]))
         found = np.empty((end - begin, len(keys)), np.int64)
         for d, (bounds, column) in enumerate(zip(self.bounds, keys, strict=True)):
-            if isinstance(column, Words):
+            if isinstance(column, TextColumn):
                 listed = bounds.tolist()
                 table = np.array([bisect_right(listed, key) for key in column.keys], np.int64)
                 found[:, d] = table[column.ranks[events]] + self.offsets[d]

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pleroma.arrays.types import Floats, Ints
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Rectangle
-from pleroma.index.grid_kernels import Floats, Ints
 
 THIN = 2.0**-10
 """Added to every side, as a share of its dimension: what is thinner than this is not worth more bits."""

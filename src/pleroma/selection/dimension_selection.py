@@ -12,9 +12,9 @@ from itertools import combinations
 
 import numpy as np
 
+from pleroma.arrays.types import Floats
 from pleroma.errors import TuningError, UnknownName
 from pleroma.evaluation.grid_evaluator import Evaluator
-from pleroma.index.grid_kernels import Floats
 from pleroma.selection.pass_kernels import UNIT
 from pleroma.selection.traffic_statistics import Statistics
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
+from pleroma.arrays.types import Floats, Int, Ints, Ints32, Words
 from pleroma.evaluation.bit_rows import popcount
-from pleroma.index.grid_kernels import Floats, Int, Ints, Words
 
 SHIFT = 30
 UNIT = 1 << SHIFT
 """Shares are counted in whole 1 / UNITs: fine enough for any ranking, and 2**33 of them fit a sum."""
-
-Counts = NDArray[np.int32]
 
 
 @compiled
@@ -52,7 +49,7 @@ def moments(scaled: Floats) -> tuple[Ints, Ints]:
 
 
 @compiled
-def tallied(rows: Words, index: Ints, first: Int, both: Counts, full: Counts, last: Counts) -> None:
+def tallied(rows: Words, index: Ints, first: Int, both: Ints32, full: Ints32, last: Ints32) -> None:
     """Add what each event has in common with a block of boxes, the first of which has a number.
 
     `both[e, i, j]` for i <= j counts boxes matched along both, `full` boxes matched along all, and `last[e, d]` is a
@@ -88,7 +85,7 @@ def tallied(rows: Words, index: Ints, first: Int, both: Counts, full: Counts, la
 
 @compiled
 def finished(
-    both: Counts, full: Counts, last: Counts, touched: Ints, pairs: Ints, false_rates: Ints, alone: Ints
+    both: Ints32, full: Ints32, last: Ints32, touched: Ints, pairs: Ints, false_rates: Ints, alone: Ints
 ) -> Int:
     """Add up events whose boxes are all counted; the matches in full."""
     events, dims = last.shape

@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from pleroma.arrays.types import Floats, Ints
 from pleroma.errors import TuningError
 from pleroma.evaluation.sample import Sample
-from pleroma.index.grid_kernels import Floats, Ints
 from pleroma.selection.box_blocks import KEPT, SIZE, Boxes, Column
 from pleroma.selection.pass_kernels import SHIFT, UNIT, finished, moments, tallied
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pleroma.arrays.types import Ints
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
@@ -24,14 +24,12 @@ from pleroma.selection.traffic_statistics import Statistics
 DRAW = 100_000
 """Events that techniques are tried on: half of them to learn from, half to judge by."""
 
-Numbers = NDArray[np.int64]
-
 
 class Batch(NamedTuple):
     """Some events; where they have numbers, no two events of a pass have the same."""
 
     events: EventBatch
-    numbers: Numbers | None = None
+    numbers: Ints | None = None
     refused: int = 0
     """Events outside the schema's domains that came with them."""
 
@@ -115,7 +113,7 @@ def gather(
     events: EventBatch,
     subscriptions: Sequence[Filter],
     *,
-    numbers: Numbers | None = None,
+    numbers: Ints | None = None,
     draw: int = DRAW,
     seed: int = 0,
 ) -> Gathered:

@@ -10,16 +10,13 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pleroma.arrays.types import Floats, Ints, Marks
 from pleroma.content import Box, Filter, Integer, Range, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.workloads.hotspot_layout import Layout
 from pleroma.workloads.model import Model
 from pleroma.workloads.workload import Workload
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def generate(model: Model) -> Workload:
@@ -32,12 +29,12 @@ def generate(model: Model) -> Workload:
     return Workload(schema, events, _filters(schema, first, first + width), _description(model, layout))
 
 
-def hotspots_of_subscriptions(model: Model) -> Integers:
+def hotspots_of_subscriptions(model: Model) -> Ints:
     """The rank of each subscription's hotspot; 0 is the most popular (Bhowmik et al. 2017, V-B.1)."""
     return _buckets(Layout.of(model), _draws(model, "subscriptions")[:, 0])
 
 
-def _boxes(model: Model, layout: Layout) -> tuple[Integers, Integers]:
+def _boxes(model: Model, layout: Layout) -> tuple[Ints, Ints]:
     """The first value and the number of values that each subscription asks for in each dimension."""
     d, size = model.dimensions, model.high - model.low + 1
     draws = _draws(model, "subscriptions")
@@ -53,14 +50,14 @@ def _boxes(model: Model, layout: Layout) -> tuple[Integers, Integers]:
     return model.low + first.astype(np.int64), width.astype(np.int64)
 
 
-def _independent(model: Model, layout: Layout) -> Integers:
+def _independent(model: Model, layout: Layout) -> Ints:
     draws = _draws(model, "events")
     size = model.high - model.low + 1
     values = _values(layout, draws, _equal(layout, draws))
     return model.low + np.minimum(values * size, size - 1).astype(np.int64)
 
 
-def _inside(model: Model, layout: Layout, first: Integers, width: Integers) -> Integers:
+def _inside(model: Model, layout: Layout, first: Ints, width: Ints) -> Ints:
     """A random place inside a random subscription; correlated dimensions have correlated places."""
     draws = _draws(model, "events")
     chosen = (draws[:, 0] * len(first)).astype(np.int64)
@@ -76,18 +73,18 @@ def _draws(model: Model, of: str) -> Floats:
     return np.random.default_rng([model.seed, stream]).random((rows, 1 + 2 * d + d // 2))
 
 
-def _buckets(layout: Layout, draws: Floats) -> Integers:
+def _buckets(layout: Layout, draws: Floats) -> Ints:
     found = np.searchsorted(np.cumsum(layout.popularity), draws, side="right")
     return np.minimum(found, len(layout.popularity) - 1).astype(np.int64)
 
 
-def _equal(layout: Layout, draws: Floats) -> NDArray[np.bool_]:
+def _equal(layout: Layout, draws: Floats) -> Marks:
     """Row by pair: whether the second dimension of the pair has the value of the first."""
     d = layout.reach.size
     return draws[:, 1 + 2 * d :][:, : len(layout.pairs)] < np.array(layout.strengths)
 
 
-def _values(layout: Layout, draws: Floats, equal: NDArray[np.bool_]) -> Floats:
+def _values(layout: Layout, draws: Floats, equal: Marks) -> Floats:
     """Points in the buckets, as shares of the domain."""
     bucket = layout.places[_buckets(layout, draws[:, 0])]
     place = draws[:, 1 : 1 + layout.reach.size].copy()
@@ -96,14 +93,14 @@ def _values(layout: Layout, draws: Floats, equal: NDArray[np.bool_]) -> Floats:
     return (1 - layout.reach) * bucket + layout.reach * place
 
 
-def _follow(columns: Floats, layout: Layout, equal: NDArray[np.bool_], *, mirrored: bool) -> None:
+def _follow(columns: Floats, layout: Layout, equal: Marks, *, mirrored: bool) -> None:
     """Copy, where equal, the first column of each correlated pair to the second."""
     for pair, (first, second) in enumerate(layout.pairs):
         leading = 1 - columns[:, first] if mirrored else columns[:, first]
         np.copyto(columns[:, second], leading, where=equal[:, pair])
 
 
-def _filters(schema: Schema, lower: Integers, upper: Integers) -> tuple[Filter, ...]:
+def _filters(schema: Schema, lower: Ints, upper: Ints) -> tuple[Filter, ...]:
     rows = zip(lower.tolist(), upper.tolist(), strict=True)
     return tuple(Filter(schema, (Box(tuple(map(Range, low, high))),)) for low, high in rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
-import pleroma.index.grid_kernels  # noqa: F401  # covers run compiled
+import pleroma.arrays.jit  # noqa: F401  # covers run compiled
 from pleroma.content import Filter
 from pleroma.control.state.command import CreateSchema, Kind
 from pleroma.control.state.control_settings import ControlSettings

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pleroma.arrays.types import Floats, Ints
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.content.filter_json import to_json
@@ -39,8 +39,6 @@ from pleroma.selection.splits import SPLITS
 from pleroma.selection.traffic_statistics import Statistics
 from pleroma.switches import forward
 from pleroma.workloads import Model, generate
-
-Floats = NDArray[np.float64]
 
 TOPOLOGY = "testbed"
 WHO = "admin"
@@ -271,7 +269,7 @@ class Arrivals:
         self,
         topology: Topology,
         wanted: Sequence[Filter],
-        homes: NDArray[np.int64],
+        homes: Ints,
         rate: int,
         random: np.random.Generator,
     ) -> None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pleroma.arrays.types import Marks
 from pleroma.experiments.report import Report, Verdict
 from pleroma.matching.choice import STRUCTURES
 from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.engine import Engine
-from pleroma.matching.row_kernels import Marks
 from pleroma.matching.structure import Structure
 from pleroma.matching.tama.discretization import Cell, Separation, discretize
 from pleroma.matching.tama.encoding import decode_cells, encode_cells

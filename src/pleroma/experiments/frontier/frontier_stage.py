@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Ints
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covered, covers_of
 from pleroma.evaluation.dz_rows import Cells, events_in, ordered, unfilled
@@ -26,7 +27,6 @@ from pleroma.evaluation.tree_counts import deliveries_of, rules_of
 from pleroma.experiments.workload_source import Source, generated
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.codes import Codes
-from pleroma.index.grid_kernels import Ints
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn
 from pleroma.learning.rule_counts import fullest

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.matching.row_kernels import Floats, Int, Ints, Marks, Numbers, Words, clear, lay_out, with_room
+from pleroma.arrays.types import Floats, Int, Ints, Ints32, Marks, Words
+from pleroma.matching.row_kernels import clear, lay_out, with_room
 
 EQUALITY = 62
 """The bit of an attribute's levels that says there are constraints for single values."""
@@ -104,7 +105,7 @@ def _cells(
 
 @compiled
 def file(
-    first: Ints, attribute: Numbers, low: Floats, high: Floats, width: int, knots: Floats, level: int
+    first: Ints, attribute: Ints32, low: Floats, high: Floats, width: int, knots: Floats, level: int
 ) -> tuple[Ints, Words, Ints, Ints, NDArray[np.uint32]]:
     found = np.empty(64, np.uint64)
     ends = np.empty(64, np.bool_)
@@ -143,9 +144,7 @@ def file(
 
 
 @compiled
-def _holds_on(
-    values: Floats, first: Ints, attribute: Numbers, low: Floats, high: Floats, row: Int, wanted: Int
-) -> bool:
+def _holds_on(values: Floats, first: Ints, attribute: Ints32, low: Floats, high: Floats, row: Int, wanted: Int) -> bool:
     """Whether the event satisfies a row's constraints on one attribute."""
     for k in range(first[row], first[row + 1]):
         if attribute[k] == wanted and not (low[k] <= values[wanted] < high[k]):
@@ -156,7 +155,7 @@ def _holds_on(
 @compiled
 def search(
     first: Ints,
-    attribute: Numbers,
+    attribute: Ints32,
     low: Floats,
     high: Floats,
     dead: Marks,
@@ -166,15 +165,15 @@ def search(
     places: Ints,
     place_ends: Ints,
     entries: NDArray[np.uint32],
-    always: Numbers,
+    always: Ints32,
     deepest: int,
     exact: bool,
     event_first: Ints,
-    event_attribute: Numbers,
+    event_attribute: Ints32,
     event_value: Floats,
     begin: int,
     end: int,
-) -> tuple[Numbers, Ints]:
+) -> tuple[Ints32, Ints]:
     width = levels.shape[0]
     values = np.full(width, np.nan)
     counts = np.zeros(first.shape[0], np.uint16)
@@ -228,7 +227,7 @@ def search(
 @compiled
 def search_interfaces(
     first: Ints,
-    attribute: Numbers,
+    attribute: Ints32,
     low: Floats,
     high: Floats,
     dead: Marks,
@@ -238,14 +237,14 @@ def search_interfaces(
     places: Ints,
     place_ends: Ints,
     entries: NDArray[np.uint32],
-    always: Numbers,
+    always: Ints32,
     deepest: int,
     exact: bool,
     event_first: Ints,
-    event_attribute: Numbers,
+    event_attribute: Ints32,
     event_value: Floats,
     event: int,
-    interface_of: Numbers,
+    interface_of: Ints32,
     interfaces: int,
 ) -> Marks:
     """Dynamic matching (III-E.3): an interface that has matched is passed over, and the last of them ends it."""

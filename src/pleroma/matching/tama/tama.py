@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
 from pleroma.errors import IndexingError
 from pleroma.matching.constraint_table import Occurrences, Table
-from pleroma.matching.row_kernels import Floats, Ints, Marks, Numbers, Words
 from pleroma.matching.structure import Found
 from pleroma.matching.tama.counting_kernels import file, search, search_interfaces
 from pleroma.matching.tama.discretization import Separation, check_level
@@ -42,7 +42,7 @@ class Tama:
     first: Ints
     last: Ints
     entries: NDArray[np.uint32]
-    always: Numbers
+    always: Ints32
     deepest: NDArray[np.int64]
     exact: NDArray[np.bool_]
 

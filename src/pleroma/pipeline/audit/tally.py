@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Ints
 from pleroma.content import Filter, Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanError
 from pleroma.index import DzSet, Index, SelectiveIndex
-from pleroma.index.grid_kernels import Ints
 from pleroma.pipeline.audit.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
 from pleroma.pipeline.lake.lake_layout import EventColumns, LandedPlan, Snapshot, microseconds
 

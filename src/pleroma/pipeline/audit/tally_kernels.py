@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.grid_kernels import Floats, Int, Ints, Words
+from pleroma.arrays.types import Floats, Int, Ints, Words
 
 DELIVERED, WASTED, REPEATED = range(3)
 REMOVABLE, NEEDED = range(2)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pleroma.arrays.types import Ints
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import column_type, from_columns, to_columns
 from pleroma.content.batch import EventBatch
-from pleroma.index.grid_kernels import Ints
 from pleroma.selection.draw import Draw
 from pleroma.selection.traffic_statistics import Statistics
 from pleroma.selection.traffic_summary import Partial

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 import pyarrow as pa
 
+from pleroma.arrays.types import Ints
 from pleroma.content import Filter, Schema
 from pleroma.evaluation.network_outcome import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
-from pleroma.index.grid_kernels import Ints
 from pleroma.learning.bins import Bins
 from pleroma.learning.fitting import Budget, fitted
 from pleroma.learning.level_growth import LevelGrowth

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Ints
 from pleroma.content import Filter, Schema, Text
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
@@ -25,7 +26,6 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.outcome import held
 from pleroma.evaluation.sample import Sample
 from pleroma.index import DzSet
-from pleroma.index.grid_kernels import Ints
 from pleroma.pipeline.audit.tally import covered
 from pleroma.pipeline.lake import lake_layout
 from pleroma.pipeline.lake.lake import Lake, LandedPlan, Snapshot, SubscriptionRow

@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pleroma.arrays.types import Ints
 from pleroma.errors import ForwardingLoop, RoutingError, UnknownName
 from pleroma.index.codes import Codes
-from pleroma.index.grid_kernels import Ints
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import SwitchId, Topology
 from pleroma.switches.simulated.cables import Wiring

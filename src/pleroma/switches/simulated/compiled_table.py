@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pleroma.arrays.types import Ints, Words
 from pleroma.errors import RoutingError
 from pleroma.index.codes import WORD, Codes
 from pleroma.index.dz import MAX_LENGTH
-from pleroma.index.grid_kernels import Ints, Words
 from pleroma.routing.flow import Flow, Output
 from pleroma.routing.topology import Port
 from pleroma.switches.simulated import table_kernels

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pleroma.index.grid_kernels import Ints
+from pleroma.arrays.types import Ints, Ints32
 from pleroma.routing.topology import SwitchId
 from pleroma.switches.simulated.cables import Line, Wiring
-from pleroma.switches.simulated.in_flight import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class Forwarding:
     """
 
     wiring: Wiring
-    delivered: tuple[Rows, ...]
+    delivered: tuple[Ints32, ...]
     duplicates: Ints
     misaddressed: Ints
     events: Ints
@@ -31,7 +30,7 @@ class Forwarding:
     unconnected: Ints
     hits: Mapping[SwitchId, Ints] | None
 
-    def rows(self, host: str) -> Rows:
+    def rows(self, host: str) -> Ints32:
         """What one host received."""
         return self.delivered[self.wiring.topology.hosts.index(self.wiring.topology.find_host(host))]
 

@@ -9,19 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pleroma.index.grid_kernels import Ints
-
-Rows = NDArray[np.int32]
-Flags = NDArray[np.bool_]
+from pleroma.arrays.types import Ints, Ints32, Marks
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """Rows sorted, each once; `times` None means one copy of each, as it should be."""
 
-    rows: Rows
+    rows: Ints32
     times: Ints | None = None
 
     @classmethod
@@ -41,7 +37,7 @@ class Load:
         np.add.at(times, place, each)
         return cls(rows, times)
 
-    def where(self, chosen: Flags) -> Load:
+    def where(self, chosen: Marks) -> Load:
         return Load(self.rows[chosen], None if self.times is None else self.times[chosen])
 
     @property

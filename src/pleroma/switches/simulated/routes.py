@@ -11,11 +11,10 @@ from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
-from pleroma.index.grid_kernels import Words
+from pleroma.arrays.types import Marks, Words
 from pleroma.routing.topology import SwitchId
 from pleroma.switches.simulated.cables import Wiring
 from pleroma.switches.simulated.compiled_table import CompiledTable
-from pleroma.switches.simulated.in_flight import Flags
 
 NOWHERE = -1
 
@@ -28,8 +27,8 @@ class Exit:
     """
 
     line: int
-    good: Flags
-    astray: Flags | None
+    good: Marks
+    astray: Marks | None
 
 
 class Routes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.index.grid_kernels import Ints, Words
+from pleroma.arrays.types import Ints, Words
 
 
 @compiled
