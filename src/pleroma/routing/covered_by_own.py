@@ -13,7 +13,7 @@ from pleroma.index.dz import Dz
 from pleroma.index.dzset import PACKED, DzSet, packed
 
 
-class Shade:
+class CoveredByOwn:
     """A multiset of dz."""
 
     __slots__ = ("_changes", "_loaded")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pleroma.index.dz import ROOT, Dz
 from pleroma.index.dzset import DzSet
-from pleroma.routing.covered_by_own import Shade
+from pleroma.routing.covered_by_own import CoveredByOwn
 from pleroma.routing.flow import Change, Flow, FlowOp
 from pleroma.routing.outermost import outermost
 from pleroma.routing.port_bits import PortBits
@@ -32,11 +32,11 @@ class _Cell:
 
     For subscriptions and for advertisements it has the ports concerned by registrations of exactly this cell (`OWN`),
     those for which the cell is full counting only what lies in it (`WITHIN`), and those for which it is full at all
-    (`COVERED`). `holders` counts the registrations of exactly this cell by side and host. `shaded` counts, for a
+    (`COVERED`). `holders` counts the registrations of exactly this cell by side and host. `inside` counts, for a
     holder, what it registered inside the cell as well: as long as the cell is held, that makes no difference.
     """
 
-    __slots__ = ("dz", "high", "holders", "low", "parent", "ports", "shaded")
+    __slots__ = ("dz", "high", "holders", "low", "parent", "ports", "inside")
 
     def __init__(self, dz: Dz, parent: _Cell | None) -> None:
         self.dz = dz
@@ -44,7 +44,7 @@ class _Cell:
         self.low: _Cell | None = None
         self.high: _Cell | None = None
         self.holders: dict[Holder, int] | None = None
-        self.shaded: dict[Holder, Shade] | None = None
+        self.inside: dict[Holder, CoveredByOwn] | None = None
         inherited = parent.ports[COVERED:] if parent else [0, 0]
         self.ports: list[int] = [0, 0, 0, 0, *inherited]
 
@@ -89,7 +89,7 @@ class Demands:
     def add(self, side: int, host: HostId, dz: Dz) -> None:
         holder = side, host
         if (above := self._held_above(holder, dz)) is not None:
-            _shade(above, holder, dz)
+            _count_inside(above, holder, dz)
             return
         cell = self._materialise(dz)
         self._touch(cell)
@@ -113,9 +113,9 @@ class Demands:
                 cell.holders[side, host] = outer.times
                 cell.ports[OWN + side] |= self._reach[host][side]
                 if outer.inside:
-                    if cell.shaded is None:
-                        cell.shaded = {}
-                    cell.shaded[side, host] = Shade(outer.inside)
+                    if cell.inside is None:
+                        cell.inside = {}
+                    cell.inside[side, host] = CoveredByOwn(outer.inside)
         cells = list(self._cells())
         for cell in reversed(cells):
             for side in (SUBSCRIPTIONS, ADVERTISEMENTS):
@@ -128,7 +128,7 @@ class Demands:
 
     def remove(self, side: int, host: HostId, dz: Dz) -> None:
         holder = side, host
-        if self._remove_shaded(holder, dz):
+        if self._remove_inside(holder, dz):
             return
         cell = self._materialise(dz)
         self._touch(cell)
@@ -142,8 +142,8 @@ class Demands:
             if its == side:
                 own |= self._reach[other][side]
         self._set_own(cell, side, own)
-        if cell.shaded and holder in cell.shaded:
-            for inner, count in cell.shaded.pop(holder).all().items():
+        if cell.inside and holder in cell.inside:
+            for inner, count in cell.inside.pop(holder).all().items():
                 for _ in range(count):
                     self.add(side, host, inner)
 
@@ -160,10 +160,10 @@ class Demands:
             cell = cell.high if dz >> below & 1 else cell.low
         return None
 
-    def _remove_shaded(self, holder: Holder, dz: Dz) -> bool:
+    def _remove_inside(self, holder: Holder, dz: Dz) -> bool:
         for cell in self._around(dz):
-            if cell.shaded and holder in cell.shaded and cell.shaded[holder].count(dz):
-                cell.shaded[holder].change(dz, -1)
+            if cell.inside and holder in cell.inside and cell.inside[holder].count(dz):
+                cell.inside[holder].change(dz, -1)
                 return True
         return False
 
@@ -311,7 +311,7 @@ class Demands:
             cell = parent
 
 
-def _shade(cell: _Cell, holder: Holder, dz: Dz) -> None:
-    if cell.shaded is None:
-        cell.shaded = {}
-    cell.shaded.setdefault(holder, Shade()).change(dz, 1)
+def _count_inside(cell: _Cell, holder: Holder, dz: Dz) -> None:
+    if cell.inside is None:
+        cell.inside = {}
+    cell.inside.setdefault(holder, CoveredByOwn()).change(dz, 1)

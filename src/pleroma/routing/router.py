@@ -21,7 +21,7 @@ from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
 from pleroma.routing.flow import Flow, FlowOp, FlowTable, difference, in_safe_order
 from pleroma.routing.port_bits import PortBits
 from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
-from pleroma.routing.shadowed_rules import Unmatched
+from pleroma.routing.shadowed_rules import ShadowedRules
 from pleroma.routing.topology import HostId, SwitchId, Topology
 from pleroma.routing.tree import Tree, low_latency_tree, repair
 
@@ -83,7 +83,7 @@ class Router:
         self.tables: dict[SwitchId, FlowTable] = {s: FlowTable() for s in topology.switches}
         self.coarsened: dict[SwitchId, Coarsening] = {}
         self._exact: dict[SwitchId, FlowTable] = {s: FlowTable() for s in topology.limits}
-        self._unmatched: dict[SwitchId, Unmatched] = {s: Unmatched() for s in topology.switches}
+        self._shadowed: dict[SwitchId, ShadowedRules] = {s: ShadowedRules() for s in topology.switches}
         self._weights = weights
         self._policy = policy or OneTree()
         self._ports = PortBits(topology)
@@ -276,7 +276,7 @@ class Router:
         for switch, asked in wanted.items():
             exact = self._exact.get(switch)
             table = self.tables[switch] if exact is None else exact
-            made = self._unmatched[switch].change(switch, table, asked)
+            made = self._shadowed[switch].change(switch, table, asked)
             ops += made if exact is None else self._limited(switch, made)
         return in_safe_order(ops)
 
@@ -304,9 +304,9 @@ class Router:
             demands.settle()
             for switch, flow in demands.flows():
                 exact[switch].append(flow)
-        before, self.tables, self.coarsened, self._unmatched = self.tables, {}, {}, {}
+        before, self.tables, self.coarsened, self._shadowed = self.tables, {}, {}, {}
         for switch, flows in exact.items():
-            self.tables[switch], self._unmatched[switch] = Unmatched.of(flows)
+            self.tables[switch], self._shadowed[switch] = ShadowedRules.of(flows)
         self._exact = {switch: self.tables[switch] for switch in self.topology.limits}
         self.tables |= {switch: self._fitted(switch) for switch in self._exact}
         ops = [op for s, table in self.tables.items() for op in difference(s, before.get(s, FlowTable()), table)]

@@ -14,7 +14,7 @@ from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable
 from pleroma.routing.topology import SwitchId
 
 
-class Unmatched:
+class ShadowedRules:
     """What the table of one switch leaves out, kept up to date with it.
 
     A cell is full if it has a rule, shown in the table or left out, or if both halves are full. `_joined` are the full
@@ -28,7 +28,7 @@ class Unmatched:
         self._joined: set[int] = set()
 
     @classmethod
-    def of(cls, flows: Iterable[Flow]) -> tuple[FlowTable, Unmatched]:
+    def of(cls, flows: Iterable[Flow]) -> tuple[FlowTable, ShadowedRules]:
         """The table of these rules, and what it leaves out."""
         wanted = {flow.dz: flow for flow in flows}
         made, full = cls(), filling(wanted)
