@@ -36,7 +36,7 @@ class _Cell:
     holder, what it registered inside the cell as well: as long as the cell is held, that makes no difference.
     """
 
-    __slots__ = ("dz", "high", "holders", "low", "parent", "ports", "inside")
+    __slots__ = ("dz", "high", "holders", "inside", "low", "parent", "ports")
 
     def __init__(self, dz: Dz, parent: _Cell | None) -> None:
         self.dz = dz

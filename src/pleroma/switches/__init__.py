@@ -3,7 +3,7 @@
 from pleroma.switches.live.event_trace import Trace
 from pleroma.switches.live.live_network import KernelDrops, LiveNetwork
 from pleroma.switches.simulated.batch_forwarding import forward
-from pleroma.switches.simulated.cables import Line, Wiring
+from pleroma.switches.simulated.cables import Cables, Line
 from pleroma.switches.simulated.compiled_table import CompiledTable
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.switches.simulated.forwarding import Forwarding
@@ -14,6 +14,7 @@ from pleroma.switches.simulated.simulated_table import Hits, SimulatedTable
 
 __all__ = [
     "EVENT_SIZE",
+    "Cables",
     "CompiledTable",
     "Delivery",
     "EmbeddedNetwork",
@@ -31,6 +32,5 @@ __all__ = [
     "SwitchCounters",
     "Trace",
     "Traffic",
-    "Wiring",
     "forward",
 ]

@@ -49,7 +49,7 @@ def test_on_a_tree_an_event_goes_the_way_of_the_embedded_network(rng):
     reference, network = live(topology, tables, sent), live(topology, tables, [])
     found = Counter()
     for row, (host, dz, size) in enumerate(sent):
-        way = find_way(network.wiring, network.tables, host, dz)
+        way = find_way(network.cables, network.tables, host, dz)
         assert not way.looped
         found.update((receiver.name, row) for receiver in way.receivers)
         count(network, way, 1, size)
@@ -63,7 +63,7 @@ def test_with_rings_too_and_where_it_loops_each_line_is_taken_once(rng):
     for host, dz, size in sent:
         network = live(topology, tables, [])
         network.publish(topology.hosts[host].name, Packet(dz, size, 0))
-        way = find_way(network.wiring, network.tables, host, dz)
+        way = find_way(network.cables, network.tables, host, dz)
         receivers = Counter((receiver.name, 0) for receiver in way.receivers)
         try:
             network.run()
@@ -142,7 +142,7 @@ def test_rules_that_are_there_before_count_as_well(rng):
     network = live(topology, tables, [])
     ways = Ways(network)
     for host, dz, _ in sent:
-        assert ways.find(host, dz.start).way == find_way(network.wiring, network.tables, host, dz)
+        assert ways.find(host, dz.start).way == find_way(network.cables, network.tables, host, dz)
 
 
 def test_a_way_is_found_once_until_rules_change():

@@ -15,7 +15,7 @@ from pleroma.control import AdoptPlan, Advance, ChangePlan, CreateSchema
 from pleroma.index import Dz, GridIndex, TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
-from pleroma.switches.simulated.cables import Wiring
+from pleroma.switches.simulated.cables import Cables
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 from support.control_cases import ANN, advertise, settled, subscribe
 from support.transition_cases import selective
@@ -61,7 +61,7 @@ class Model:
     """`steps` are lists of operations; the new plan is told with step `told`, nobody needs the old one at `last`."""
 
     def __init__(self, topology, start, steps, told, last, promises):
-        self.topology, self.wiring = topology, Wiring(topology)
+        self.topology, self.cables = topology, Cables(topology)
         self.told, self.last, self.promises = told, last, promises
         self.switches = frozenset(topology.switches)
         self.ways = []
@@ -86,7 +86,7 @@ class Model:
     def explore(self, host, old, new):
         """What is wrong at the end of any order of things."""
         number = [each.name for each in self.topology.hosts].index(host)
-        self.uplink = self.wiring.uplink(number)
+        self.uplink = self.cables.uplink(number)
         wrong = set()
         self.seen = set()
         todo = [Moment(0, self.switches)]
@@ -125,16 +125,16 @@ class Model:
     def moved(self, now, change, copy):
         line, dz, path = copy
         copies, got = now.copies - {copy}, now.got
-        host = self.wiring.host_behind(line)
+        host = self.cables.host_behind(line)
         if host is not None:
             return Moment(**change | {"copies": copies, "got": tuple(sorted((*got, host.name)))})
-        arrived = self.wiring.lines[line]
+        arrived = self.cables.lines[line]
         table, admitted = self.part(now, arrived.target)
         let_in = line != self.uplink or any(p == arrived.target_port and cell.covers(dz) for p, cell in admitted)
         flow = table.lookup(dz) if let_in else None
         if flow is not None:
-            path = self.wiring.further(path, line, dz)  # raises when it comes by twice
-            copies |= {(each.line, dz, path) for each in self.wiring.departures(line, flow)}
+            path = self.cables.further(path, line, dz)  # raises when it comes by twice
+            copies |= {(each.line, dz, path) for each in self.cables.departures(line, flow)}
         return Moment(**change | {"copies": copies, "got": got})
 
 

@@ -10,7 +10,7 @@ from pleroma.index.codes import Codes
 from pleroma.index.dz import ROOT, Dz
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
-from pleroma.switches import CompiledTable, EmbeddedNetwork, Packet, Wiring, forward
+from pleroma.switches import Cables, CompiledTable, EmbeddedNetwork, Packet, forward
 from pleroma.switches.simulated.routes import Routes
 
 HOST = 200
@@ -83,7 +83,7 @@ def test_copies_are_counted_exactly_where_every_second_switch_doubles_them():
 def test_on_a_tree_every_line_has_its_turn_whatever_the_tables_and_on_a_ring_only_if_they_break_it():
     def order(topology, tables):
         compiled = [CompiledTable.of(tables[switch], 1) for switch in topology.switches]
-        return Routes(Wiring(topology), compiled).order()
+        return Routes(Cables(topology), compiled).order()
 
     tree = joined(5, [(0, 1), (0, 2), (1, 3), (1, 4)])
     assert sorted(order(tree, flooding(tree))) == list(range(8))

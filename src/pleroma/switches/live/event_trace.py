@@ -77,13 +77,13 @@ def trace(network: EmbeddedNetwork, host: str, dz: Dz) -> Trace:
     """For an event sent from a host. On the wire zeros fill its address up, so rules may be longer than the dz."""
     sender = network.topology.find_host(host)
     event = Dz(1 << MAX_LENGTH | dz.start)
-    way = find_way(network.wiring, network.tables, network.topology.hosts.index(sender), event)
+    way = find_way(network.cables, network.tables, network.topology.hosts.index(sender), event)
     steps = tuple(_step(network, hop, event) for hop in way.hops)
     return Trace(sender.name, dz, steps, tuple(receiver.name for receiver in way.receivers), way.looped)
 
 
 def _step(network: EmbeddedNetwork, hop: Hop, event: Dz) -> Step:
-    lines = network.wiring.lines
+    lines = network.cables.lines
     line = lines[hop.arrival]
     switch = SwitchId(line.target)
     assert line.target_port is not None  # noqa: S101 (a switch has port numbers)

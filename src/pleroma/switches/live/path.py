@@ -13,7 +13,7 @@ from pleroma.errors import ForwardingLoop
 from pleroma.index.dz import Dz
 from pleroma.routing.flow import Flow
 from pleroma.routing.topology import Host, SwitchId
-from pleroma.switches.simulated.cables import Departure, Path, Wiring
+from pleroma.switches.simulated.cables import Cables, Departure, Trail
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 
@@ -36,33 +36,33 @@ class Way:
     looped: bool = False
 
 
-def find_way(wiring: Wiring, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None) -> Way:
+def find_way(cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None) -> Way:
     """From the host of this number. Without a dz, under an address that is no event's, no rule matches.
 
     Where the tables lead in circles, each line is taken once: nobody is left out, and nothing goes round for ever.
     """
     try:
-        hops, looped = _follow(wiring, tables, host, dz, each_line_once=False), False
+        hops, looped = _follow(cables, tables, host, dz, each_line_once=False), False
     except ForwardingLoop:
-        hops, looped = _follow(wiring, tables, host, dz, each_line_once=True), True
+        hops, looped = _follow(cables, tables, host, dz, each_line_once=True), True
     departures = [leaving for hop in hops for leaving in hop.departures]
-    return Way(hops, tuple(x for leaving in departures if (x := _taker(wiring, leaving)) is not None), looped)
+    return Way(hops, tuple(x for leaving in departures if (x := _taker(cables, leaving)) is not None), looped)
 
 
 def _follow(
-    wiring: Wiring, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None, each_line_once: bool
+    cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None, each_line_once: bool
 ) -> tuple[Hop, ...]:
     hops: list[Hop] = []
-    waiting: list[tuple[int, Dz | None, Path]] = [(wiring.uplink(host), dz, ())]
+    waiting: list[tuple[int, Dz | None, Trail]] = [(cables.uplink(host), dz, ())]
     taken: set[int] = set()
     for arrival, wanted, path in waiting:  # which grows meanwhile
         if wanted is None:  # once rewritten, it is no event that a rule could match
             hops.append(Hop(arrival, None, ()))
             continue
         if not each_line_once:
-            path = wiring.further(path, arrival, wanted)
-        flow = tables[SwitchId(wiring.lines[arrival].target)].lookup(wanted)
-        departures = () if flow is None else tuple(wiring.departures(arrival, flow))
+            path = cables.further(path, arrival, wanted)
+        flow = tables[SwitchId(cables.lines[arrival].target)].lookup(wanted)
+        departures = () if flow is None else tuple(cables.departures(arrival, flow))
         if each_line_once:
             departures = tuple(leaving for leaving in departures if leaving.line not in taken)
             taken.update(leaving.line for leaving in departures if leaving.line is not None)
@@ -70,14 +70,14 @@ def _follow(
         waiting += [
             (leaving.line, wanted if leaving.rewrite is None else None, path)
             for leaving in departures
-            if leaving.line is not None and wiring.host_behind(leaving.line) is None
+            if leaving.line is not None and cables.host_behind(leaving.line) is None
         ]
     return tuple(hops)
 
 
-def _taker(wiring: Wiring, leaving: Departure) -> Host | None:
+def _taker(cables: Cables, leaving: Departure) -> Host | None:
     """The host that a packet comes to under its own address."""
-    host = None if leaving.line is None else wiring.host_behind(leaving.line)
+    host = None if leaving.line is None else cables.host_behind(leaving.line)
     return host if host is not None and leaving.rewrite == host.address else None
 
 
@@ -85,7 +85,7 @@ def count(network: EmbeddedNetwork, way: Way, packets: int, size: int) -> None:
     """Have the network's counters say that so many packets, of so many bytes together, have gone this way."""
     _carry(network, way.hops[0].arrival, packets, size)
     for hop in way.hops:
-        switch = SwitchId(network.wiring.lines[hop.arrival].target)
+        switch = SwitchId(network.cables.lines[hop.arrival].target)
         counters = network.counters[switch]
         counters.lookups += packets
         if hop.flow is None:
@@ -97,7 +97,7 @@ def count(network: EmbeddedNetwork, way: Way, packets: int, size: int) -> None:
                 counters.unconnected += packets
                 continue
             _carry(network, leaving.line, packets, size)
-            host = network.wiring.host_behind(leaving.line)
+            host = network.cables.host_behind(leaving.line)
             if host is not None and leaving.rewrite != host.address:
                 network.misaddressed[host.name] += packets
 

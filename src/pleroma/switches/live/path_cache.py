@@ -68,7 +68,7 @@ class Ways:
         if dz is not None and not self.admits(host, dz):
             tally = Tally(Way((), ()), refused=True)
         else:
-            tally = Tally(find_way(self._network.wiring, self._network.tables, host, dz))
+            tally = Tally(find_way(self._network.cables, self._network.tables, host, dz))
         self._found[host][piece] = tally
         return tally
 

@@ -19,7 +19,7 @@ from pleroma.errors import ForwardingLoop, RoutingError, UnknownName
 from pleroma.index.codes import Codes
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import SwitchId, Topology
-from pleroma.switches.simulated.cables import Wiring
+from pleroma.switches.simulated.cables import Cables
 from pleroma.switches.simulated.compiled_table import MISS, CompiledTable, words_of
 from pleroma.switches.simulated.forwarding import Forwarding
 from pleroma.switches.simulated.in_flight import Load
@@ -50,7 +50,7 @@ def forward(
     bytes_each = np.asarray(EVENT_SIZE if sizes is None else sizes, np.int64)
     if bytes_each.shape not in ((), (len(codes),)):
         raise RoutingError(f"{len(codes)} events need as many sizes, not shape {bytes_each.shape}", field="sizes")
-    routes = Routes(Wiring(topology), _compile(topology, tables, codes.bits))
+    routes = Routes(Cables(topology), _compile(topology, tables, codes.bits))
     return _Batch(routes, codes, hosts, bytes_each, count_rules).run()
 
 
@@ -75,7 +75,7 @@ class _Batch:
     """One run. Inside, events go by their rank in the order of their codes, which keeps searches close together."""
 
     def __init__(self, routes: Routes, codes: Codes, hosts: Ints, sizes: Ints, count_rules: bool) -> None:
-        topology = routes.wiring.topology
+        topology = routes.cables.topology
         words = words_of(codes)
         self.routes = routes
         self.topology = topology
@@ -84,7 +84,7 @@ class _Batch:
         self.words = tuple(word[self.order] for word in words)
         self.hosts = hosts[self.order]
         self.sizes = sizes[self.order] if sizes.ndim else sizes
-        self.events, self.bytes = np.zeros((2, len(routes.wiring.lines)), np.int64)
+        self.events, self.bytes = np.zeros((2, len(routes.cables.lines)), np.int64)
         self.lookups, self.misses, self.unconnected = np.zeros((3, len(topology.switches)), np.int64)
         self.misaddressed = np.zeros(len(topology.hosts), np.int64)
         self.received: list[list[Load]] = [[] for _ in topology.hosts]
@@ -122,7 +122,7 @@ class _Batch:
         by_host = np.argsort(self.hosts, kind="stable").astype(np.int32)
         bounds = np.searchsorted(self.hosts[by_host], np.arange(len(self.received) + 1)).tolist()
         spans = enumerate(pairwise(bounds))
-        return [(self.routes.wiring.uplink(host), Load(by_host[a:b])) for host, (a, b) in spans if a < b]
+        return [(self.routes.cables.uplink(host), Load(by_host[a:b])) for host, (a, b) in spans if a < b]
 
     def _switch(self, arrival: int, load: Load) -> list[tuple[int, Load]]:
         """Look up what came in by a line; returns what goes on to other switches."""
@@ -183,7 +183,7 @@ class _Batch:
             delivered.append(np.sort(self.order[load.rows]))
             duplicates.append(load.copies - len(load.rows))
         return Forwarding(
-            wiring=self.routes.wiring,
+            cables=self.routes.cables,
             delivered=tuple(delivered),
             duplicates=np.array(duplicates, np.int64),
             misaddressed=self.misaddressed,

@@ -40,12 +40,12 @@ class Departure(NamedTuple):
     rewrite: str | None
 
 
-Path = tuple[int, ...]
+Trail = tuple[int, ...]
 """The lines by which a packet came to the switches it has seen."""
 
 
 @dataclass(frozen=True)
-class Wiring:
+class Cables:
     topology: Topology
 
     @cached_property
@@ -92,7 +92,7 @@ class Wiring:
             if port != came.target_port:
                 yield Departure(port, self.leaving.get((SwitchId(came.target), port)), rewrite)
 
-    def further(self, path: Path, arrival: int, dz: Dz) -> Path:
+    def further(self, path: Trail, arrival: int, dz: Dz) -> Trail:
         """The path and one line more.
 
         Raises ForwardingLoop when it has that line already, or leads through more switches than there are.

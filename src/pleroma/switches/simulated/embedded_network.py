@@ -16,7 +16,7 @@ from pleroma.errors import RoutingError, UnknownName
 from pleroma.routing.detour import RuleOp
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
-from pleroma.switches.simulated.cables import Line, Path, Wiring
+from pleroma.switches.simulated.cables import Cables, Line, Trail
 from pleroma.switches.simulated.clock import Clock
 from pleroma.switches.simulated.installation import Installation, Refusal
 from pleroma.switches.simulated.network_counters import PortCounters, SwitchCounters, Traffic
@@ -32,21 +32,21 @@ class EmbeddedNetwork:
 
     def __init__(self, topology: Topology, *, capacity: bool = False) -> None:
         self.topology = topology
-        self.wiring = Wiring(topology)
+        self.cables = Cables(topology)
         self.clock = Clock()
         self.tables = {s: SimulatedTable(s, topology.limits.get(s)) for s in topology.switches}
         self.counters = {s: SwitchCounters() for s in topology.switches}
-        self.traffic = tuple(Traffic() for _ in self.wiring.lines)
+        self.traffic = tuple(Traffic() for _ in self.cables.lines)
         self.misaddressed = {h.name: 0 for h in topology.hosts}
         """Packets that came to a host under another address than its own, which it does not take."""
         self.deliveries: list[Delivery] = []
         self._capacity = capacity
         self._listeners: dict[HostId, Callable[[Delivery], None]] = {}
-        self._uplink = {h.name: self.wiring.uplink(number) for number, h in enumerate(topology.hosts)}
+        self._uplink = {h.name: self.cables.uplink(number) for number, h in enumerate(topology.hosts)}
         self._dead: set[SwitchId] = set()
         self._cut: set[int] = set()
-        self._breaks = [0 for _ in self.wiring.lines]  # how often what was on the line was lost
-        self._free = [0.0 for _ in self.wiring.lines]  # when the line has sent what was given to it
+        self._breaks = [0 for _ in self.cables.lines]  # how often what was on the line was lost
+        self._free = [0.0 for _ in self.cables.lines]  # when the line has sent what was given to it
         self._ready = dict.fromkeys(topology.switches, 0.0)  # when the switch has done what it was asked
         self._backlog = dict.fromkeys(topology.switches, 0)
 
@@ -157,8 +157,8 @@ class EmbeddedNetwork:
         self.clock.run(until)
         return self.deliveries[before:]
 
-    def _send(self, number: int, packet: Packet, path: Path) -> None:
-        traffic, line = self.traffic[number], self.wiring.lines[number]
+    def _send(self, number: int, packet: Packet, path: Trail) -> None:
+        traffic, line = self.traffic[number], self.cables.lines[number]
         traffic.sent += 1
         traffic.sent_bytes += packet.size
         if not self._carries(number, line):
@@ -170,14 +170,14 @@ class EmbeddedNetwork:
         arrive = partial(self._arrive, number, packet, path, self._breaks[number])
         self.clock.at(leaves + line.latency, arrive)
 
-    def _arrive(self, number: int, packet: Packet, path: Path, breaks: int) -> None:
+    def _arrive(self, number: int, packet: Packet, path: Trail, breaks: int) -> None:
         traffic = self.traffic[number]
         if breaks != self._breaks[number]:
             traffic.lost += 1
             return
         traffic.received += 1
         traffic.received_bytes += packet.size
-        host = self.wiring.host_behind(number)
+        host = self.cables.host_behind(number)
         if host is None:
             self._switch(number, packet, path)
         elif packet.destination == host.address:
@@ -185,18 +185,18 @@ class EmbeddedNetwork:
         else:
             self.misaddressed[host.name] += 1
 
-    def _switch(self, arrival: int, packet: Packet, path: Path) -> None:
-        switch = SwitchId(self.wiring.lines[arrival].target)
+    def _switch(self, arrival: int, packet: Packet, path: Trail) -> None:
+        switch = SwitchId(self.cables.lines[arrival].target)
         counters = self.counters[switch]
         flow = None
         if packet.destination is None:  # once rewritten, it is no event that a rule could match
-            path = self.wiring.further(path, arrival, packet.dz)
+            path = self.cables.further(path, arrival, packet.dz)
             flow = self.tables[switch].forward(packet.dz, packet.size)
         counters.lookups += 1
         if flow is None:
             counters.misses += 1
             return
-        for _, line, rewrite in self.wiring.departures(arrival, flow):
+        for _, line, rewrite in self.cables.departures(arrival, flow):
             if line is None:
                 counters.unconnected += 1
             else:
@@ -212,7 +212,7 @@ class EmbeddedNetwork:
 
     def set_link(self, link: Link, up: bool) -> None:
         """Cut a link or mend it; what is on it when it is cut is lost."""
-        numbers = self.wiring.of(link)
+        numbers = self.cables.of(link)
         if up:
             self._cut.difference_update(numbers)
         else:
@@ -226,7 +226,7 @@ class EmbeddedNetwork:
             self._dead.discard(name)
             return
         self._dead.add(name)
-        self._break(n for n, line in enumerate(self.wiring.lines) if name in (line.source, line.target))
+        self._break(n for n, line in enumerate(self.cables.lines) if name in (line.source, line.target))
         if forget:
             self.tables[name].clear()
 
@@ -243,15 +243,15 @@ class EmbeddedNetwork:
     def port(self, switch: str, port: int) -> PortCounters:
         """The counters of one port in use."""
         place = self._known(switch), Port(port)
-        if place not in self.wiring.leaving:
+        if place not in self.cables.leaving:
             raise RoutingError(f"nothing is connected to port {port}", field=switch, value=port)
-        number = self.wiring.leaving[place]
+        number = self.cables.leaving[place]
         sent, received = self.traffic[number], self.traffic[number ^ 1]
         return PortCounters(received.received, received.received_bytes, sent.sent, sent.sent_bytes)
 
     def by_line(self) -> Mapping[Line, Traffic]:
         """The counters of every direction of every cable."""
-        return dict(zip(self.wiring.lines, self.traffic, strict=True))
+        return dict(zip(self.cables.lines, self.traffic, strict=True))
 
     @property
     def lost(self) -> int:

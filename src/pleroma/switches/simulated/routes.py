@@ -13,7 +13,7 @@ import numpy as np
 
 from pleroma.arrays.types import Marks, Words
 from pleroma.routing.topology import SwitchId
-from pleroma.switches.simulated.cables import Wiring
+from pleroma.switches.simulated.cables import Cables
 from pleroma.switches.simulated.compiled_table import CompiledTable
 
 NOWHERE = -1
@@ -34,14 +34,14 @@ class Exit:
 class Routes:
     """`target` says where each line leads: the number of a switch, or -1 - the number of a host."""
 
-    def __init__(self, wiring: Wiring, tables: Sequence[CompiledTable]) -> None:
-        topology = wiring.topology
+    def __init__(self, cables: Cables, tables: Sequence[CompiledTable]) -> None:
+        topology = cables.topology
         number = {switch: n for n, switch in enumerate(topology.switches)}
-        self.wiring = wiring
+        self.cables = cables
         self.tables = tables
         self.target = [
             number[SwitchId(line.target)] if line.target_port is not None else -1 - (n >> 1) + len(topology.links)
-            for n, line in enumerate(wiring.lines)
+            for n, line in enumerate(cables.lines)
         ]
         self.exits = [self._exits(switch, table) for switch, table in zip(topology.switches, tables, strict=True)]
         self._onward = [
@@ -52,8 +52,8 @@ class Routes:
     def _exits(self, switch: SwitchId, table: CompiledTable) -> list[Exit]:
         exits = []
         for port, rewrites in table.by_port().items():
-            line = self.wiring.leaving.get((switch, port), NOWHERE)
-            host = None if line == NOWHERE else self.wiring.host_behind(line)
+            line = self.cables.leaving.get((switch, port), NOWHERE)
+            host = None if line == NOWHERE else self.cables.host_behind(line)
             proper = None if host is None else host.address
             emits, good = np.zeros((2, len(table.groups)), np.bool_)
             emits[list(rewrites)] = True
@@ -65,7 +65,7 @@ class Routes:
     def order(self) -> dict[int, int] | None:
         """A rank for every line between switches, such that events only go up; None where they could come back."""
         sorter: TopologicalSorter[int] = TopologicalSorter()
-        for line in range(2 * len(self.wiring.topology.links)):
+        for line in range(2 * len(self.cables.topology.links)):
             sorter.add(line)
             for onward in self._onward[self.target[line]]:
                 if onward.line != line ^ 1:
@@ -77,9 +77,9 @@ class Routes:
 
     def loop(self, host: int, words: Sequence[Words]) -> tuple[SwitchId, ...] | None:
         """The way of one event (given by its words, arrays of one) to a switch it was at before, if it has one."""
-        switches = self.wiring.topology.switches
+        switches = self.cables.topology.switches
         seen: set[int] = set()
-        paths: list[tuple[int, tuple[SwitchId, ...]]] = [(self.wiring.uplink(host), ())]
+        paths: list[tuple[int, tuple[SwitchId, ...]]] = [(self.cables.uplink(host), ())]
         while paths:
             line, path = paths.pop()
             switch = self.target[line]
