@@ -49,7 +49,10 @@ async def rewire(made):
 def ring(tmp_path):
     with world(RING, tmp_path, patience=HASTY, discovers=True, begin=(*BEGINNING, *LEARNED)) as made:
         made.run(rewire(made))
-        until(lambda: set(made.network.wiring.topology.links) == set(RING.links), lambda: made.network.wiring.topology)
+        until(
+            lambda: set(made.network.discovered.topology.links) == set(RING.links),
+            lambda: made.network.discovered.topology,
+        )
         draw = Random(1)
         made.submit(*(advertise(host.name, "true") for host in RING.hosts))
         made.submit(*(subscribe(host.name, random_filter(draw)) for host in RING.hosts * 3))
@@ -105,8 +108,8 @@ def test_a_host_invents_no_link_by_beacons_of_its_own_or_by_sending_back_what_it
             card.send(frame[:-20] + bytes(20))
         arrived = [card.recv(2000) for _ in range(2)]  # two more rounds of beacons: the switch is still looked after
     assert all(Beacon.unpack(frame, b"") is not None for frame in arrived)
-    assert set(ring.network.wiring.topology.links) == set(RING.links)
-    assert set(ring.network.wiring.topology.switches) == set(RING.switches)
+    assert set(ring.network.discovered.topology.links) == set(RING.links)
+    assert set(ring.network.discovered.topology.switches) == set(RING.switches)
     ring.until_right()
     assert ring.check(*some_events())
 

@@ -354,7 +354,7 @@ KILLED = """
 import os, signal, sys
 from pleroma.lab import Lab
 from pleroma.lab.daemons import Daemons
-from pleroma.lab import namespaces, wiring
+from pleroma.lab import namespaces, veth_links
 from pleroma.routing import build
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -362,7 +362,7 @@ name, point = sys.argv[1:]
 if point == "claimed":
     namespaces.add = die
 elif point == "namespaces":
-    wiring.cables = die
+    veth_links.cables = die
 elif point == "database":
     Daemons.join = die
 elif point == "relay":

@@ -19,7 +19,7 @@ from pleroma.lab.lab import Lab
 from pleroma.lab.veth_links import HOST_INTERFACE
 from pleroma.routing import HostId, SwitchOp, Topology
 from pleroma.switches.openflow.agent import Patience
-from pleroma.switches.openflow.discovered_topology import Wiring
+from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import OpenFlowNetwork
 from pleroma.wire.ports import EVENTS_PORT
 
@@ -122,7 +122,7 @@ def quietly() -> Iterator[None]:
 
 @asynccontextmanager
 async def _rig(topology: Topology, ops: Iterable[SwitchOp]) -> AsyncIterator[Rig]:
-    async with OpenFlowNetwork(Wiring(topology), listen=("127.0.0.1", 0), patience=UNDISTURBED) as network:
+    async with OpenFlowNetwork(DiscoveredTopology(topology), listen=("127.0.0.1", 0), patience=UNDISTURBED) as network:
         target = f"tcp:127.0.0.1:{network.address[1]}"
         lab = await asyncio.to_thread(Lab.up, topology, controller=target)
         try:

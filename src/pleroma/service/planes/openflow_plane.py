@@ -25,7 +25,7 @@ from pleroma.service.http.metrics import counter, gauge
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.switches.live.event_trace import Trace, trace
 from pleroma.switches.openflow.agent import Patience
-from pleroma.switches.openflow.discovered_topology import NOTHING, Wiring
+from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import LISTEN, OpenFlowNetwork
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.wire.ports import EVENTS_PORT
@@ -56,18 +56,20 @@ async def over_openflow(
     folder: Path, topology: Topology, control: ControlSettings | None, settings: OpenFlowSettings
 ) -> AsyncIterator[tuple[Controller, OpenFlowPlane]]:
     """A controller that has told its switches all it knows, as far as they are there."""
-    wiring = Wiring(_known_wiring(folder) if settings.discovers else topology, discovers=settings.discovers)
+    discovered = DiscoveredTopology(
+        _known_wiring(folder) if settings.discovers else topology, discovers=settings.discovers
+    )
     if control is None:
         control = ControlSettings.within(settings.addresses.bits)
     network = OpenFlowNetwork(
-        wiring,
+        discovered,
         addresses=settings.addresses,
         listen=settings.listen,
         tls=settings.tls,
         patience=settings.patience,
         domain=settings.domain,
     )
-    base = NOTHING if settings.discovers else topology
+    base = EMPTY_TOPOLOGY if settings.discovers else topology
     async with (
         network,
         await Controller.open(folder, base, network, control, routing_on=network.available) as controller,
@@ -96,13 +98,13 @@ class OpenFlowPlane:
 
     @property
     def learns(self) -> bool:
-        return self.network.wiring.discovers
+        return self.network.discovered.discovers
 
     def rewire(self) -> None:
         """Route on what is there now."""
         self._controller.route_on(self.network.available(self._controller.state.topology.hosts))
-        if self.network.wiring.discovers:
-            save_wiring(self.network.wiring.topology, self._folder)
+        if self.network.discovered.discovers:
+            save_wiring(self.network.discovered.topology, self._folder)
 
     def serve(self, app: FastAPI) -> None:
         """Answer programs that have no other way to the API than through the switches."""
@@ -117,12 +119,12 @@ class OpenFlowPlane:
 
     def _joins(self, place: Place) -> bool:
         """Whether a host that nobody knows may join here: at a port that leads to no other switch."""
-        wiring = self.network.wiring
-        ends = (end for link in wiring.topology.links for end in link.ends)
-        return self.learns and place not in wiring.borders and place not in ends
+        discovered = self.network.discovered
+        ends = (end for link in discovered.topology.links for end in link.ends)
+        return self.learns and place not in discovered.borders and place not in ends
 
     def topology(self) -> Topology:
-        return self.network.wiring.with_hosts(self._controller.state.topology.hosts, self.network.limits)
+        return self.network.discovered.with_hosts(self._controller.state.topology.hosts, self.network.limits)
 
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
         """For as long as its lease says."""
@@ -153,7 +155,7 @@ class OpenFlowPlane:
         return {
             "listening": "{}:{}".format(*self.network.address),
             "strangers": {f"{number:x}": peer for number, peer in self.network.strangers.items()},
-            "borders": {f"{switch} {port}": said for (switch, port), said in self.network.wiring.borders.items()},
+            "borders": {f"{switch} {port}": said for (switch, port), said in self.network.discovered.borders.items()},
         }
 
     def metrics(self) -> Iterator[Metric]:
@@ -180,7 +182,7 @@ def _known_wiring(folder: Path) -> Topology:
     """What an earlier start discovered: with it a restart does not begin by taking every rule away."""
     path = folder / WIRING_FILE
     if not path.exists():
-        return NOTHING
+        return EMPTY_TOPOLOGY
     try:
         return from_json(json.loads(path.read_bytes()), whole=False)
     except ValueError as error:

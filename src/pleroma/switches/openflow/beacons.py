@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from pleroma.routing import Link, Port
 from pleroma.routing.presence import Place
-from pleroma.switches.openflow.discovered_topology import Wiring
+from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.frames import Beacon
 
 EVERY = 1.0
@@ -22,12 +22,14 @@ Sender = Callable[[Callable[[int, int], bytes]], None]
 
 
 class Beacons:
-    """`tell` is called when a link was found or lost, or one is heard of again. A fixed wiring needs none of this."""
+    """`tell` is called when a link was found or lost, or one is heard of again. A fixed discovered needs none of this."""
 
-    def __init__(self, wiring: Wiring, send: Sender, tell: Callable[[], None], key: bytes, domain: str) -> None:
+    def __init__(
+        self, discovered: DiscoveredTopology, send: Sender, tell: Callable[[], None], key: bytes, domain: str
+    ) -> None:
         self.unheard: frozenset[Place] = frozenset()
         """The ends of links that nothing is heard of."""
-        self._wiring = wiring
+        self._discovered = discovered
         self._send = send
         self._tell = tell
         self._key = key
@@ -37,9 +39,9 @@ class Beacons:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        if self._wiring.discovers:
+        if self._discovered.discovers:
             now = asyncio.get_running_loop().time()
-            self._heard = {way: now for link in self._wiring.topology.links for way in _ways(link)}
+            self._heard = {way: now for link in self._discovered.topology.links for way in _ways(link)}
             self._task = asyncio.create_task(self._run(), name="beacons")
 
     def stop(self) -> None:
@@ -62,19 +64,19 @@ class Beacons:
         if read is None:
             return False
         beacon, is_ours = read
-        if not self._wiring.discovers:
+        if not self._discovered.discovers:
             return True
         if not is_ours:
-            if beacon.domain != self._domain and self._wiring.borders.get(place) != beacon.domain:
-                self._wiring.borders[place] = beacon.domain
+            if beacon.domain != self._domain and self._discovered.borders.get(place) != beacon.domain:
+                self._discovered.borders[place] = beacon.domain
                 self._tell()
             return True
-        sender = self._wiring.switch(beacon.datapath)
+        sender = self._discovered.switch(beacon.datapath)
         if sender is not None and sender != place[0]:  # or else a host sends its switch's beacons back
             other = sender, Port(beacon.port)
             now = asyncio.get_running_loop().time()
             self._heard[other, place] = now
-            is_new = self._wiring.joined(place, other)
+            is_new = self._discovered.joined(place, other)
             if is_new:
                 self._heard[place, other] = now  # it has a moment to be heard of
             if is_new or place in self.unheard:
@@ -86,7 +88,9 @@ class Beacons:
         """Which links are heard of at present."""
         since = asyncio.get_running_loop().time() - UNHEARD
         silent = (
-            link for link in self._wiring.topology.links if any(self._heard.get(w, since) <= since for w in _ways(link))
+            link
+            for link in self._discovered.topology.links
+            if any(self._heard.get(w, since) <= since for w in _ways(link))
         )
         unheard = frozenset(place for link in silent for place in link.ends)
         if unheard != self.unheard:

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pleroma.routing import Host, Link, SwitchId, Topology
 from pleroma.routing.presence import Place
 
-NOTHING = Topology((), (), ())
+EMPTY_TOPOLOGY = Topology((), (), ())
 
 
-class Wiring:
+class DiscoveredTopology:
     """`discovers` lets unknown switches and links join; otherwise the topology stays as it was given."""
 
-    def __init__(self, topology: Topology = NOTHING, *, discovers: bool = False) -> None:
+    def __init__(self, topology: Topology = EMPTY_TOPOLOGY, *, discovers: bool = False) -> None:
         self.topology = topology
         self.discovers = discovers
         self.borders: dict[Place, str] = {}

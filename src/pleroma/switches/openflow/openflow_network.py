@@ -24,7 +24,7 @@ from pleroma.routing.presence import Place, Presence
 from pleroma.switches.openflow.agent import Agent, Patience
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection
-from pleroma.switches.openflow.discovered_topology import Wiring
+from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.listener import Listener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.rule import MAX_PORT
@@ -51,7 +51,7 @@ class OpenFlowNetwork:
 
     def __init__(
         self,
-        wiring: Wiring,
+        discovered: DiscoveredTopology,
         *,
         addresses: AddressRange = IPV6,
         listen: tuple[str, int] = LISTEN,
@@ -59,8 +59,8 @@ class OpenFlowNetwork:
         patience: Patience | None = None,
         domain: str = "pleroma",
     ) -> None:
-        self.wiring = wiring
-        self.pipeline = Pipeline(addresses, discovers=wiring.discovers)
+        self.discovered = discovered
+        self.pipeline = Pipeline(addresses, discovers=discovered.discovers)
         self.agents: dict[SwitchId, Agent] = {}
         self.strangers: dict[int, str] = {}
         """Switches that connected and are none of ours, by datapath number, and from where."""
@@ -76,7 +76,7 @@ class OpenFlowNetwork:
         self._expiries: dict[SwitchId, asyncio.TimerHandle] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._installed = asyncio.Event()
-        self._beacons = Beacons(wiring, self._send_beacon, self._tell, secrets.token_bytes(32), domain)
+        self._beacons = Beacons(discovered, self._send_beacon, self._tell, secrets.token_bytes(32), domain)
         dead = self._patience.dead
         self._listener = Listener(*listen, tls=tls, greet=self._greet, idle=dead / 3, dead=dead)
 
@@ -84,7 +84,7 @@ class OpenFlowNetwork:
 
     async def __aenter__(self) -> Self:
         await self._listener.__aenter__()
-        for name in self.wiring.topology.switches:
+        for name in self.discovered.topology.switches:
             self._agent(name)
         self._beacons.start()
         return self
@@ -113,7 +113,7 @@ class OpenFlowNetwork:
         The first time there is no error: a switch that refuses something is no reason not to start. Whoever watches
         hears of it, and `status` says it.
         """
-        self.pipeline.know(self.wiring.topology.hosts)
+        self.pipeline.know(self.discovered.topology.hosts)
         by_switch: dict[SwitchId, list[SwitchOp]] = {}
         for op in ops:
             by_switch.setdefault(op.switch, []).append(op)
@@ -131,7 +131,7 @@ class OpenFlowNetwork:
         agent = self.agents.get(name)
         if agent is None:
             agent = self.agents[name] = Agent(name, self._patience, self._told)
-            agent.stand(self.pipeline.standing(self.wiring.topology, name))
+            agent.stand(self.pipeline.standing(self.discovered.topology, name))
             self._expect(name)
         return agent
 
@@ -144,7 +144,7 @@ class OpenFlowNetwork:
 
     def available(self, hosts: Iterable[Host]) -> Topology:
         """What there is to route on, with these hosts."""
-        known = self.wiring.with_hosts(hosts, self.limits)
+        known = self.discovered.with_hosts(hosts, self.limits)
         self.pipeline.know(known.hosts)
         return self.presence.of(known)
 
@@ -168,15 +168,15 @@ class OpenFlowNetwork:
 
     def _tell_now(self) -> None:
         self._telling = None
-        for name in self.wiring.topology.switches:
-            self._agent(name).stand(self.pipeline.standing(self.wiring.topology, name))
+        for name in self.discovered.topology.switches:
+            self._agent(name).stand(self.pipeline.standing(self.discovered.topology, name))
         self.watch()
 
     # -- switches coming and going -------------------------------------------------------------------------------
 
     async def _greet(self, connection: Connection) -> None:
         await self._installed.wait()  # before that, we would take away what an earlier controller put there
-        name = self.wiring.switch(connection.datapath)
+        name = self.discovered.switch(connection.datapath)
         if name is None:
             self.strangers[connection.datapath] = connection.peer
             log.warning("a switch that the topology does not have", datapath=connection.datapath, peer=connection.peer)
@@ -188,7 +188,7 @@ class OpenFlowNetwork:
         self._connections[name] = connection
         self._down = {place for place in self._down if place[0] != name}
         up = {number for number, port in connection.ports.items() if port.up}
-        for number in {*connection.ports, *self.wiring.topology.ports[name]} - up:
+        for number in {*connection.ports, *self.discovered.topology.ports[name]} - up:
             self._down.add((name, Port(number)))
         log.info("switch connected", switch=name, peer=connection.peer)
         self._agent(name).connected(connection)
@@ -257,4 +257,4 @@ class OpenFlowNetwork:
         for name, connection in self._connections.items():
             for number, port in connection.ports.items():
                 if port.up and number <= MAX_PORT:
-                    connection.packet_out(number, make(self.wiring.topology.datapath[name], number))
+                    connection.packet_out(number, make(self.discovered.topology.datapath[name], number))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pleroma.routing import Host, Link, Topology, build
 from pleroma.switches.openflow.beacons import UNHEARD, Beacons
-from pleroma.switches.openflow.discovered_topology import Wiring
+from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.frames import Beacon, Datagram
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
@@ -47,81 +47,81 @@ def test_a_beacon_is_known_by_its_signature(datapath, port, domain):
 
 class TestWiring:
     def test_a_file_s_network_takes_no_strangers(self):
-        wiring = Wiring(build("line:2"))
-        assert wiring.switch(2) == "R2"
-        assert wiring.switch(9) is None
-        assert not wiring.joined(("R1", 7), ("R2", 7))
-        assert wiring.topology == build("line:2")
+        discovered = DiscoveredTopology(build("line:2"))
+        assert discovered.switch(2) == "R2"
+        assert discovered.switch(9) is None
+        assert not discovered.joined(("R1", 7), ("R2", 7))
+        assert discovered.topology == build("line:2")
 
     def test_switches_and_links_join_a_network_that_discovers(self):
-        wiring = Wiring(discovers=True)
-        assert [wiring.switch(number) for number in (0x2A, 7, 0x2A)] == ["s2a", "s7", "s2a"]
-        assert wiring.joined(("s2a", 1), ("s7", 3))
-        assert not wiring.joined(("s7", 3), ("s2a", 1))  # the same, heard at the other end
-        assert wiring.topology.links == (Link("s2a", 1, "s7", 3),)
-        assert wiring.topology.datapath == {"s2a": 0x2A, "s7": 7}
+        discovered = DiscoveredTopology(discovers=True)
+        assert [discovered.switch(number) for number in (0x2A, 7, 0x2A)] == ["s2a", "s7", "s2a"]
+        assert discovered.joined(("s2a", 1), ("s7", 3))
+        assert not discovered.joined(("s7", 3), ("s2a", 1))  # the same, heard at the other end
+        assert discovered.topology.links == (Link("s2a", 1, "s7", 3),)
+        assert discovered.topology.datapath == {"s2a": 0x2A, "s7": 7}
 
     def test_a_cable_that_is_moved_takes_the_old_link_with_it(self):
-        wiring = Wiring(discovers=True)
+        discovered = DiscoveredTopology(discovers=True)
         for number in (1, 2, 3):
-            wiring.switch(number)
-        wiring.joined(("s1", 1), ("s2", 1))
-        wiring.joined(("s1", 2), ("s3", 2))
-        wiring.joined(("s1", 1), ("s3", 1))
-        assert set(wiring.topology.links) == {Link("s1", 2, "s3", 2), Link("s1", 1, "s3", 1)}
+            discovered.switch(number)
+        discovered.joined(("s1", 1), ("s2", 1))
+        discovered.joined(("s1", 2), ("s3", 2))
+        discovered.joined(("s1", 1), ("s3", 1))
+        assert set(discovered.topology.links) == {Link("s1", 2, "s3", 2), Link("s1", 1, "s3", 1)}
 
     def test_hosts_are_where_no_link_is(self):
-        wiring = Wiring(Topology(("A", "B"), (), (Link("A", 1, "B", 1),)))
+        discovered = DiscoveredTopology(Topology(("A", "B"), (), (Link("A", 1, "B", 1),)))
         hosts = [Host("h1", "A", 2, "fd00::1"), Host("h2", "A", 1, "fd00::2"), Host("h3", "C", 2, "fd00::3")]
-        found = wiring.with_hosts(hosts, {"A": 50})
+        found = discovered.with_hosts(hosts, {"A": 50})
         assert [host.name for host in found.hosts] == ["h1"]
         assert found.limits == {"A": 50}
 
     def test_what_a_switch_turned_out_to_hold_only_lowers_a_limit(self):
-        wiring = Wiring(Topology(("A", "B"), (), (), {"A": 10}))
-        assert wiring.with_hosts((), {"A": 20, "B": 5}).limits == {"A": 10, "B": 5}
+        discovered = DiscoveredTopology(Topology(("A", "B"), (), (), {"A": 10}))
+        assert discovered.with_hosts((), {"A": 20, "B": 5}).limits == {"A": 10, "B": 5}
 
 
 class TestBeacons:
     def scenario(self, work):
         async def limited():
             told = []
-            wiring = Wiring(discovers=True)
+            discovered = DiscoveredTopology(discovers=True)
             for number in (1, 2):
-                wiring.switch(number)
-            beacons = Beacons(wiring, lambda _: None, lambda: told.append(1), KEY, "here")
-            await work(beacons, wiring, told)
+                discovered.switch(number)
+            beacons = Beacons(discovered, lambda _: None, lambda: told.append(1), KEY, "here")
+            await work(beacons, discovered, told)
 
         asyncio.run(limited())
 
     def test_where_a_beacon_comes_in_there_is_a_link(self):
-        async def work(beacons, wiring, told):
+        async def work(beacons, discovered, told):
             assert beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(KEY))
-            assert wiring.topology.links == (Link("s1", 3, "s2", 4),)
+            assert discovered.topology.links == (Link("s1", 3, "s2", 4),)
             assert told
             assert not beacons.hear(("s2", 4), b"anything else")
 
         self.scenario(work)
 
     def test_nobody_can_invent_a_link(self):
-        async def work(beacons, wiring, told):
+        async def work(beacons, discovered, told):
             assert beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(OTHER_KEY))
-            assert wiring.topology.links == ()
-            assert wiring.borders == {}
+            assert discovered.topology.links == ()
+            assert discovered.borders == {}
             assert not told
 
         self.scenario(work)
 
     def test_the_beacon_of_another_domain_marks_a_border(self):
-        async def work(beacons, wiring, _told):
+        async def work(beacons, discovered, _told):
             beacons.hear(("s2", 4), Beacon(99, 3, "there").pack(OTHER_KEY))
-            assert wiring.borders == {("s2", 4): "there"}
-            assert wiring.topology.links == ()
+            assert discovered.borders == {("s2", 4): "there"}
+            assert discovered.topology.links == ()
 
         self.scenario(work)
 
     def test_a_link_that_falls_silent_is_down_and_comes_back_when_it_is_heard(self, monkeypatch):
-        async def work(beacons, wiring, told):
+        async def work(beacons, discovered, told):
             now = 1000.0
             monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
             frame = Beacon(1, 3, "here").pack(KEY)
@@ -131,7 +131,7 @@ class TestBeacons:
             now += UNHEARD
             beacons._review()
             assert beacons.unheard == {("s1", 3), ("s2", 4)}
-            assert wiring.topology.links  # the port is still no host's
+            assert discovered.topology.links  # the port is still no host's
             count = len(told)
             beacons.hear(("s2", 4), frame)
             assert beacons.unheard  # what goes one way may not go the other
@@ -142,23 +142,23 @@ class TestBeacons:
         self.scenario(work)
 
     def test_a_host_that_sends_beacons_back_makes_no_link(self):
-        async def work(beacons, wiring, told):
+        async def work(beacons, discovered, told):
             for port in (3, 4):
                 assert beacons.hear(("s1", port), Beacon(1, 3, "here").pack(KEY))
-            assert wiring.topology.links == ()
+            assert discovered.topology.links == ()
             assert not told
 
         self.scenario(work)
 
     def test_a_link_that_carries_only_one_way_carries_nothing(self, monkeypatch):
-        async def work(beacons, wiring, _told):
+        async def work(beacons, discovered, _told):
             now = 1000.0
             monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
             for _ in range(3):
                 beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(KEY))
                 beacons._review()
                 now += UNHEARD / 2
-            assert wiring.topology.links
+            assert discovered.topology.links
             assert beacons.unheard == {("s1", 3), ("s2", 4)}
 
         self.scenario(work)
