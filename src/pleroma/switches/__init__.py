@@ -8,7 +8,7 @@ from pleroma.switches.simulated.compiled_table import CompiledTable
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.switches.simulated.forwarding import Forwarding
 from pleroma.switches.simulated.installation import Installation, Refusal
-from pleroma.switches.simulated.network_counters import HostCounters, PortCounters, SwitchCounters, Traffic
+from pleroma.switches.simulated.network_counters import HostCounters, LineCounters, PortCounters, SwitchCounters
 from pleroma.switches.simulated.packet import EVENT_SIZE, Delivery, Packet
 from pleroma.switches.simulated.simulated_table import Hits, SimulatedTable
 
@@ -24,6 +24,7 @@ __all__ = [
     "Installation",
     "KernelDrops",
     "Line",
+    "LineCounters",
     "LiveNetwork",
     "Packet",
     "PortCounters",
@@ -31,6 +32,5 @@ __all__ = [
     "SimulatedTable",
     "SwitchCounters",
     "Trace",
-    "Traffic",
     "forward",
 ]

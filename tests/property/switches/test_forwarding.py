@@ -45,8 +45,8 @@ def agree(network, batch):
         assert batch.delivered[number].tolist() == sorted(batch.delivered[number].tolist())
         assert batch.duplicates[number] == sum(n - 1 for (name, _), n in received.items() if name == host.name)
         assert batch.misaddressed[number] == network.misaddressed[host.name]
-    assert batch.events.tolist() == [traffic.sent for traffic in network.traffic]
-    assert batch.bytes.tolist() == [traffic.sent_bytes for traffic in network.traffic]
+    assert batch.events.tolist() == [traffic.sent for traffic in network.line_counters]
+    assert batch.bytes.tolist() == [traffic.sent_bytes for traffic in network.line_counters]
     for number, (switch, counters) in enumerate(network.counters.items()):
         assert batch.lookups[number] == counters.lookups
         assert batch.misses[number] == counters.misses

@@ -432,7 +432,7 @@ def test_sockets_get_what_the_embedded_network_delivers(seed):
                 name: sorted(each) for name, each in expected.items()
             }
             assert net.switches == reference.counters
-            assert list(net.by_line().values()) == list(reference.traffic)
+            assert list(net.by_line().values()) == list(reference.line_counters)
             assert net.misaddressed == reference.misaddressed
 
     compare()

@@ -243,7 +243,7 @@ def test_cutting_a_link_loses_what_is_on_it_even_when_it_is_mended_at_once():
     net.set_link(TO_S2, up=False)
     net.set_link(TO_S2, up=True)
     assert receivers(net.run()) == []
-    traffic = net.traffic[net.cables.of(TO_S2)[0]]
+    traffic = net.line_counters[net.cables.of(TO_S2)[0]]
     assert (traffic.sent, traffic.received, traffic.lost) == (1, 0, 1)
     with pytest.raises(RoutingError, match="no link of this network"):
         net.set_link(Link(S1, Port(8), S3, Port(8)), up=False)
@@ -285,4 +285,4 @@ def test_a_cut_line_forgets_what_waited_to_be_sent():
     net.publish("h1", packet("1", size=1250, payload="late"))
     late = [d.time for d in net.run() if d.host == "h3" and d.packet.payload]
     assert late == pytest.approx([0.6 + 0.011 + 0.020 + 0.011])
-    assert 40 <= net.traffic[net.cables.of(TO_S2)[0]].lost <= 45
+    assert 40 <= net.line_counters[net.cables.of(TO_S2)[0]].lost <= 45

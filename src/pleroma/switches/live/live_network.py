@@ -32,7 +32,7 @@ from pleroma.switches.live.kernel_drops import dropped_at, kernel_drops
 from pleroma.switches.live.path_cache import Ways
 from pleroma.switches.simulated.cables import Line
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
-from pleroma.switches.simulated.network_counters import HostCounters, PortCounters, SwitchCounters, Traffic
+from pleroma.switches.simulated.network_counters import HostCounters, LineCounters, PortCounters, SwitchCounters
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 from pleroma.wire import attach, tunnel
 from pleroma.wire.header import MAX_PACKET_BYTES
@@ -206,7 +206,7 @@ class LiveNetwork:
         self._ways.settle()
         return self._network.port(switch, port)
 
-    def by_line(self) -> Mapping[Line, Traffic]:
+    def by_line(self) -> Mapping[Line, LineCounters]:
         """The counters of every direction of every cable."""
         self._ways.settle()
         return self._network.by_line()

@@ -103,7 +103,7 @@ def count(network: EmbeddedNetwork, way: Way, packets: int, size: int) -> None:
 
 
 def _carry(network: EmbeddedNetwork, line: int, packets: int, size: int) -> None:
-    traffic = network.traffic[line]
+    traffic = network.line_counters[line]
     traffic.sent += packets
     traffic.sent_bytes += size
     traffic.received += packets

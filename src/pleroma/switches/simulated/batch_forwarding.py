@@ -22,7 +22,7 @@ from pleroma.routing.topology import SwitchId, Topology
 from pleroma.switches.simulated.cables import Cables
 from pleroma.switches.simulated.compiled_table import MISS, CompiledTable, words_of
 from pleroma.switches.simulated.forwarding import Forwarding
-from pleroma.switches.simulated.in_flight import Load
+from pleroma.switches.simulated.in_flight import InFlight
 from pleroma.switches.simulated.packet import EVENT_SIZE
 from pleroma.switches.simulated.routes import NOWHERE, Routes
 
@@ -87,15 +87,15 @@ class _Batch:
         self.events, self.bytes = np.zeros((2, len(routes.cables.lines)), np.int64)
         self.lookups, self.misses, self.unconnected = np.zeros((3, len(topology.switches)), np.int64)
         self.misaddressed = np.zeros(len(topology.hosts), np.int64)
-        self.received: list[list[Load]] = [[] for _ in topology.hosts]
+        self.received: list[list[InFlight]] = [[] for _ in topology.hosts]
         self.hits = [np.zeros(len(table.flows), np.int64) for table in routes.tables] if count_rules else None
 
     def run(self) -> Forwarding:
         rank = self.routes.order()
-        waiting: dict[tuple[int, int, int], list[Load]] = {}
+        waiting: dict[tuple[int, int, int], list[InFlight]] = {}
         due: list[tuple[int, int, int]] = []
 
-        def wait(hop: int, line: int, load: Load) -> None:
+        def wait(hop: int, line: int, load: InFlight) -> None:
             key = (hop, -1 if rank is None else rank.get(line, -1), line)  # hosts' lines have no rank and come first
             if key not in waiting:
                 waiting[key] = []
@@ -109,7 +109,7 @@ class _Batch:
         while due:
             key = heapq.heappop(due)
             hop, _, line = key
-            load = Load.merge(waiting.pop(key))
+            load = InFlight.merge(waiting.pop(key))
             if hop > furthest:
                 furthest = hop
                 self._check_for_loop(load, hop)
@@ -117,14 +117,14 @@ class _Batch:
                 wait(hop + 1 if rank is None else hop, onward, moved)
         return self._result()
 
-    def _published(self) -> list[tuple[int, Load]]:
+    def _published(self) -> list[tuple[int, InFlight]]:
         """For each host that publishes, its uplink and its events."""
         by_host = np.argsort(self.hosts, kind="stable").astype(np.int32)
         bounds = np.searchsorted(self.hosts[by_host], np.arange(len(self.received) + 1)).tolist()
         spans = enumerate(pairwise(bounds))
-        return [(self.routes.cables.uplink(host), Load(by_host[a:b])) for host, (a, b) in spans if a < b]
+        return [(self.routes.cables.uplink(host), InFlight(by_host[a:b])) for host, (a, b) in spans if a < b]
 
-    def _switch(self, arrival: int, load: Load) -> list[tuple[int, Load]]:
+    def _switch(self, arrival: int, load: InFlight) -> list[tuple[int, InFlight]]:
         """Look up what came in by a line; returns what goes on to other switches."""
         switch = self.routes.target[arrival]
         table = self.routes.tables[switch]
@@ -154,7 +154,7 @@ class _Batch:
                     self.received[-1 - target].append(sent)
         return onward
 
-    def _astray(self, line: int, target: int, load: Load) -> None:
+    def _astray(self, line: int, target: int, load: InFlight) -> None:
         """Under a host's address no switch knows a packet, and no other host takes it."""
         self._count(line, load)
         if target >= 0:
@@ -163,11 +163,11 @@ class _Batch:
         else:
             self.misaddressed[-1 - target] += load.copies
 
-    def _count(self, line: int, load: Load) -> None:
+    def _count(self, line: int, load: InFlight) -> None:
         self.events[line] += load.copies
         self.bytes[line] += load.bytes(self.sizes)
 
-    def _check_for_loop(self, load: Load, hop: int) -> None:
+    def _check_for_loop(self, load: InFlight, hop: int) -> None:
         """Look at one event at every hop, so that most loops end early, and at the limit there is one for certain."""
         row = load.most_copied
         path = self.routes.loop(int(self.hosts[row]), [word[row : row + 1] for word in self.words])
@@ -179,7 +179,7 @@ class _Batch:
     def _result(self) -> Forwarding:
         delivered, duplicates = [], []
         for parts in self.received:
-            load = Load.merge(parts) if parts else Load(np.empty(0, np.int32))
+            load = InFlight.merge(parts) if parts else InFlight(np.empty(0, np.int32))
             delivered.append(np.sort(self.order[load.rows]))
             duplicates.append(load.copies - len(load.rows))
         return Forwarding(

@@ -19,7 +19,7 @@ from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topolog
 from pleroma.switches.simulated.cables import Cables, Line, Trail
 from pleroma.switches.simulated.clock import Clock
 from pleroma.switches.simulated.installation import Installation, Refusal
-from pleroma.switches.simulated.network_counters import PortCounters, SwitchCounters, Traffic
+from pleroma.switches.simulated.network_counters import LineCounters, PortCounters, SwitchCounters
 from pleroma.switches.simulated.packet import Delivery, Packet
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 
@@ -36,7 +36,7 @@ class EmbeddedNetwork:
         self.clock = Clock()
         self.tables = {s: SimulatedTable(s, topology.limits.get(s)) for s in topology.switches}
         self.counters = {s: SwitchCounters() for s in topology.switches}
-        self.traffic = tuple(Traffic() for _ in self.cables.lines)
+        self.line_counters = tuple(LineCounters() for _ in self.cables.lines)
         self.misaddressed = {h.name: 0 for h in topology.hosts}
         """Packets that came to a host under another address than its own, which it does not take."""
         self.deliveries: list[Delivery] = []
@@ -158,7 +158,7 @@ class EmbeddedNetwork:
         return self.deliveries[before:]
 
     def _send(self, number: int, packet: Packet, path: Trail) -> None:
-        traffic, line = self.traffic[number], self.cables.lines[number]
+        traffic, line = self.line_counters[number], self.cables.lines[number]
         traffic.sent += 1
         traffic.sent_bytes += packet.size
         if not self._carries(number, line):
@@ -171,7 +171,7 @@ class EmbeddedNetwork:
         self.clock.at(leaves + line.latency, arrive)
 
     def _arrive(self, number: int, packet: Packet, path: Trail, breaks: int) -> None:
-        traffic = self.traffic[number]
+        traffic = self.line_counters[number]
         if breaks != self._breaks[number]:
             traffic.lost += 1
             return
@@ -246,17 +246,17 @@ class EmbeddedNetwork:
         if place not in self.cables.leaving:
             raise RoutingError(f"nothing is connected to port {port}", field=switch, value=port)
         number = self.cables.leaving[place]
-        sent, received = self.traffic[number], self.traffic[number ^ 1]
+        sent, received = self.line_counters[number], self.line_counters[number ^ 1]
         return PortCounters(received.received, received.received_bytes, sent.sent, sent.sent_bytes)
 
-    def by_line(self) -> Mapping[Line, Traffic]:
+    def by_line(self) -> Mapping[Line, LineCounters]:
         """The counters of every direction of every cable."""
-        return dict(zip(self.cables.lines, self.traffic, strict=True))
+        return dict(zip(self.cables.lines, self.line_counters, strict=True))
 
     @property
     def lost(self) -> int:
         """Packets lost on cut lines and dead switches, in all."""
-        return sum(traffic.lost for traffic in self.traffic)
+        return sum(traffic.lost for traffic in self.line_counters)
 
     def _known(self, switch: str) -> SwitchId:
         if switch not in self.tables:

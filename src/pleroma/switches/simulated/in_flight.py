@@ -14,14 +14,14 @@ from pleroma.arrays.types import Ints, Ints32, Marks
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class InFlight:
     """Rows sorted, each once; `times` None means one copy of each, as it should be."""
 
     rows: Ints32
     times: Ints | None = None
 
     @classmethod
-    def merge(cls, parts: Sequence[Load]) -> Load:
+    def merge(cls, parts: Sequence[InFlight]) -> InFlight:
         if len(parts) == 1:
             return parts[0]
         rows = np.concatenate([part.rows for part in parts])
@@ -37,8 +37,8 @@ class Load:
         np.add.at(times, place, each)
         return cls(rows, times)
 
-    def where(self, chosen: Marks) -> Load:
-        return Load(self.rows[chosen], None if self.times is None else self.times[chosen])
+    def where(self, chosen: Marks) -> InFlight:
+        return InFlight(self.rows[chosen], None if self.times is None else self.times[chosen])
 
     @property
     def copies(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Traffic:
+class LineCounters:
     """One direction of a cable: sent = received + lost + still under way."""
 
     sent: int = 0

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.switches.simulated.in_flight import Load
+from pleroma.switches.simulated.in_flight import InFlight
 
 multisets = st.dictionaries(st.integers(0, 9), st.integers(1, 3) | st.just(1), max_size=6).map(Counter)
 
@@ -14,7 +14,7 @@ multisets = st.dictionaries(st.integers(0, 9), st.integers(1, 3) | st.just(1), m
 def as_load(rows):
     listed = sorted(rows)
     times = [rows[row] for row in listed]
-    return Load(np.array(listed, np.int32), None if set(times) <= {1} else np.array(times, np.int64))
+    return InFlight(np.array(listed, np.int32), None if set(times) <= {1} else np.array(times, np.int64))
 
 
 def as_multiset(load):
@@ -25,7 +25,7 @@ def as_multiset(load):
 
 @given(st.lists(multisets, min_size=1, max_size=4))
 def test_merging_adds_up(parts):
-    merged = Load.merge([as_load(part) for part in parts])
+    merged = InFlight.merge([as_load(part) for part in parts])
     assert as_multiset(merged) == sum(parts, Counter())
     assert merged.rows.dtype == np.int32
 
