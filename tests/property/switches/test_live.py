@@ -13,8 +13,8 @@ from pleroma.routing.flow import Change, Flow, FlowOp, Output
 from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.live import path_cache
 from pleroma.switches.live.event_trace import nearest
-from pleroma.switches.live.path import count, find_way
-from pleroma.switches.live.path_cache import Ways
+from pleroma.switches.live.path import count_along, find_path
+from pleroma.switches.live.path_cache import PathCache
 from support.networks import any_events, any_rings, any_tables, any_tree, live, seeds, some_cells
 
 
@@ -49,10 +49,10 @@ def test_on_a_tree_an_event_goes_the_way_of_the_embedded_network(rng):
     reference, network = live(topology, tables, sent), live(topology, tables, [])
     found = Counter()
     for row, (host, dz, size) in enumerate(sent):
-        way = find_way(network.cables, network.tables, host, dz)
-        assert not way.looped
-        found.update((receiver.name, row) for receiver in way.receivers)
-        count(network, way, 1, size)
+        path = find_path(network.cables, network.tables, host, dz)
+        assert not path.looped
+        found.update((receiver.name, row) for receiver in path.receivers)
+        count_along(network, path, 1, size)
     assert found == received(reference)
     alike(network, reference)
 
@@ -63,21 +63,21 @@ def test_with_rings_too_and_where_it_loops_each_line_is_taken_once(rng):
     for host, dz, size in sent:
         network = live(topology, tables, [])
         network.publish(topology.hosts[host].name, Packet(dz, size, 0))
-        way = find_way(network.cables, network.tables, host, dz)
-        receivers = Counter((receiver.name, 0) for receiver in way.receivers)
+        path = find_path(network.cables, network.tables, host, dz)
+        receivers = Counter((receiver.name, 0) for receiver in path.receivers)
         try:
             network.run()
         except ForwardingLoop:
-            assert way.looped
+            assert path.looped
             assert set(receivers) >= set(received(network))
             assert set(receivers.values()) <= {1}
-            lines = [leaving.line for hop in way.hops for leaving in hop.departures if leaving.line is not None]
+            lines = [leaving.line for hop in path.hops for leaving in hop.departures if leaving.line is not None]
             assert len(set(lines)) == len(lines)
         else:
-            assert not way.looped
+            assert not path.looped
             assert receivers == received(network)
             again = live(topology, tables, [])
-            count(again, way, 1, size)
+            count_along(again, path, 1, size)
             alike(again, network)
 
 
@@ -101,7 +101,7 @@ def test_while_rules_change_ways_stay_true(rng, few, most):
     topology, where = any_tree(rng), some_cells(rng)
     reference, network = EmbeddedNetwork(topology), EmbeddedNetwork(topology)
     with mock.patch.object(path_cache, "FEW", few), mock.patch.object(path_cache, "MOST", most):
-        ways = Ways(network)
+        paths = PathCache(network)
         found, row = Counter(), 0
         first = [
             FlowOp(switch, Change.ADD, flow)
@@ -112,7 +112,7 @@ def test_while_rules_change_ways_stay_true(rng, few, most):
             changes = list(operations(topology, where, reference.tables, rng)) if ops is None else ops
             complete = reference.install(changes, atomic=True).complete
             try:
-                ways.install(changes)
+                paths.install(changes)
             except RoutingError:
                 assert not complete
             else:
@@ -120,54 +120,54 @@ def test_while_rules_change_ways_stay_true(rng, few, most):
             for host, short, size in any_events(topology, where, rng):
                 dz = on_the_wire(short)
                 reference.publish(topology.hosts[host].name, Packet(dz, size, row))
-                tally = ways.find(host, dz.start)
-                tally.packets += 1
-                tally.bytes += size
-                found.update((receiver.name, row) for receiver in tally.way.receivers)
+                counted = paths.find(host, dz.start)
+                counted.packets += 1
+                counted.bytes += size
+                found.update((receiver.name, row) for receiver in counted.path.receivers)
                 row += 1
             reference.run()
             if rng.random() < 0.5:
-                ways.settle()
-        ways.settle()
+                paths.flush_counts()
+        paths.flush_counts()
     assert found == received(reference)
     alike(network, reference)
     rules = sum(map(len, network.tables.values()))
-    assert len(ways._cuts) <= 4 * rules + few
-    assert sum(map(len, ways._found)) <= most
+    assert len(paths._cuts) <= 4 * rules + few
+    assert sum(map(len, paths._found)) <= most
 
 
 @given(seeds)
 def test_rules_that_are_there_before_count_as_well(rng):
     topology, tables, sent = a_case(rng, any_tree(rng))
     network = live(topology, tables, [])
-    ways = Ways(network)
+    paths = PathCache(network)
     for host, dz, _ in sent:
-        assert ways.find(host, dz.start).way == find_way(network.cables, network.tables, host, dz)
+        assert paths.find(host, dz.start).path == find_path(network.cables, network.tables, host, dz)
 
 
 def test_a_way_is_found_once_until_rules_change():
     topology = build("line:2")
     there, elsewhere = (Dz.parse(bits).start for bits in ("0", "1"))
     with mock.patch.object(path_cache, "MOST", 2):
-        ways = Ways(EmbeddedNetwork(topology))
-        ways.install([FlowOp(topology.switches[0], Change.ADD, Flow(Dz.parse("0"), ()))])
+        paths = PathCache(EmbeddedNetwork(topology))
+        paths.install([FlowOp(topology.switches[0], Change.ADD, Flow(Dz.parse("0"), ()))])
         for _ in range(3):
-            first, second = ways.find(0, there), ways.find(0, elsewhere)
+            first, second = paths.find(0, there), paths.find(0, elsewhere)
             assert first is not second
-            assert ways.find(0, there + 1) is first
-            assert ways.find(0, elsewhere) is second
-            ways.install([])
-            assert ways.find(0, there) is not first
-            ways.install([])
+            assert paths.find(0, there + 1) is first
+            assert paths.find(0, elsewhere) is second
+            paths.install([])
+            assert paths.find(0, there) is not first
+            paths.install([])
 
 
 @given(seeds)
 def test_without_the_address_of_an_event_the_first_switch_misses(rng):
     topology, tables, _ = a_case(rng, any_tree(rng))
     network = live(topology, tables, [])
-    tally = Ways(network).find(0, None)
-    assert tally.way.receivers == ()
-    assert [(hop.flow, hop.departures) for hop in tally.way.hops] == [(None, ())]
+    counted = PathCache(network).find(0, None)
+    assert counted.path.receivers == ()
+    assert [(hop.flow, hop.departures) for hop in counted.path.hops] == [(None, ())]
 
 
 @given(seeds, st.integers(0, 5))

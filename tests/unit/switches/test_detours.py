@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pleroma.errors import RoutingError, TableFull
 from pleroma.index import Dz
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Output, build
-from pleroma.switches.live.path_cache import Ways
+from pleroma.switches.live.path_cache import PathCache
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 
@@ -54,18 +54,18 @@ def test_a_detour_takes_room_and_stands_beside_a_rule_of_the_same_cell():
 @given(st.sets(cells, max_size=4), st.sets(cells, max_size=2))
 def test_a_host_is_let_in_with_what_it_was_admitted_for_and_nothing_else(admitted, dismissed):
     topology = build("line:2")
-    guarded, open_to_all = (Ways(EmbeddedNetwork(topology), guarded=guarded) for guarded in (True, False))
+    guarded, open_to_all = (PathCache(EmbeddedNetwork(topology), guarded=guarded) for guarded in (True, False))
     rules = [
         FlowOp("R1", Change.ADD, rule("", 2)),
         FlowOp("R2", Change.ADD, Flow(Dz.parse(""), (Output(1, "fd00::2"),))),
     ]
-    for ways in (guarded, open_to_all):
-        ways.install([*rules, *(AdmitOp("R1", Change.ADD, 1, dz) for dz in admitted)])
-        ways.install([AdmitOp("R1", Change.DELETE, 1, dz) for dz in dismissed])
+    for paths in (guarded, open_to_all):
+        paths.install([*rules, *(AdmitOp("R1", Change.ADD, 1, dz) for dz in admitted)])
+        paths.install([AdmitOp("R1", Change.DELETE, 1, dz) for dz in dismissed])
     allowed = admitted - dismissed
     for event in EVENTS:
-        tally = guarded.find(0, event.start)
-        assert tally.refused != any(dz.covers(event) for dz in allowed)
-        assert [host.name for host in tally.way.receivers] == ([] if tally.refused else ["h2"])
+        counted = guarded.find(0, event.start)
+        assert counted.refused != any(dz.covers(event) for dz in allowed)
+        assert [host.name for host in counted.path.receivers] == ([] if counted.refused else ["h2"])
         assert not open_to_all.find(0, event.start).refused
         assert guarded.find(1, event.start).refused

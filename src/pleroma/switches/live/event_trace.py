@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.routing.flow import Flow
 from pleroma.routing.topology import HostId, Port, SwitchId
-from pleroma.switches.live.path import Hop, find_way
+from pleroma.switches.live.path import EventHop, find_path
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 
-NEAR = 3
+MAX_NEAR_MISSES = 3
 
 
-class Near(NamedTuple):
+class NearMiss(NamedTuple):
     """A rule that does not match, and how many bits from the left it shares with the event."""
 
     flow: Flow
@@ -40,7 +40,7 @@ class Step:
     in_port: Port
     rule: Flow | None
     outputs: tuple[Onward, ...]
-    near: tuple[Near, ...]
+    near: tuple[NearMiss, ...]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,12 +77,12 @@ def trace(network: EmbeddedNetwork, host: str, dz: Dz) -> Trace:
     """For an event sent from a host. On the wire zeros fill its address up, so rules may be longer than the dz."""
     sender = network.topology.find_host(host)
     event = Dz(1 << MAX_LENGTH | dz.start)
-    way = find_way(network.cables, network.tables, network.topology.hosts.index(sender), event)
-    steps = tuple(_step(network, hop, event) for hop in way.hops)
-    return Trace(sender.name, dz, steps, tuple(receiver.name for receiver in way.receivers), way.looped)
+    path = find_path(network.cables, network.tables, network.topology.hosts.index(sender), event)
+    steps = tuple(_step(network, hop, event) for hop in path.hops)
+    return Trace(sender.name, dz, steps, tuple(receiver.name for receiver in path.receivers), path.looped)
 
 
-def _step(network: EmbeddedNetwork, hop: Hop, event: Dz) -> Step:
+def _step(network: EmbeddedNetwork, hop: EventHop, event: Dz) -> Step:
     lines = network.cables.lines
     line = lines[hop.arrival]
     switch = SwitchId(line.target)
@@ -100,9 +100,9 @@ def _step(network: EmbeddedNetwork, hop: Hop, event: Dz) -> Step:
     )
 
 
-def nearest(flows: Iterable[Flow], event: Dz, most: int = NEAR) -> tuple[Near, ...]:
+def nearest(flows: Iterable[Flow], event: Dz, most: int = MAX_NEAR_MISSES) -> tuple[NearMiss, ...]:
     """The rules that share most bits with an event of full length and do not match; of those alike the shorter."""
-    missed = (Near(flow, shared) for flow in flows if (shared := _shared(flow.dz, event)) < flow.dz.length)
+    missed = (NearMiss(flow, shared) for flow in flows if (shared := _shared(flow.dz, event)) < flow.dz.length)
     return tuple(heapq.nlargest(most, missed, key=lambda near: (near.shared, -near.flow.dz.length, -near.flow.dz)))
 
 

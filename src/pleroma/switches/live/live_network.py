@@ -29,7 +29,7 @@ from pleroma.routing.topology import Host, HostId, SwitchId, Topology
 from pleroma.switches.live.event_trace import Trace, trace
 from pleroma.switches.live.host_sessions import Sessions, SocketAddress
 from pleroma.switches.live.kernel_drops import dropped_at, kernel_drops
-from pleroma.switches.live.path_cache import Ways
+from pleroma.switches.live.path_cache import PathCache
 from pleroma.switches.simulated.cables import Line
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.switches.simulated.network_counters import HostCounters, LineCounters, PortCounters, SwitchCounters
@@ -89,7 +89,7 @@ class LiveNetwork:
         self._loopback = loopback
         self._clock = clock
         self._network = EmbeddedNetwork(topology)
-        self._ways = Ways(self._network, guarded=guarded)
+        self._paths = PathCache(self._network, guarded=guarded)
         self._outlets = {h.name: _Outlet(number, h, _frame_start(h)) for number, h in enumerate(topology.hosts)}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._expiry = math.inf  # no session ends before
@@ -141,12 +141,12 @@ class LiveNetwork:
 
         Raises what the first switch that refuses its bundle says; the other switches have changed nevertheless.
         """
-        self._ways.install(ops)
+        self._paths.install(ops)
 
     @property
     def tables(self) -> Mapping[SwitchId, SimulatedTable]:
         """Only to be read."""
-        self._ways.settle()
+        self._paths.flush_counts()
         return self._network.tables
 
     def flow_tables(self) -> dict[SwitchId, FlowTable]:
@@ -188,7 +188,7 @@ class LiveNetwork:
 
     @property
     def switches(self) -> Mapping[SwitchId, SwitchCounters]:
-        self._ways.settle()
+        self._paths.flush_counts()
         return self._network.counters
 
     @property
@@ -198,17 +198,17 @@ class LiveNetwork:
     @property
     def misaddressed(self) -> Mapping[HostId, int]:
         """Packets that came to a host under another address than its own, which it does not take."""
-        self._ways.settle()
+        self._paths.flush_counts()
         return self._network.misaddressed
 
     def port(self, switch: str, port: int) -> PortCounters:
         """The counters of one port in use."""
-        self._ways.settle()
+        self._paths.flush_counts()
         return self._network.port(switch, port)
 
     def by_line(self) -> Mapping[Line, LineCounters]:
         """The counters of every direction of every cable."""
-        self._ways.settle()
+        self._paths.flush_counts()
         return self._network.by_line()
 
     def kernel_drops(self) -> KernelDrops | None:
@@ -251,18 +251,18 @@ class LiveNetwork:
         if sender not in outlet.sessions.sockets:
             counters.unattached += 1
             return
-        tally = self._ways.find(outlet.number, atom)
-        if tally.refused:
+        counted = self._paths.find(outlet.number, atom)
+        if counted.refused:
             counters.unadvertised += 1
             return
         size = len(frame) - tunnel.TUNNEL_HEAD_BYTES
-        tally.packets += 1
-        tally.bytes += size
+        counted.packets += 1
+        counted.bytes += size
         counters.published += 1
         counters.published_bytes += size
-        if tally.way.looped:
+        if counted.path.looped:
             counters.looped += 1
-        for receiver in tally.way.receivers:
+        for receiver in counted.path.receivers:
             self._deliver(self._outlets[receiver.name], frame)
         if self._loopback:
             for other in outlet.sessions.sockets:

@@ -19,7 +19,7 @@ from pleroma.switches.simulated.simulated_table import SimulatedTable
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class EventHop:
     """A packet at a switch: the line it came by, the rule it met (None: a miss), and where it went."""
 
     arrival: int
@@ -28,15 +28,15 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class EventPath:
     """All copies of an event, nearest switch first. `receivers` are the hosts that take it, as often as they get it."""
 
-    hops: tuple[Hop, ...]
+    hops: tuple[EventHop, ...]
     receivers: tuple[Host, ...]
     looped: bool = False
 
 
-def find_way(cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None) -> Way:
+def find_path(cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None) -> EventPath:
     """From the host of this number. Without a dz, under an address that is no event's, no rule matches.
 
     Where the tables lead in circles, each line is taken once: nobody is left out, and nothing goes round for ever.
@@ -46,18 +46,18 @@ def find_way(cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: in
     except ForwardingLoop:
         hops, looped = _follow(cables, tables, host, dz, each_line_once=True), True
     departures = [leaving for hop in hops for leaving in hop.departures]
-    return Way(hops, tuple(x for leaving in departures if (x := _taker(cables, leaving)) is not None), looped)
+    return EventPath(hops, tuple(x for leaving in departures if (x := _taker(cables, leaving)) is not None), looped)
 
 
 def _follow(
     cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None, each_line_once: bool
-) -> tuple[Hop, ...]:
-    hops: list[Hop] = []
+) -> tuple[EventHop, ...]:
+    hops: list[EventHop] = []
     waiting: list[tuple[int, Dz | None, Trail]] = [(cables.uplink(host), dz, ())]
     taken: set[int] = set()
     for arrival, wanted, path in waiting:  # which grows meanwhile
         if wanted is None:  # once rewritten, it is no event that a rule could match
-            hops.append(Hop(arrival, None, ()))
+            hops.append(EventHop(arrival, None, ()))
             continue
         if not each_line_once:
             path = cables.further(path, arrival, wanted)
@@ -66,7 +66,7 @@ def _follow(
         if each_line_once:
             departures = tuple(leaving for leaving in departures if leaving.line not in taken)
             taken.update(leaving.line for leaving in departures if leaving.line is not None)
-        hops.append(Hop(arrival, flow, departures))
+        hops.append(EventHop(arrival, flow, departures))
         waiting += [
             (leaving.line, wanted if leaving.rewrite is None else None, path)
             for leaving in departures
@@ -81,10 +81,10 @@ def _taker(cables: Cables, leaving: Departure) -> Host | None:
     return host if host is not None and leaving.rewrite == host.address else None
 
 
-def count(network: EmbeddedNetwork, way: Way, packets: int, size: int) -> None:
-    """Have the network's counters say that so many packets, of so many bytes together, have gone this way."""
-    _carry(network, way.hops[0].arrival, packets, size)
-    for hop in way.hops:
+def count_along(network: EmbeddedNetwork, path: EventPath, packets: int, size: int) -> None:
+    """Have the network's counters say that so many packets, of so many bytes together, have gone this path."""
+    _carry(network, path.hops[0].arrival, packets, size)
+    for hop in path.hops:
         switch = SwitchId(network.cables.lines[hop.arrival].target)
         counters = network.counters[switch]
         counters.lookups += packets

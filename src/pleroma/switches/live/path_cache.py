@@ -2,8 +2,8 @@
 
 A rule is an interval of addresses. Cut at both ends of every rule of every switch, the range falls into pieces in which
 all tables treat all events alike: a binary search and one lookup tell the way of a packet, however many switches it
-crosses, and there are few ways where there are few rules. What a host may send is cut in the same way, so to refuse an
-event that its host never advertised costs nothing either. Packets are added up by way, and the counters of switches,
+crosses, and there are few ways where there are few rules. What a host may send is cut in the same path, so to refuse an
+event that its host never advertised costs nothing either. Packets are added up by path, and the counters of switches,
 ports and rules are brought up to date when somebody looks, or when the rules that forwarded them change.
 """
 
@@ -18,27 +18,27 @@ from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.routing.admission import AdmitOp
 from pleroma.routing.detour import RuleOp, SwitchOp
 from pleroma.routing.flow import Change
-from pleroma.switches.live.path import Way, count, find_way
+from pleroma.switches.live.path import EventPath, count_along, find_path
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 
-MOST = 100_000
+MAX_PATHS = 100_000
 """Ways to remember; when there are more, all are forgotten and those in use found again."""
-FEW = 64
+MAX_SINGLE_CUTS = 64
 ASTRAY = -1
 
 
 @dataclass(slots=True)
-class Tally:
-    """A way, and what has gone it since the counters were brought up to date."""
+class PathCount:
+    """A path, and what has gone it since the counters were brought up to date."""
 
-    way: Way
+    path: EventPath
     packets: int = 0
     bytes: int = 0
     refused: bool = False
     """The host may not send such events: this is a way to nowhere."""
 
 
-class Ways:
+class PathCache:
     """`network` holds the tables and the counters; its tables are to be changed through `install`.
 
     With `guarded`, a host may send only what it was admitted for; otherwise anything.
@@ -50,27 +50,27 @@ class Ways:
         self._number = {(host.switch, host.port): n for n, host in enumerate(network.topology.hosts)}
         self._admitted: list[set[Dz]] = [set() for _ in network.topology.hosts]
         self._cuts: list[int] = []  # sorted; more of them than there are ends of rules do no harm
-        self._found: list[dict[int, Tally]] = [{} for _ in network.topology.hosts]
+        self._found: list[dict[int, PathCount]] = [{} for _ in network.topology.hosts]
         self._remembered = 0
         self._cut_anew()
 
-    def find(self, host: int, atom: int | None) -> Tally:
+    def find(self, host: int, atom: int | None) -> PathCount:
         """For a packet from this host; the address of an event is its atom, that of anything else is None."""
         piece = ASTRAY if atom is None else bisect_right(self._cuts, atom)
-        tally = self._found[host].get(piece)
-        return self._explore(host, atom, piece) if tally is None else tally
+        counted = self._found[host].get(piece)
+        return self._explore(host, atom, piece) if counted is None else counted
 
-    def _explore(self, host: int, atom: int | None, piece: int) -> Tally:
-        if self._remembered >= MOST:
+    def _explore(self, host: int, atom: int | None, piece: int) -> PathCount:
+        if self._remembered >= MAX_PATHS:
             self._forget()
         self._remembered += 1
         dz = None if atom is None else Dz(1 << MAX_LENGTH | atom)
         if dz is not None and not self.admits(host, dz):
-            tally = Tally(Way((), ()), refused=True)
+            counted = PathCount(EventPath((), ()), refused=True)
         else:
-            tally = Tally(find_way(self._network.cables, self._network.tables, host, dz))
-        self._found[host][piece] = tally
-        return tally
+            counted = PathCount(find_path(self._network.cables, self._network.tables, host, dz))
+        self._found[host][piece] = counted
+        return counted
 
     def admits(self, host: int, dz: Dz) -> bool:
         return not self._guarded or any(cell.covers(dz) for cell in self._admitted[host])
@@ -104,29 +104,29 @@ class Ways:
         else:
             cells.add(op.dz)
 
-    def settle(self) -> None:
+    def flush_counts(self) -> None:
         """Bring the network's counters up to date."""
         for found in self._found:
-            for tally in found.values():
-                if tally.packets:
-                    count(self._network, tally.way, tally.packets, tally.bytes)
-                    tally.packets = tally.bytes = 0
+            for counted in found.values():
+                if counted.packets:
+                    count_along(self._network, counted.path, counted.packets, counted.bytes)
+                    counted.packets = counted.bytes = 0
 
     def _forget(self) -> None:
-        self.settle()
+        self.flush_counts()
         for found in self._found:
             found.clear()
         self._remembered = 0
 
     def _cut(self, added: Set[Dz]) -> None:
-        if len(added) > FEW:
+        if len(added) > MAX_SINGLE_CUTS:
             self._cuts = sorted({*self._cuts, *_ends(added)})
         else:
             for end in _ends(added):
                 place = bisect_left(self._cuts, end)
                 if self._cuts[place : place + 1] != [end]:
                     self._cuts.insert(place, end)
-        if len(self._cuts) > 4 * len(self._cells()) + FEW:
+        if len(self._cuts) > 4 * len(self._cells()) + MAX_SINGLE_CUTS:
             self._cut_anew()
 
     def _cut_anew(self) -> None:
