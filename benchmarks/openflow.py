@@ -33,7 +33,7 @@ from pleroma.routing.shapes import line
 from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.flow_mod import flow_mod
-from pleroma.switches.openflow.listener import Listener
+from pleroma.switches.openflow.listener import SwitchListener
 from pleroma.switches.openflow.rule import UDP, Match, Rule, Send
 from pleroma.wire.ports import EVENTS_PORT
 
@@ -132,7 +132,7 @@ def _by_osken(number: int, rule: Rule) -> bytes:
 async def _acknowledged() -> float:
     """One bundle after the other, each confirmed before the next is sent."""
     greeted: asyncio.Queue[Connection] = asyncio.Queue()
-    async with Listener("127.0.0.1", 0, None, greeted.put, idle=60, dead=60) as listener:
+    async with SwitchListener("127.0.0.1", 0, None, greeted.put, idle=60, dead=60) as listener:
         target = f"tcp:127.0.0.1:{listener.address[1]}"
         lab = await asyncio.to_thread(Lab.up, build("single:2"), controller=target)
         try:

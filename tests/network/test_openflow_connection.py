@@ -15,7 +15,7 @@ from pleroma.errors import SwitchGone, SwitchRefused
 from pleroma.lab import Lab, Tls
 from pleroma.routing import build
 from pleroma.switches.openflow.connection import Connection
-from pleroma.switches.openflow.listener import Listener, tls_context
+from pleroma.switches.openflow.listener import SwitchListener, tls_context
 from pleroma.switches.openflow.rule import CONTROLLER, IPV6, LLDP, UDP, Match, Rule, Send
 
 LINE = build("line:2")  # h1 - R1 - R2 - h2, hosts on port 1
@@ -29,7 +29,9 @@ VERSIONS = pytest.mark.parametrize(("protocol", "version"), [("OpenFlow13", 4), 
 async def network(protocols=("OpenFlow13", "OpenFlow14"), context=None, tls=None):
     """The lab, the listener, and the connection of R1."""
     greeted: asyncio.Queue[Connection] = asyncio.Queue()
-    async with Listener("127.0.0.1", 0, context, greeted.put, idle=10, dead=PATIENCE, handshake=PATIENCE) as listener:
+    async with SwitchListener(
+        "127.0.0.1", 0, context, greeted.put, idle=10, dead=PATIENCE, handshake=PATIENCE
+    ) as listener:
         target = f"{'tcp' if context is None else 'ssl'}:127.0.0.1:{listener.address[1]}"
         lab = await asyncio.to_thread(Lab.up, LINE, controller=target, protocols=protocols, tls=tls)
         try:
@@ -305,7 +307,7 @@ def test_a_switch_with_a_certificate_of_another_authority_gets_nowhere(tmp_path)
         key, shown = certificate(tmp_path, "controller", authority)
         stranger_key, stranger = certificate(tmp_path, "stranger", other)
         greeted: asyncio.Queue[Connection] = asyncio.Queue()
-        async with Listener("127.0.0.1", 0, tls_context(shown, key, authority), greeted.put) as listener:
+        async with SwitchListener("127.0.0.1", 0, tls_context(shown, key, authority), greeted.put) as listener:
             refused = 0
             for chain in ((stranger, stranger_key), None):
                 context = ssl.create_default_context(cafile=authority)

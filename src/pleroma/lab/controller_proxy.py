@@ -58,7 +58,7 @@ class Side(asyncio.Protocol):
         self.transport.abort()
 
 
-class Near(Side):
+class SwitchSide(Side):
     """A switch's end. It is not read from before there is another."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -75,15 +75,15 @@ class Near(Side):
 
     async def _join(self) -> None:
         try:
-            await asyncio.get_running_loop().create_connection(lambda: Far(self), *self._address)
+            await asyncio.get_running_loop().create_connection(lambda: ControllerSide(self), *self._address)
         except OSError:
             self.abort()
 
 
-class Far(Side):
+class ControllerSide(Side):
     """The controller's end for a switch's."""
 
-    def __init__(self, near: Near) -> None:
+    def __init__(self, near: SwitchSide) -> None:
         self._near = near
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -98,7 +98,7 @@ class Far(Side):
 async def relay(targets: list[tuple[int, str, int]]) -> None:
     loop = asyncio.get_running_loop()
     for descriptor, host, port in targets:
-        await loop.create_server(partial(Near, host, port), sock=socket.socket(fileno=descriptor))
+        await loop.create_server(partial(SwitchSide, host, port), sock=socket.socket(fileno=descriptor))
     await asyncio.Event().wait()
 
 

@@ -17,7 +17,7 @@ from pleroma.errors import SetupError, UnknownName
 from pleroma.lab import namespaces, needs, registry, veth_links
 from pleroma.lab.daemons import Daemons, Tls
 from pleroma.lab.lab_names import Names, check_lab, random_lab
-from pleroma.lab.registry import Owner, Record
+from pleroma.lab.registry import OwnerProcess, Record
 from pleroma.routing import Host, Link, SwitchId, Topology
 
 PROTOCOLS = ("OpenFlow14", "OpenFlow13")
@@ -62,7 +62,7 @@ class Lab:
         registry.remove_stale()
         name = random_lab() if name is None else check_lab(name)
         names = Names.of(name, topology)
-        record = Record(name, Owner.this() if owned else None, names.hosts, names.bridges)
+        record = Record(name, OwnerProcess.this() if owned else None, names.hosts, names.bridges)
         lab = cls(record, topology, names, protocols, limited_table)
         registry.claim(record)
         try:

@@ -29,14 +29,14 @@ _PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerProcess:
     """A process, told from a later one with the same number by when it began."""
 
     process: int
     began: int
 
     @classmethod
-    def this(cls) -> Owner:
+    def this(cls) -> OwnerProcess:
         return cls(os.getpid(), _began(os.getpid()) or 0)
 
     @property
@@ -49,7 +49,7 @@ class Record:
     """`hosts` and `bridges` say what the topology's names became. Without an owner a lab stays until it is removed."""
 
     name: str
-    owner: Owner | None
+    owner: OwnerProcess | None
     hosts: Mapping[str, str] = field(default_factory=dict)
     bridges: Mapping[str, str] = field(default_factory=dict)
 
@@ -99,10 +99,10 @@ def records() -> list[Record]:
 def read(name: str) -> Record:
     try:
         data = json.loads((ROOT / name / _RECORD).read_text(encoding="utf-8"))
-        owner = None if data["owner"] is None else Owner(**data["owner"])
+        owner = None if data["owner"] is None else OwnerProcess(**data["owner"])
         return Record(data["name"], owner, data["hosts"], data["bridges"])
     except (OSError, ValueError, KeyError, TypeError):
-        return Record(name, Owner(0, -1))
+        return Record(name, OwnerProcess(0, -1))
 
 
 def remove(name: str) -> bool:

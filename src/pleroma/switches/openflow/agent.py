@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.routing import SwitchId
-from pleroma.switches.openflow.rule import Counted, Key, Rule
+from pleroma.switches.openflow.rule import CountedRule, Key, Rule
 from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING, in_order, making_room_first
 
 BUNDLE = 1000
@@ -48,7 +48,9 @@ class Wire(Protocol):
 
     async def commit(self, changes: Sequence[tuple[str, Rule]], timeout: float) -> None: ...
 
-    async def flows(self, cookie: int, cookie_mask: int, table: int | None, timeout: float) -> list[Counted | None]: ...
+    async def flows(
+        self, cookie: int, cookie_mask: int, table: int | None, timeout: float
+    ) -> list[CountedRule | None]: ...
 
     async def wipe(self, cookie: int, cookie_mask: int, timeout: float) -> None: ...
 

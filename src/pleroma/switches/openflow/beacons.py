@@ -22,7 +22,7 @@ Sender = Callable[[Callable[[int, int], bytes]], None]
 
 
 class Beacons:
-    """`tell` is called when a link was found or lost, or one is heard of again. A fixed discovered needs none of this."""
+    """`tell` is called when a link was found or lost, or is heard of again. A fixed topology sends no beacons."""
 
     def __init__(
         self, discovered: DiscoveredTopology, send: Sender, tell: Callable[[], None], key: bytes, domain: str

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from pleroma.errors import SwitchGone, SwitchRefused
 from pleroma.switches.openflow import messages
-from pleroma.switches.openflow.message_channel import Channel
-from pleroma.switches.openflow.replies import Refusal, bundle_reply
-from pleroma.switches.openflow.requests import Request, Requests, refused
+from pleroma.switches.openflow.message_channel import MessageChannel
+from pleroma.switches.openflow.replies import ErrorMessage, bundle_reply
+from pleroma.switches.openflow.requests import PendingRequest, PendingRequests, refused
 from pleroma.switches.openflow.rule import Rule
 
 CHUNK = 100
@@ -24,7 +24,9 @@ CHUNK = 100
 class Bundle:
     """Its messages have numbers (xid) in a row, in the order of the changes."""
 
-    def __init__(self, number: int, changes: Sequence[tuple[str, Rule]], requests: Requests, channel: Channel) -> None:
+    def __init__(
+        self, number: int, changes: Sequence[tuple[str, Rule]], requests: PendingRequests, channel: MessageChannel
+    ) -> None:
         self._number = number
         self._changes = changes
         self._requests = requests
@@ -35,13 +37,13 @@ class Bundle:
     def __contains__(self, xid: int) -> bool:
         return self._first <= xid < self._first + len(self._changes)
 
-    def refuse(self, xid: int, refusal: Refusal) -> None:
+    def refuse(self, xid: int, refusal: ErrorMessage) -> None:
         """Keep the first: the others are mostly its consequences."""
         if self._refusal is None:
             index = xid - self._first
             self._refusal = refused(refusal, index, self._changes[index][1])
 
-    def refuse_as_a_whole(self, refusal: Refusal) -> None:
+    def refuse_as_a_whole(self, refusal: ErrorMessage) -> None:
         """An error that names no request, while messages were under way that nothing else vouches for."""
         if self._refusal is None:
             self._refusal = refused(refusal)
@@ -86,14 +88,14 @@ class Bundle:
         if self._refusal is not None:
             raise self._nonsense(f"the switch committed a bundle although {self._refusal.reason}")
 
-    def _control(self, action: int) -> Request:
+    def _control(self, action: int) -> PendingRequest:
         """Ask for something to be done with the bundle."""
         kind = messages.EXPERIMENTER if self._requests.version == messages.V13 else messages.BUNDLE_CONTROL
         return self._requests.ask(
             lambda version, xid: messages.bundle_control(version, xid, self._number, action), kind, bundle_reply
         )
 
-    async def _done(self, action: int, asked: Request) -> None:
+    async def _done(self, action: int, asked: PendingRequest) -> None:
         """Hear that it was done."""
         if await self._requests.answer(asked) != (self._number, action + 1):
             raise self._nonsense("the switch answered for another bundle, or another request, than it was asked about")

@@ -17,10 +17,10 @@ from pleroma.switches.openflow import messages, replies
 from pleroma.switches.openflow.bundle import Bundle
 from pleroma.switches.openflow.flow_stats import flow_entries
 from pleroma.switches.openflow.heartbeat import Heartbeat
-from pleroma.switches.openflow.message_channel import HIGH_WATER, Channel
+from pleroma.switches.openflow.message_channel import HIGH_WATER, MessageChannel
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
-from pleroma.switches.openflow.requests import Requests, refused
-from pleroma.switches.openflow.rule import CONTROLLER, Counted, Rule
+from pleroma.switches.openflow.requests import PendingRequests, refused
+from pleroma.switches.openflow.rule import CONTROLLER, CountedRule, Rule
 
 TIMEOUT = 10.0
 MOST_EARLY = 10_000
@@ -48,8 +48,8 @@ class Connection:
         self.on_refusal: Callable[[SwitchRefused], None] = _nothing
         """Of errors that belong to no request that is waited for, as of packets sent out."""
         self.on_closed: Callable[[str], None] = _nothing
-        self.channel = Channel(partial(self._opened, opened), self._received, self._ended)
-        self._requests = Requests(self.channel.send)
+        self.channel = MessageChannel(partial(self._opened, opened), self._received, self._ended)
+        self._requests = PendingRequests(self.channel.send)
         self._heartbeat = Heartbeat(idle, dead, self._ask_for_life, partial(self.channel.end, abort=True))
         self._agreed = asyncio.Event()
         self._bundle: Bundle | None = None
@@ -124,7 +124,7 @@ class Connection:
 
     async def flows(
         self, cookie: int = 0, cookie_mask: int = 0, table: int | None = None, timeout: float = TIMEOUT
-    ) -> list[Counted | None]:
+    ) -> list[CountedRule | None]:
         """The rules with these bits in their cookies; None for each that is nothing we would write."""
         request = partial(messages.flow_stats_request, cookie=cookie, mask=cookie_mask, table=table)
         async with self._within(timeout, "flow statistics"):
@@ -188,7 +188,7 @@ class Connection:
         if not self.version:
             self._negotiate(kind, message)
         elif kind == messages.ERROR:
-            self._refused(replies.refusal(message))
+            self._refused(replies.error_message(message))
         elif kind == messages.HELLO:
             pass
         elif version != self.version:
@@ -206,7 +206,7 @@ class Connection:
 
     def _negotiate(self, kind: int, message: bytes) -> None:
         if kind == messages.ERROR:
-            raise SwitchError(f"it refused the hello: {replies.refusal(message)}", field="hello")
+            raise SwitchError(f"it refused the hello: {replies.error_message(message)}", field="hello")
         if kind != messages.HELLO:
             raise SwitchError(f"it began with a message of type {kind}, not with a hello", field="hello")
         version = replies.agreed_version(message)
@@ -217,7 +217,7 @@ class Connection:
         self._requests.version = version
         self._agreed.set()
 
-    def _refused(self, refusal: replies.Refusal) -> None:
+    def _refused(self, refusal: replies.ErrorMessage) -> None:
         """By the number of the error or, where it has none that we know, of the message that it quotes."""
         for xid in (refusal.xid, int.from_bytes(refusal.data[4:8], "big")):
             if xid and self._bundle is not None and xid in self._bundle:

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow import flow_mod
-from pleroma.switches.openflow.rule import CONTROLLER, Counted, Match, Rule, Send
+from pleroma.switches.openflow.rule import CONTROLLER, CountedRule, Match, Rule, Send
 
 _ENTRY = struct.Struct("!HBxIIHHHHHxxQQQHH")
 _TWO_SHORTS = struct.Struct("!HH")
@@ -26,9 +26,9 @@ class _NotOurs(Exception):
     """Well-formed, and nothing that a rule can say."""
 
 
-def flow_entries(body: bytes) -> list[Counted | None]:
+def flow_entries(body: bytes) -> list[CountedRule | None]:
     """The entries of one part of a switch's answer."""
-    entries: list[Counted | None] = []
+    entries: list[CountedRule | None] = []
     start = 0
     while start < len(body):
         if len(body) - start < _ENTRY.size:
@@ -46,7 +46,7 @@ def flow_entries(body: bytes) -> list[Counted | None]:
                 raise _NotOurs
             match = _match(body[start + 52 : match_end])
             sends, goto = _instructions(body[instructions:end])
-            entries.append(Counted(Rule(table, priority, match, sends, goto, cookie), packets, octets))
+            entries.append(CountedRule(Rule(table, priority, match, sends, goto, cookie), packets, octets))
         except _NotOurs:
             entries.append(None)
         start = end

@@ -14,7 +14,7 @@ from typing import Self
 
 from pleroma.errors import SetupError, SwitchError
 from pleroma.switches.openflow.connection import TIMEOUT, Connection
-from pleroma.switches.openflow.message_channel import Channel
+from pleroma.switches.openflow.message_channel import MessageChannel
 
 PORT = 6653
 """The port that is OpenFlow's."""
@@ -37,7 +37,7 @@ def tls_context(certificate: Path | str, key: Path | str, authority: Path | str)
     return context
 
 
-class Listener:
+class SwitchListener:
     """Open it with `async with`. `greet` is awaited for each switch once it is known which one it is; when it raises,
     the connection is closed. Port 0 takes any that is free.
     """
@@ -100,7 +100,7 @@ class Listener:
             await connection.channel.gone()
         self.connections.clear()
 
-    def _accept(self) -> Channel:
+    def _accept(self) -> MessageChannel:
         return Connection(opened=self._opened, idle=self._idle, dead=self._dead).channel
 
     def _opened(self, connection: Connection) -> None:

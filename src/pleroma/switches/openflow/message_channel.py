@@ -48,7 +48,7 @@ class Frames:
             self._rest = stream[at:]
 
 
-class Channel(asyncio.Protocol):
+class MessageChannel(asyncio.Protocol):
     """`on_open`, `on_message` and `on_end` are told what happens; nothing comes after the end."""
 
     def __init__(

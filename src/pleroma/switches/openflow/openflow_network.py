@@ -25,7 +25,7 @@ from pleroma.switches.openflow.agent import Agent, Patience
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
-from pleroma.switches.openflow.listener import Listener
+from pleroma.switches.openflow.listener import SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.rule import MAX_PORT
 from pleroma.switches.openflow.tables import Pipeline
@@ -78,7 +78,7 @@ class OpenFlowNetwork:
         self._installed = asyncio.Event()
         self._beacons = Beacons(discovered, self._send_beacon, self._tell, secrets.token_bytes(32), domain)
         dead = self._patience.dead
-        self._listener = Listener(*listen, tls=tls, greet=self._greet, idle=dead / 3, dead=dead)
+        self._listener = SwitchListener(*listen, tls=tls, greet=self._greet, idle=dead / 3, dead=dead)
 
     # -- opening and closing -------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Features(NamedTuple):
     auxiliary: int
 
 
-class Refusal(NamedTuple):
+class ErrorMessage(NamedTuple):
     """An error message. `kind` and `code` are the standard's names for them; `data` is the start of the request."""
 
     xid: int
@@ -60,7 +60,7 @@ class Refusal(NamedTuple):
         return f"{self.kind} {self.code}"
 
 
-class Part(NamedTuple):
+class ReplyPart(NamedTuple):
     """One message of an answer that may have several."""
 
     kind: int
@@ -86,7 +86,7 @@ def agreed_version(message: bytes) -> int | None:
     return ours if ours in VERSIONS else None
 
 
-def refusal(message: bytes) -> Refusal:
+def error_message(message: bytes) -> ErrorMessage:
     """An error, by the version in its own header: a switch may answer in another one than was agreed."""
     version, _, _, xid = HEADER.unpack_from(message)
     kind, code = _unpack(ERROR_BODY, message, 8, "error")
@@ -94,8 +94,8 @@ def refusal(message: bytes) -> Refusal:
     if kind == _EXPERIMENTER_ERROR and int.from_bytes(data[:4], "big") == ONF and len(data) >= 4:
         data = data[4:]
         if 0 <= code - _ONF_ERRORS < 16:  # bundles in 1.3: the codes of 1.4, moved
-            return Refusal(xid, *error_names(V14, _BUNDLE_FAILED, code - _ONF_ERRORS), data)
-    return Refusal(xid, *error_names(version, kind, code), data)
+            return ErrorMessage(xid, *error_names(V14, _BUNDLE_FAILED, code - _ONF_ERRORS), data)
+    return ErrorMessage(xid, *error_names(version, kind, code), data)
 
 
 def features(message: bytes) -> Features:
@@ -120,9 +120,9 @@ def role_reply(message: bytes) -> str:
     return next((name for name, number in ROLES.items() if number == role), f"role {role}")
 
 
-def part(message: bytes) -> Part:
+def part(message: bytes) -> ReplyPart:
     kind, flags = _unpack(_MULTIPART, message, 8, "multipart")
-    return Part(kind, bool(flags & 1), message[16:])
+    return ReplyPart(kind, bool(flags & 1), message[16:])
 
 
 def packet_in(message: bytes) -> PacketIn:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused
 from pleroma.switches.openflow.messages import BARRIER_REPLY, BARRIER_REQUEST, MULTIPART_REPLY, plain
-from pleroma.switches.openflow.replies import Part, Refusal
+from pleroma.switches.openflow.replies import ErrorMessage, ReplyPart
 
 MOST_BYTES = 256 << 20
 """Bytes of all parts of an answer with which a switch is given up."""
@@ -24,7 +24,7 @@ Read = Callable[[bytes], Any]
 
 
 @dataclass(slots=True)
-class Request:
+class PendingRequest:
     """A question under way. `kind` is the type of message that answers it; `read` makes something of that message."""
 
     xid: int
@@ -41,14 +41,14 @@ class Request:
             self.outcome.set_result(outcome)
 
 
-class Requests:
+class PendingRequests:
     """By the number of the message (xid) that asked."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self.version = 0
         self._send = send
         self._next = 1
-        self._open: dict[int, Request] = {}
+        self._open: dict[int, PendingRequest] = {}
         self._ended: str | None = None
 
     def number(self, count: int = 1) -> int:
@@ -61,9 +61,9 @@ class Requests:
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def ask(self, make: Make, kind: int, read: Read, multipart: int | None = None) -> Request:
+    def ask(self, make: Make, kind: int, read: Read, multipart: int | None = None) -> PendingRequest:
         """Send a message whose answer has this type."""
-        request = Request(self.number(), kind, read, multipart, asyncio.get_running_loop().create_future())
+        request = PendingRequest(self.number(), kind, read, multipart, asyncio.get_running_loop().create_future())
         if self._ended is not None:
             request.settle(SwitchGone(self._ended, field="switch"))
             return request
@@ -72,15 +72,15 @@ class Requests:
         self._send(message)
         return request
 
-    def ask_for_parts(self, make: Make, kind: int, read: Read) -> Request:
+    def ask_for_parts(self, make: Make, kind: int, read: Read) -> PendingRequest:
         """The answer is the list of what was read from each part."""
         return self.ask(make, MULTIPART_REPLY, read, kind)
 
-    def barrier(self) -> Request:
+    def barrier(self) -> PendingRequest:
         """Ask to be told when all that was sent before is done."""
         return self.ask(lambda version, xid: plain(version, BARRIER_REQUEST, xid), BARRIER_REPLY, len)
 
-    async def answer(self, request: Request) -> Any:
+    async def answer(self, request: PendingRequest) -> Any:
         try:
             outcome = await request.outcome
         finally:
@@ -89,7 +89,7 @@ class Requests:
             raise outcome
         return outcome
 
-    def forget(self, request: Request) -> None:
+    def forget(self, request: PendingRequest) -> None:
         self._open.pop(request.xid, None)
 
     # -- being told ------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Requests:
         self.forget(request)
         request.settle(answer)
 
-    def answered_in_part(self, xid: int, part: Part) -> None:
+    def answered_in_part(self, xid: int, part: ReplyPart) -> None:
         request = self._open.get(xid)
         if request is None:
             return
@@ -119,7 +119,7 @@ class Requests:
             self.forget(request)
             request.settle(request.parts)
 
-    def refused(self, xid: int, refusal: Refusal) -> bool:
+    def refused(self, xid: int, refusal: ErrorMessage) -> bool:
         """Whether there was such a request."""
         request = self._open.pop(xid, None)
         if request is None:
@@ -134,6 +134,6 @@ class Requests:
             request.settle(SwitchGone(reason, field="switch"))
 
 
-def refused(refusal: Refusal, index: int | None = None, value: object = None) -> SwitchRefused:
+def refused(refusal: ErrorMessage, index: int | None = None, value: object = None) -> SwitchRefused:
     what = "the switch refuses" if index is None else f"the switch refuses change {index}"
     return SwitchRefused(f"{what}: {refusal}", kind=refusal.kind, code=refusal.code, index=index, value=value)

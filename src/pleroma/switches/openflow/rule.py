@@ -128,7 +128,7 @@ class Rule(_Rule):
         return self[:3]
 
 
-class Counted(NamedTuple):
+class CountedRule(NamedTuple):
     """A rule as a switch reports it, with what it has forwarded or dropped so far."""
 
     rule: Rule

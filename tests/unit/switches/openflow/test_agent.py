@@ -9,7 +9,7 @@ from pleroma.index import Dz
 from pleroma.index.address import IPV6
 from pleroma.routing import Flow, Output
 from pleroma.switches.openflow.agent import FULL, Agent, Patience
-from pleroma.switches.openflow.rule import Counted
+from pleroma.switches.openflow.rule import CountedRule
 from pleroma.switches.openflow.tables import FORWARDING, Pipeline
 
 PATIENCE = Patience(answer=1.0, audit=1000.0, grace=1.0)
@@ -63,7 +63,7 @@ class FakeSwitch:
         if self.plan and self.plan[0] == "silent read":
             self.plan.pop(0)
             raise SwitchSilent("no answer", field="switch")
-        return [Counted(each, 0, 0) for each in self.rules.values()] + [None] * self.unreadable
+        return [CountedRule(each, 0, 0) for each in self.rules.values()] + [None] * self.unreadable
 
     async def wipe(self, _cookie, _mask, _timeout):
         self.rules, self.unreadable = {}, 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pleroma.errors import SwitchError, SwitchRefused
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.message_channel import Frames
-from pleroma.switches.openflow.rule import Counted, Match, Rule, Send
+from pleroma.switches.openflow.rule import CountedRule, Match, Rule, Send
 from support.openflow_switch import ScriptedSwitch, hello, plain
 from support.openflow_wire import stats_entry
 
@@ -175,5 +175,5 @@ def test_the_conversation_as_it_is_answers_every_question():
     assert connection.closed == "the switch closed the connection"
     assert (connection.datapath, len(connection.ports), connection.ports[1].up) == (7, 3, False)
     assert hands is barrier is role is None
-    assert flows == [Counted(RULE, 0, 0)] * 2
+    assert flows == [CountedRule(RULE, 0, 0)] * 2
     assert isinstance(commit, SwitchRefused)  # there was an error that names nobody

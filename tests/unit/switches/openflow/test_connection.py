@@ -7,9 +7,9 @@ import uvloop
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.switches.openflow.flow_mod import flow_mod
-from pleroma.switches.openflow.listener import Listener
+from pleroma.switches.openflow.listener import SwitchListener
 from pleroma.switches.openflow.messages import COMMIT, OPEN, PortInfo
-from pleroma.switches.openflow.rule import Counted, Match, Rule, Send
+from pleroma.switches.openflow.rule import CountedRule, Match, Rule, Send
 from support.openflow_switch import PATIENCE, ScriptedSwitch, hello, meeting, plain
 from support.openflow_wire import PROTOCOLS, stats_entry
 
@@ -75,7 +75,7 @@ def test_the_latest_version_that_both_speak_is_agreed_on(greeting, version):
     async def work():
         greeted: asyncio.Queue = asyncio.Queue()
         switch = ScriptedSwitch(version)
-        async with Listener("127.0.0.1", 0, None, greeted.put) as listener:
+        async with SwitchListener("127.0.0.1", 0, None, greeted.put) as listener:
             await switch.connect(listener.address, greeting)
             connection = await asyncio.wait_for(greeted.get(), PATIENCE)
             assert connection.version == version
@@ -91,7 +91,7 @@ def test_there_is_an_end_to_how_many_may_connect():
         async def greet(_):
             await asyncio.Event().wait()
 
-        async with Listener("127.0.0.1", 0, None, greet, most=2) as listener:
+        async with SwitchListener("127.0.0.1", 0, None, greet, most=2) as listener:
             opened = [await asyncio.open_connection(*listener.address) for _ in range(2)]
             late = await asyncio.open_connection(*listener.address)
             async with asyncio.timeout(10):
@@ -124,7 +124,7 @@ def test_who_does_not_speak_our_language_is_turned_away_with_a_reason(greeting, 
     async def work():
         switch = ScriptedSwitch()
         switch.silent = set(range(40))
-        async with Listener("127.0.0.1", 0, None, asyncio.sleep) as listener:
+        async with SwitchListener("127.0.0.1", 0, None, asyncio.sleep) as listener:
             await switch.connect(listener.address, greeting)
             await asyncio.wait_for(switch.closed.wait(), PATIENCE)
             await until(lambda: not listener.connections)
@@ -141,7 +141,7 @@ def test_a_switch_that_says_hello_and_no_more_is_not_waited_for_forever():
     async def work():
         switch = ScriptedSwitch()
         switch.silent = {5}
-        async with Listener("127.0.0.1", 0, None, asyncio.sleep, handshake=0.05) as listener:
+        async with SwitchListener("127.0.0.1", 0, None, asyncio.sleep, handshake=0.05) as listener:
             await switch.connect(listener.address)
             await asyncio.wait_for(switch.closed.wait(), PATIENCE)
             await switch.disconnect()
@@ -348,7 +348,9 @@ def test_flow_statistics_come_in_parts(version):
         entries = [stats_entry(version, rule(n), n, 100 * n) for n in range(600)]
         switch.flow_parts = [b"".join(entries[:250]), b"", b"".join(entries[250:]), b""]
         async with meeting(switch) as (_, [connection]):
-            assert await connection.flows(1, 2, timeout=PATIENCE) == [Counted(rule(n), n, 100 * n) for n in range(600)]
+            assert await connection.flows(1, 2, timeout=PATIENCE) == [
+                CountedRule(rule(n), n, 100 * n) for n in range(600)
+            ]
 
     asyncio.run(work())
 
@@ -449,7 +451,7 @@ def test_a_port_that_changes_while_the_ports_are_listed_is_as_it_was_last():
         switch = ScriptedSwitch()
         greeted: asyncio.Queue = asyncio.Queue()
         switch.silent = {18}
-        async with Listener("127.0.0.1", 0, None, greeted.put) as listener:
+        async with SwitchListener("127.0.0.1", 0, None, greeted.put) as listener:
             await switch.connect(listener.address)
             [(_, xid, _)] = await switch.saw(18)
             first, rest = switch.ports[:1], switch.ports[1:]

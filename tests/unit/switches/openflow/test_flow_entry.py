@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow.flow_stats import flow_entries
-from pleroma.switches.openflow.rule import CONTROLLER, IPV6, Counted, Match, Rule, Send
+from pleroma.switches.openflow.rule import CONTROLLER, IPV6, CountedRule, Match, Rule, Send
 from support.openflow_wire import PROTOCOLS, rules, stats_entry, versions
 
 counts = st.integers(0, 2**64 - 1)
@@ -17,7 +17,7 @@ RULE = Rule(0, 7, Match(1, None, 17, IPv6Network("ff0e::/16")), (Send(2), Send(3
 @given(versions, st.lists(st.tuples(rules(), counts, counts), max_size=4))
 def test_rules_come_back_as_they_were_written(version, written):
     body = b"".join(stats_entry(version, *entry) for entry in written)
-    assert flow_entries(body) == [Counted(*entry) for entry in written]
+    assert flow_entries(body) == [CountedRule(*entry) for entry in written]
 
 
 @given(versions, rules())
@@ -38,7 +38,7 @@ def test_damaged_entries_are_read_or_refused_and_nothing_else(data, version, rul
         entries = flow_entries(bytes(body))
     except SwitchError:
         return
-    assert all(entry is None or isinstance(entry, Counted) for entry in entries)
+    assert all(entry is None or isinstance(entry, CountedRule) for entry in entries)
 
 
 @pytest.mark.parametrize("foreign", [{"idle": 10}, {"flags": 1}])
@@ -81,7 +81,7 @@ ETHERNET = bytes.fromhex("80000a0286dd")
 )
 def test_well_formed_entries_that_are_no_rules_are_none(match, instructions):
     other = entry(match, instructions)
-    assert flow_entries(other + stats_entry(5, RULE)) == [None, Counted(RULE, 0, 0)]
+    assert flow_entries(other + stats_entry(5, RULE)) == [None, CountedRule(RULE, 0, 0)]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_flows_are_asked_for_and_wiped_by_cookie(version, xid, cookie, mask):
     ],
 )
 def test_an_error_is_named_by_the_version_in_its_own_header(version, kind, code, names):
-    refusal = replies.refusal(plain(version, 1, 3, struct.pack("!HH", kind, code) + b"why"))
+    refusal = replies.error_message(plain(version, 1, 3, struct.pack("!HH", kind, code) + b"why"))
     assert refusal == (3, *names, b"why")
 
 
