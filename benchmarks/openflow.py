@@ -296,7 +296,7 @@ async def _controller() -> dict[str, Any]:
     topology = build("testbed")
     with tempfile.TemporaryDirectory() as folder, quietly():
         port = _free_port()
-        settings = OpenFlowSettings(listen=("127.0.0.1", port), patience=UNDISTURBED)
+        settings = OpenFlowSettings(listen=("127.0.0.1", port), timeouts=UNDISTURBED)
         starting = asyncio.to_thread(Lab.up, topology, controller=f"tcp:127.0.0.1:{port}")
         lab_up = asyncio.ensure_future(starting)
         try:

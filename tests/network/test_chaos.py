@@ -78,7 +78,7 @@ class Chaos:
 def test_after_any_failures_no_event_is_missing_and_no_rule_is_left(tmp_path, seed, room):
     draw = Random(seed)
     real = RING if room is None else replace(RING, limits={"R2": room})
-    with world(RING, tmp_path, real=real, patience=HASTY) as made:
+    with world(RING, tmp_path, real=real, timeouts=HASTY) as made:
         chaos = Chaos(made, draw)
         for _ in range(STEPS):
             chaos.step()

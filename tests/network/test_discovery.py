@@ -47,7 +47,7 @@ async def rewire(made):
 
 @pytest.fixture
 def ring(tmp_path):
-    with world(RING, tmp_path, patience=HASTY, discovers=True, begin=(*BEGINNING, *LEARNED)) as made:
+    with world(RING, tmp_path, timeouts=HASTY, discovers=True, begin=(*BEGINNING, *LEARNED)) as made:
         made.run(rewire(made))
         until(
             lambda: set(made.network.discovered.topology.links) == set(RING.links),

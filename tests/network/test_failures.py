@@ -13,7 +13,7 @@ import pytest
 
 from pleroma.lab import registry
 from pleroma.routing import build
-from pleroma.switches.openflow.agent import Patience
+from pleroma.switches.openflow.agent import SwitchTimeouts
 from support.network_world import HASTY, advertise, random_event, random_filter, subscribe, until, world
 
 LINE = build("line:3")
@@ -40,7 +40,7 @@ def unreachable(made):
 
 @pytest.fixture
 def ring(tmp_path):
-    with world(RING, tmp_path, patience=HASTY) as made:
+    with world(RING, tmp_path, timeouts=HASTY) as made:
         populate(made)
         made.until_right()
         yield made
@@ -48,7 +48,7 @@ def ring(tmp_path):
 
 @pytest.fixture
 def line(tmp_path):
-    with world(LINE, tmp_path, patience=HASTY) as made:
+    with world(LINE, tmp_path, timeouts=HASTY) as made:
         populate(made)
         made.until_right()
         yield made
@@ -151,7 +151,7 @@ def test_switches_that_cannot_be_reached_go_on_forwarding_and_are_brought_up_to_
 
 
 def test_a_request_whose_outcome_is_unknown_is_settled_from_what_the_switch_has(tmp_path):
-    with world(LINE, tmp_path, patience=Patience(answer=0.5, audit=60, grace=60, dead=60)) as made:
+    with world(LINE, tmp_path, timeouts=SwitchTimeouts(answer=0.5, audit=60, grace=60, dead=60)) as made:
         populate(made)
         with stalled([int((made.lab.folder / "switches.pid").read_text())]):
             waiting = made.begin(subscribe("h3", "wind < 40"))
@@ -215,7 +215,7 @@ def test_rules_of_somebody_else_are_left_alone_whatever_happens_to_ours(line):
 
 def test_a_switch_without_room_has_coarser_rules_and_nothing_is_missing(tmp_path):
     small = replace(LINE, limits={"R2": 12})
-    with world(LINE, tmp_path, real=small, patience=HASTY) as made:
+    with world(LINE, tmp_path, real=small, timeouts=HASTY) as made:
         made.submit(*(advertise(host, "true") for host in ("h1", "h2", "h3")))
         draw = Random(5)
         commands = [subscribe(f"h{1 + n % 3}", random_filter(draw)) for n in range(30)]

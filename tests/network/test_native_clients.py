@@ -97,7 +97,7 @@ class Place:
 @asynccontextmanager
 async def place(folder, topology, addresses=IPV6, *, discovers=False):
     port = free_port()
-    settings = OpenFlowSettings(("127.0.0.1", port), addresses=addresses, discovers=discovers, patience=STEADY)
+    settings = OpenFlowSettings(("127.0.0.1", port), addresses=addresses, discovers=discovers, timeouts=STEADY)
     lab = await asyncio.to_thread(Lab.up, topology, controller=f"tcp:127.0.0.1:{port}")
     try:
         async with running(folder, topology, port=0, openflow=settings) as service:
@@ -187,7 +187,7 @@ def test_events_go_on_while_the_controller_is_away(tmp_path):
 def test_programs_find_a_controller_again_that_was_started_anew(tmp_path):
     async def main():
         port = free_port()
-        settings = OpenFlowSettings(("127.0.0.1", port), discovers=True, patience=STEADY)
+        settings = OpenFlowSettings(("127.0.0.1", port), discovers=True, timeouts=STEADY)
         leases = ServiceSettings(lease_seconds=9)
         lab = await asyncio.to_thread(Lab.up, LINE, controller=f"tcp:127.0.0.1:{port}")
         programs = []

@@ -37,7 +37,7 @@ def test_a_controller_killed_amid_a_thousand_requests_stands_by_what_it_has_answ
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(TESTS), "PYTHONWARNINGS": ""}
     )
-    made = World(LINE, tmp_path, port, OpenFlowSettings(patience=STEADY), ControlSettings())
+    made = World(LINE, tmp_path, port, OpenFlowSettings(timeouts=STEADY), ControlSettings())
     try:
         with Lab.up(LINE, controller=f"tcp:127.0.0.1:{port}") as lab:
             answered = []
@@ -97,7 +97,7 @@ def test_what_was_deleted_while_the_controller_was_away_is_all_that_it_sends(tmp
 
 
 def test_not_one_event_is_lost_while_the_controller_is_away_and_comes_back(tmp_path):
-    with world(LINE, tmp_path, patience=HASTY) as made:
+    with world(LINE, tmp_path, timeouts=HASTY) as made:
         event = random_event(Random(8))
         made.submit(advertise("h1", "true"), subscribe("h3", "true"), subscribe("h2", "wind < 63"))
         stream = Stream(made, "h1", event)

@@ -16,7 +16,7 @@ AT_ONCE = 8
 
 
 async def main(folder, port, topology, requests):
-    settings = OpenFlowSettings(listen=("127.0.0.1", port), patience=STEADY)
+    settings = OpenFlowSettings(listen=("127.0.0.1", port), timeouts=STEADY)
     async with over_openflow(folder, topology, None, settings) as (controller, _):
         for command in (*BEGINNING, *(advertise(host.name, "true") for host in topology.hosts)):
             await controller.submit(command)

@@ -26,7 +26,7 @@ from pleroma.lab import Lab
 from pleroma.routing import Change, Flow, FlowOp, FlowTable, Output
 from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
 from pleroma.switches import EmbeddedNetwork, Packet
-from pleroma.switches.openflow.agent import Patience
+from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.wire import Codec, EventPacket
 from pleroma.wire.ports import EVENTS_PORT
 from support import routing_oracle
@@ -35,9 +35,9 @@ from support.control_cases import DIGEST
 SO_RCVBUFFORCE = 33  # which the socket module does not name
 LIMIT = 60.0
 """Seconds after which a test no longer believes that something will happen."""
-STEADY = Patience(answer=20, audit=60, grace=60)
+STEADY = SwitchTimeouts(answer=20, audit=60, grace=60)
 """Nothing is expected to fail, and a slow machine is no failure."""
-HASTY = Patience(answer=3, audit=0.5, grace=1.5, dead=3)
+HASTY = SwitchTimeouts(answer=3, audit=0.5, grace=1.5, dead=3)
 """Something will fail, and is to be noticed soon."""
 
 SKIES = ("sun", "rain", "snow")
@@ -533,11 +533,11 @@ class World:
 
 @contextmanager
 def world(
-    topology, folder, *, real=None, addresses=IPV6, patience=STEADY, discovers=False, begin=BEGINNING, control=None
+    topology, folder, *, real=None, addresses=IPV6, timeouts=STEADY, discovers=False, begin=BEGINNING, control=None
 ):
     """`real` is the network as it is, where it is not as the controller is told."""
     port = free_port()
-    settings = OpenFlowSettings(addresses=addresses, patience=patience, discovers=discovers)
+    settings = OpenFlowSettings(addresses=addresses, timeouts=timeouts, discovers=discovers)
     made = World(topology, folder, port, settings, control or ControlSettings.within(addresses.bits))
     try:
         made.listen()

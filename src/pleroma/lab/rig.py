@@ -18,12 +18,12 @@ from pleroma.index.dz import Dz
 from pleroma.lab.lab import Lab
 from pleroma.lab.veth_links import HOST_INTERFACE
 from pleroma.routing import HostId, SwitchOp, Topology
-from pleroma.switches.openflow.agent import Patience
+from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import OpenFlowNetwork
 from pleroma.wire.ports import EVENTS_PORT
 
-UNDISTURBED = Patience(answer=60, audit=3600, grace=60, dead=60)
+UNDISTURBED = SwitchTimeouts(answer=60, audit=3600, grace=60, dead=60)
 """Nothing is expected to fail, and reading tables would be seen in the figures."""
 LOST = 2.0
 """Seconds after which an event does not come any more."""
@@ -122,7 +122,7 @@ def quietly() -> Iterator[None]:
 
 @asynccontextmanager
 async def _rig(topology: Topology, ops: Iterable[SwitchOp]) -> AsyncIterator[Rig]:
-    async with OpenFlowNetwork(DiscoveredTopology(topology), listen=("127.0.0.1", 0), patience=UNDISTURBED) as network:
+    async with OpenFlowNetwork(DiscoveredTopology(topology), listen=("127.0.0.1", 0), timeouts=UNDISTURBED) as network:
         target = f"tcp:127.0.0.1:{network.address[1]}"
         lab = await asyncio.to_thread(Lab.up, topology, controller=target)
         try:

@@ -24,7 +24,7 @@ from pleroma.routing.topology_files import from_json, to_json
 from pleroma.service.http.metrics import counter, gauge
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.switches.live.event_trace import Trace, trace
-from pleroma.switches.openflow.agent import Patience
+from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import LISTEN, OpenFlowNetwork
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
@@ -48,7 +48,7 @@ class OpenFlowSettings:
     discovers: bool = False
     addresses: AddressRange = IPV6
     domain: str = "pleroma"
-    patience: Patience = field(default_factory=Patience)
+    timeouts: SwitchTimeouts = field(default_factory=SwitchTimeouts)
 
 
 @asynccontextmanager
@@ -66,7 +66,7 @@ async def over_openflow(
         addresses=settings.addresses,
         listen=settings.listen,
         tls=settings.tls,
-        patience=settings.patience,
+        timeouts=settings.timeouts,
         domain=settings.domain,
     )
     base = EMPTY_TOPOLOGY if settings.discovers else topology

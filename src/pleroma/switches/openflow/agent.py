@@ -31,7 +31,7 @@ State = Literal["away", "reading", "ready"]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class SwitchTimeouts:
     """Seconds: for the answer to a bundle and to a question, between audits, and until a switch counts as gone.
 
     A connection ends when it was `dead` silent for so long; from then on runs the `grace`.
@@ -60,7 +60,7 @@ class Wire(Protocol):
 class Agent:
     """One switch. `told` is called whenever `state` changes, and when the switch has no room for a rule."""
 
-    def __init__(self, name: SwitchId, patience: Patience, told: Callable[[Agent], None]) -> None:
+    def __init__(self, name: SwitchId, timeouts: SwitchTimeouts, told: Callable[[Agent], None]) -> None:
         self.name = name
         self.state: State = "away"
         self.gone = False
@@ -76,7 +76,7 @@ class Agent:
         self._standing: dict[Key, Rule] = {}
         self._tight = False
         """It was full once. From then on everything goes in one bundle, so that only the outcome has to fit."""
-        self._patience = patience
+        self._timeouts = timeouts
         self._told = told
         self._dirty: set[Key] = set()
         self._version = 0
@@ -161,7 +161,7 @@ class Agent:
         try:
             while True:
                 known = await self._read(wire)
-                audit = asyncio.get_running_loop().time() + self._patience.audit
+                audit = asyncio.get_running_loop().time() + self._timeouts.audit
                 try:
                     await self._send(wire, known)
                     while await self._more_before(audit):
@@ -177,10 +177,10 @@ class Agent:
         before = self._known
         if before is None:
             self._become("reading")
-        entries = await wire.flows(COOKIE, COOKIE_MASK, None, self._patience.answer)
+        entries = await wire.flows(COOKIE, COOKIE_MASK, None, self._timeouts.answer)
         self.counts["read"] += 1
         if None in entries:  # ours by its cookie, but nothing we ever sent: it is replaced with all the rest
-            await wire.wipe(COOKIE, COOKIE_MASK, self._patience.answer)
+            await wire.wipe(COOKIE, COOKIE_MASK, self._timeouts.answer)
             entries = []
         known = {entry.rule.key: entry.rule for entry in entries if entry is not None}
         self._dirty.update(key for key in known.keys() | self.wanted.keys() if known.get(key) != self.wanted.get(key))
@@ -199,7 +199,7 @@ class Agent:
             for start in range(0, len(changes), max(size, 1)):
                 part = changes[start : start + size]
                 try:
-                    await wire.commit(making_room_first(part), self._patience.answer)
+                    await wire.commit(making_room_first(part), self._timeouts.answer)
                 except SwitchRefused as refusal:  # the whole bundle is void
                     self._dirty.update(rule.key for _, rule in changes[start:])
                     if _is_full(refusal) and not self._tight:

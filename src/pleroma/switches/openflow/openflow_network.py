@@ -21,7 +21,7 @@ from pleroma.errors import SwitchRefused
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.routing import Host, Port, SwitchId, SwitchOp, Topology
 from pleroma.routing.presence import Place, Presence
-from pleroma.switches.openflow.agent import Agent, Patience
+from pleroma.switches.openflow.agent import Agent, SwitchTimeouts
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
@@ -56,7 +56,7 @@ class OpenFlowNetwork:
         addresses: AddressRange = IPV6,
         listen: tuple[str, int] = LISTEN,
         tls: ssl.SSLContext | None = None,
-        patience: Patience | None = None,
+        timeouts: SwitchTimeouts | None = None,
         domain: str = "pleroma",
     ) -> None:
         self.discovered = discovered
@@ -70,14 +70,14 @@ class OpenFlowNetwork:
         """Called when what is there to route on has changed."""
         self.arrived: Callable[[Arrival], None] = lambda _: None
         """Called with every packet that a switch passed up and that is no beacon."""
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or SwitchTimeouts()
         self._connections: dict[SwitchId, Connection] = {}
         self._down: set[Place] = set()
         self._expiries: dict[SwitchId, asyncio.TimerHandle] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._installed = asyncio.Event()
         self._beacons = Beacons(discovered, self._send_beacon, self._tell, secrets.token_bytes(32), domain)
-        dead = self._patience.dead
+        dead = self._timeouts.dead
         self._listener = SwitchListener(*listen, tls=tls, greet=self._greet, idle=dead / 3, dead=dead)
 
     # -- opening and closing -------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class OpenFlowNetwork:
     def _agent(self, name: SwitchId) -> Agent:
         agent = self.agents.get(name)
         if agent is None:
-            agent = self.agents[name] = Agent(name, self._patience, self._told)
+            agent = self.agents[name] = Agent(name, self._timeouts, self._told)
             agent.stand(self.pipeline.standing(self.discovered.topology, name))
             self._expect(name)
         return agent
@@ -219,7 +219,7 @@ class OpenFlowNetwork:
         """It should be there, and has so long to come."""
         if name not in self._expiries:
             loop = asyncio.get_running_loop()
-            self._expiries[name] = loop.call_later(self._patience.grace, self._expire, name)
+            self._expiries[name] = loop.call_later(self._timeouts.grace, self._expire, name)
 
     def _expire(self, name: SwitchId) -> None:
         self._expiries.pop(name, None)

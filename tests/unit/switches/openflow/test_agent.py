@@ -8,11 +8,11 @@ from pleroma.errors import SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.index import Dz
 from pleroma.index.address import IPV6
 from pleroma.routing import Flow, Output
-from pleroma.switches.openflow.agent import FULL, Agent, Patience
+from pleroma.switches.openflow.agent import FULL, Agent, SwitchTimeouts
 from pleroma.switches.openflow.rule import CountedRule
 from pleroma.switches.openflow.tables import FORWARDING, Pipeline
 
-PATIENCE = Patience(answer=1.0, audit=1000.0, grace=1.0)
+PATIENCE = SwitchTimeouts(answer=1.0, audit=1000.0, grace=1.0)
 PIPELINE = Pipeline(IPV6)
 
 
@@ -208,7 +208,7 @@ def test_what_a_switch_refuses_is_reported_not_recorded_and_the_rest_goes_on():
 
 def test_what_was_refused_is_tried_again_at_the_next_audit():
     async def work(agent, _told):
-        agent._patience = Patience(answer=1.0, audit=0.05, grace=1.0)
+        agent._timeouts = SwitchTimeouts(answer=1.0, audit=0.05, grace=1.0)
         switch = FakeSwitch()
         switch.plan = [SwitchRefused("not now", kind="BAD_ACTION", code="EPERM", index=0)]
         agent.connected(switch)
@@ -263,7 +263,7 @@ def test_many_changes_go_in_several_bundles_unless_room_is_scarce():
 
 def test_an_audit_finds_and_repairs_what_somebody_changed_by_hand():
     async def work(agent, _told):
-        agent._patience = Patience(answer=1.0, audit=0.05, grace=1.0)
+        agent._timeouts = SwitchTimeouts(answer=1.0, audit=0.05, grace=1.0)
         switch = FakeSwitch()
         agent.connected(switch)
         await settled(agent, rule("0"), rule("1"))
@@ -281,7 +281,7 @@ def test_an_audit_finds_and_repairs_what_somebody_changed_by_hand():
 
 def test_work_without_end_does_not_keep_audits_away():
     async def work(agent, _told):
-        agent._patience = Patience(answer=1.0, audit=0.05, grace=1.0)
+        agent._timeouts = SwitchTimeouts(answer=1.0, audit=0.05, grace=1.0)
         switch = FakeSwitch()
         agent.connected(switch)
         for number in range(100):

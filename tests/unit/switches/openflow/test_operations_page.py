@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from pleroma.switches.openflow import tables
-from pleroma.switches.openflow.agent import Patience, State
+from pleroma.switches.openflow.agent import State, SwitchTimeouts
 
 PAGE = (Path(__file__).parents[4] / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -25,10 +25,10 @@ def test_the_states_are_those_of_a_switch():
     assert set(said) == {*get_args(State), "gone"}
 
 
-def test_cookie_and_patience_are_as_it_says():
+def test_cookie_and_timeouts_are_as_it_says():
     assert f"{tables.COOKIE:#018x}" in PAGE
     assert f"{tables.COOKIE_MASK:#018x}" in PAGE
-    usual = Patience()
+    usual = SwitchTimeouts()
     assert f"`grace` ({usual.grace:.0f} s)" in PAGE
     assert f"within {usual.answer:.0f} s" in PAGE
     assert f"every {usual.audit:.0f} s" in PAGE
