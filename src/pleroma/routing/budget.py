@@ -19,8 +19,8 @@ from pleroma.arrays.types import Floats, Ints
 from pleroma.index.dz import ROOT, Dz
 from pleroma.routing.flow import Flow, FlowTable, Output
 
-ROUNDS = 60
-EXACT_STEPS = 50_000_000
+PRICE_ROUNDS = 60
+MAX_EXACT_STEPS = 50_000_000
 """How much work an exact answer may be: about a tenth of a second."""
 
 
@@ -167,16 +167,16 @@ def _volumes(cells: list[Dz]) -> Floats:
 def _choose(parent: Ints, real: Ints, cost: Floats, limit: int) -> Ints:
     """The topmost nodes to collapse so that at most `limit` rules are left."""
     wanted, nothing = int(real.sum()), np.zeros(len(parent), np.int64)
-    if (wanted - limit) * len(parent) <= EXACT_STEPS:
+    if (wanted - limit) * len(parent) <= MAX_EXACT_STEPS:
         return np.flatnonzero(_save(parent, real, cost, nothing, wanted - limit))
     low, high = 0.0, float(cost.max()) + 1.0
-    for _ in range(ROUNDS):
+    for _ in range(PRICE_ROUNDS):
         price = (low + high) / 2
         rules, _ = _priced(parent, real, cost, price)
         low, high = (price, high) if rules > limit else (low, price)
     rules, choice = _priced(parent, real, cost, high)
     more, finer = _priced(parent, real, cost, low)
-    if rules < limit < more and (more - limit) * len(parent) <= EXACT_STEPS:
+    if rules < limit < more and (more - limit) * len(parent) <= MAX_EXACT_STEPS:
         choice = _save(parent, real, cost, finer, more - limit)
     return np.flatnonzero(choice)
 

@@ -17,43 +17,43 @@ from pleroma.routing.topology import Host, HostId, Link, SwitchId, Topology
 from pleroma.routing.topology_files import (
     FREE_ADDRESS,
     FREE_PORT,
-    MOST_HOSTS,
-    MOST_PORT,
-    MOST_SWITCHES,
+    MAX_HOSTS,
+    MAX_PORT_NUMBER,
+    MAX_SWITCHES,
     check_size,
     load,
     wire,
 )
 
-MOST_PODS = 72  # a fat tree of more has over 100,000 hosts
-MOST_DEGREE = 64
+MAX_PODS = 72  # a fat tree of more has over 100,000 hosts
+MAX_DEGREE = 64
 
 _NUMBER = r"(\d{1,99})"
 
 
 def line(n: int, hosts_per_switch: int = 1) -> Topology:
     """R1 - R2 - ... - Rn."""
-    check_size("switches", n, 1, MOST_SWITCHES)
+    check_size("switches", n, 1, MAX_SWITCHES)
     return _network(n, _spread(range(1, n + 1), hosts_per_switch), (_link(i, i + 1) for i in range(1, n)))
 
 
 def ring(n: int, hosts_per_switch: int = 1) -> Topology:
     """A line whose ends are joined (Bhowmik 2013, 6.1 measures on such a ring of 20 switches, with a host on each)."""
-    check_size("switches", n, 3, MOST_SWITCHES)
+    check_size("switches", n, 3, MAX_SWITCHES)
     switches = range(1, n + 1)
     return _network(n, _spread(switches, hosts_per_switch), (_link(i, i % n + 1) for i in switches))
 
 
 def star(n: int, hosts_per_switch: int = 1) -> Topology:
     """R1 in the centre, without hosts, and n switches around it."""
-    check_size("switches around the centre", n, 1, MOST_SWITCHES - 1)
+    check_size("switches around the centre", n, 1, MAX_SWITCHES - 1)
     leaves = range(2, n + 2)
     return _network(n + 1, _spread(leaves, hosts_per_switch), (_link(1, leaf) for leaf in leaves))
 
 
 def single(hosts: int) -> Topology:
     """One switch with host i on port i."""
-    check_size("hosts", hosts, 1, MOST_PORT)
+    check_size("hosts", hosts, 1, MAX_PORT_NUMBER)
     return _network(1, _spread([1], hosts), ())
 
 
@@ -63,7 +63,7 @@ def fat_tree(k: int) -> Topology:
     Numbered core first, then aggregation, then edge, pod by pod. In a pod every edge switch is linked to every
     aggregation switch; the i-th aggregation switch of each pod is linked to the i-th k/2 of the core switches.
     """
-    check_size("k", k, 2, MOST_PODS)
+    check_size("k", k, 2, MAX_PODS)
     if k % 2:
         raise TopologyError(f"must be even, not {k}", field="k", value=k)
     half = k // 2
@@ -97,9 +97,9 @@ def random_graph(switches: int, hosts: int, seed: int = 0, degree: int = 3) -> T
 
     Hosts are on random switches. Latencies between switches are from 0.1 to 5 ms.
     """
-    check_size("switches", switches, 1, MOST_SWITCHES)
-    check_size("hosts", hosts, 0, MOST_HOSTS)
-    check_size("degree", degree, 1, MOST_DEGREE)
+    check_size("switches", switches, 1, MAX_SWITCHES)
+    check_size("hosts", hosts, 0, MAX_HOSTS)
+    check_size("degree", degree, 1, MAX_DEGREE)
     draw = random.Random(seed)  # noqa: S311 (a network to try things on is no secret)
     pairs = {(draw.randrange(1, each), each): True for each in range(2, switches + 1)}  # in the order they are drawn
     while len(pairs) < min(switches * degree // 2, switches * (switches - 1) // 2):
@@ -154,8 +154,8 @@ def build(text: str) -> Topology:
 
 def _spread(switches: Sequence[int], hosts_per_switch: int) -> list[int]:
     """The switch of each host."""
-    check_size("hosts per switch", hosts_per_switch, 0, MOST_PORT)
-    check_size("hosts", len(switches) * hosts_per_switch, 0, MOST_HOSTS)
+    check_size("hosts per switch", hosts_per_switch, 0, MAX_PORT_NUMBER)
+    check_size("hosts", len(switches) * hosts_per_switch, 0, MAX_HOSTS)
     return [switch for switch in switches for _ in range(hosts_per_switch)]
 
 

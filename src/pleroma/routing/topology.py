@@ -20,7 +20,7 @@ SwitchId = NewType("SwitchId", str)
 HostId = NewType("HostId", str)
 Port = NewType("Port", int)
 
-GIGABIT = 1e9
+GIGABIT_PER_SECOND = 1e9
 _MAC = re.compile("[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
@@ -36,7 +36,7 @@ class Host:
     port: Port
     address: str
     latency: float = 0.0001
-    capacity: float = GIGABIT
+    capacity: float = GIGABIT_PER_SECOND
     mac: str = ""
 
     @property
@@ -54,7 +54,7 @@ class Link:
     b: SwitchId
     b_port: Port
     latency: float = 0.0001
-    capacity: float = GIGABIT
+    capacity: float = GIGABIT_PER_SECOND
 
     @property
     def ends(self) -> tuple[tuple[SwitchId, Port], tuple[SwitchId, Port]]:

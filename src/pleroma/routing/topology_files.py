@@ -32,9 +32,9 @@ from pleroma.errors import TopologyError, UnknownName, shown
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.routing.tree import components
 
-MOST_SWITCHES = 10_000
-MOST_HOSTS = 100_000
-MOST_PORT = 65279  # above are OpenFlow's reserved ports
+MAX_SWITCHES = 10_000
+MAX_HOSTS = 100_000
+MAX_PORT_NUMBER = 65279  # above are OpenFlow's reserved ports
 FREE_PORT = Port(0)  # a port that `wire` is to choose
 FREE_ADDRESS = ""
 
@@ -117,11 +117,11 @@ def wire(
     whole: bool = True,
 ) -> Topology:
     """Choose the free ports and addresses, hosts first, and see that everything is connected."""
-    check_size("switches", len(switches), int(whole), MOST_SWITCHES)
-    check_size("hosts per switch", hosts_per_switch, 0, MOST_HOSTS)
+    check_size("switches", len(switches), int(whole), MAX_SWITCHES)
+    check_size("hosts per switch", hosts_per_switch, 0, MAX_HOSTS)
     served = {host.switch for host in hosts}
     unserved = [switch for switch in switches if switch not in served]
-    check_size("hosts", len(hosts) + hosts_per_switch * len(unserved), 0, MOST_HOSTS)
+    check_size("hosts", len(hosts) + hosts_per_switch * len(unserved), 0, MAX_HOSTS)
     names = _unused(map("h{}".format, count(1)), {*switches, *(host.name for host in hosts)})
     more = [Host(HostId(next(names)), s, FREE_PORT, FREE_ADDRESS) for s in unserved for _ in range(hosts_per_switch)]
     topology = Topology(tuple(switches), *_numbered((*hosts, *more), links), limits or {}, datapaths or {})
@@ -232,7 +232,7 @@ def _name(value: Any, where: str) -> str:
 def _port(data: Mapping[str, Any], name: str, where: str) -> Port:
     if name not in data:
         return FREE_PORT
-    check_size(f"{where}.{name}", data[name], 1, MOST_PORT)
+    check_size(f"{where}.{name}", data[name], 1, MAX_PORT_NUMBER)
     return Port(data[name])
 
 
