@@ -34,7 +34,7 @@ from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflo
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import SwitchListener
-from pleroma.switches.openflow.rule import UDP, Match, Rule, Send
+from pleroma.switches.openflow.rule import IP_PROTO_UDP, Match, Rule, Send
 from pleroma.wire.ports import EVENTS_PORT
 
 STEPS = 8
@@ -88,7 +88,7 @@ def _rules(count: int) -> list[Rule]:
         Rule(
             1,
             100 + CELL,
-            Match(None, None, UDP, IPv6Network((0xFF0E << 112 | cell << 112 - CELL, 16 + CELL))),
+            Match(None, None, IP_PROTO_UDP, IPv6Network((0xFF0E << 112 | cell << 112 - CELL, 16 + CELL))),
             (Send(2, IPv6Address("fd00::1"), "02:00:00:00:00:01"),),
         )
         for cell in cells
@@ -112,7 +112,7 @@ def _rate(rules: Sequence[Rule], encode: Callable[[int, Rule], bytes]) -> float:
 def _by_osken(number: int, rule: Rule) -> bytes:
     parser, to = OSKEN.ofproto_parser, rule.match.destination
     assert to is not None
-    match = parser.OFPMatch(eth_type=0x86DD, ip_proto=UDP, ipv6_dst=(str(to.network_address), str(to.netmask)))
+    match = parser.OFPMatch(eth_type=0x86DD, ip_proto=IP_PROTO_UDP, ipv6_dst=(str(to.network_address), str(to.netmask)))
     actions = [
         action
         for send in rule.sends

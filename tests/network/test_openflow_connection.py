@@ -16,7 +16,15 @@ from pleroma.lab import Lab, Tls
 from pleroma.routing import build
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.listener import SwitchListener, tls_context
-from pleroma.switches.openflow.rule import CONTROLLER, IPV6, LLDP, UDP, Match, Rule, Send
+from pleroma.switches.openflow.rule import (
+    CONTROLLER_PORT,
+    ETH_TYPE_IPV6,
+    ETH_TYPE_LLDP,
+    IP_PROTO_UDP,
+    Match,
+    Rule,
+    Send,
+)
 
 LINE = build("line:2")  # h1 - R1 - R2 - h2, hosts on port 1
 PATIENCE = 60.0
@@ -57,7 +65,7 @@ async def until(true):
 def rule(number, *, table=1, last=False):
     destination = IPv6Network(((0xFF0E << 112) | (number << 80), 48))
     sends = (Send(2), Send(1, IPv6Address(number), "02:00:00:00:00:01")) if last else (Send(2),)
-    return Rule(table, 48, Match(ip_proto=UDP, destination=destination), sends, cookie=COOKIE | number)
+    return Rule(table, 48, Match(ip_proto=IP_PROTO_UDP, destination=destination), sends, cookie=COOKIE | number)
 
 
 async def read(connection):
@@ -105,11 +113,16 @@ def test_every_shape_of_rule_comes_back_equal(protocol, version):
         shapes = {
             Rule(0, 0, Match(), cookie=COOKIE),
             Rule(0, 9, Match(), (), goto=1, cookie=COOKIE),
-            Rule(0, 10, Match(eth_type=LLDP), (Send(CONTROLLER),), cookie=COOKIE),
-            Rule(0, 11, Match(in_port=1, eth_type=IPV6), (Send(1), Send(2), Send(CONTROLLER)), goto=3, cookie=COOKIE),
-            Rule(1, 12, Match(ip_proto=UDP, destination=IPv6Network("ff0e::1/128")), cookie=COOKIE),
+            Rule(0, 10, Match(eth_type=ETH_TYPE_LLDP), (Send(CONTROLLER_PORT),), cookie=COOKIE),
+            Rule(
+                0, 11, Match(in_port=1, eth_type=ETH_TYPE_IPV6), (Send(1), Send(2), Send(CONTROLLER_PORT)),
+                goto=3, cookie=COOKIE,
+            ),
+            Rule(1, 12, Match(ip_proto=IP_PROTO_UDP, destination=IPv6Network("ff0e::1/128")), cookie=COOKIE),
             Rule(1, 12, Match(destination=IPv6Network("ff0e:8000::/17")), (Send(1), Send(2)), cookie=COOKIE),
-            Rule(1, 12, Match(ip_proto=UDP, destination=v4), (Send(1, IPv4Address("10.0.0.1")),), cookie=COOKIE),
+            Rule(
+                1, 12, Match(ip_proto=IP_PROTO_UDP, destination=v4), (Send(1, IPv4Address("10.0.0.1")),), cookie=COOKIE
+            ),
             Rule(
                 1, 13, Match(destination=IPv6Network("ff0e::/16")),
                 (Send(3), Send(1, IPv6Address(1), "02:00:00:00:00:01"), Send(2, IPv6Address(2), "02:00:00:00:00:02")),
@@ -158,7 +171,7 @@ def test_a_message_that_is_refused_when_it_is_added_fails_the_bundle_too(protoco
     async def work():
         async with network([protocol]) as (_, _, connection, _):
             assert connection.version == version
-            bad = Rule(1, 5, Match(eth_type=IPV6), (Send(1, IPv4Address("10.0.0.1")),), cookie=COOKIE)
+            bad = Rule(1, 5, Match(eth_type=ETH_TYPE_IPV6), (Send(1, IPv4Address("10.0.0.1")),), cookie=COOKIE)
             with pytest.raises(SwitchRefused) as refused:
                 await connection.commit(
                     [*(("add", rule(n)) for n in range(3)), ("add", bad), ("add", rule(9))], PATIENCE
@@ -196,11 +209,17 @@ def test_packets_come_up_and_go_down(protocol, version):
             assert connection.version == version
             arrived = []
             connection.on_packet_in = arrived.append
-            up = Rule(0, 7, Match(1, None, UDP, IPv6Network("ff0e::/16")), (Send(CONTROLLER),), cookie=COOKIE | 5)
+            up = Rule(
+                0,
+                7,
+                Match(1, None, IP_PROTO_UDP, IPv6Network("ff0e::/16")),
+                (Send(CONTROLLER_PORT),),
+                cookie=COOKIE | 5,
+            )
             await connection.commit([("add", up)], PATIENCE)
             with lab.inside("h1"):
                 sending = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-                listening = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(LLDP))
+                listening = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_TYPE_LLDP))
             with sending, listening:
                 listening.setblocking(False)
                 payload = b"up" * 600

@@ -10,12 +10,22 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
-from pleroma.switches.openflow.rule import CONTROLLER, IPV4, IPV6, LLDP, MAX_PORT, UDP, Match, Rule, Send
+from pleroma.switches.openflow.rule import (
+    CONTROLLER_PORT,
+    ETH_TYPE_IPV4,
+    ETH_TYPE_IPV6,
+    ETH_TYPE_LLDP,
+    IP_PROTO_UDP,
+    MAX_PORT,
+    Match,
+    Rule,
+    Send,
+)
 
 PROTOCOLS = {4: ProtocolDesc(4), 5: ProtocolDesc(5)}
 versions = st.sampled_from([4, 5])
 xids = st.integers(1, 0xFFFFFFFF)
-ports = st.one_of(st.integers(1, 9), st.integers(1, MAX_PORT), st.just(CONTROLLER))
+ports = st.one_of(st.integers(1, 9), st.integers(1, MAX_PORT), st.just(CONTROLLER_PORT))
 networks_v4 = st.builds(
     lambda ip, length: IPv4Network((ip, length), strict=False), st.integers(0, 2**32 - 1), st.integers(0, 32)
 )
@@ -31,8 +41,14 @@ macs = st.binary(min_size=6, max_size=6).map(lambda mac: mac.hex(":"))
 @st.composite
 def matches(draw: DrawFn) -> Match:
     destination = draw(st.one_of(st.none(), networks_v4, networks_v6))
-    eth_type = draw(st.sampled_from([None, IPV4, IPV6, LLDP])) if destination is None else None
-    protocol = draw(st.sampled_from([None, UDP, 6])) if destination is not None or eth_type in (IPV4, IPV6) else None
+    eth_type = (
+        draw(st.sampled_from([None, ETH_TYPE_IPV4, ETH_TYPE_IPV6, ETH_TYPE_LLDP])) if destination is None else None
+    )
+    protocol = (
+        draw(st.sampled_from([None, IP_PROTO_UDP, 6]))
+        if destination is not None or eth_type in (ETH_TYPE_IPV4, ETH_TYPE_IPV6)
+        else None
+    )
     return Match(draw(st.one_of(st.none(), ports)), eth_type, protocol, destination)
 
 
@@ -90,7 +106,7 @@ def os_ken_instructions(version: int, rule: Rule) -> list[Any]:
                 in_force[name] = value
             if changed:
                 done.append(parser.OFPActionSetField(**{name: value}))
-        done.append(parser.OFPActionOutput(send.port, 0xFFFF if send.port == CONTROLLER else 0))
+        done.append(parser.OFPActionOutput(send.port, 0xFFFF if send.port == CONTROLLER_PORT else 0))
     instructions: list[Any] = []
     if done:
         instructions.append(parser.OFPInstructionActions(of.OFPIT_APPLY_ACTIONS, done))

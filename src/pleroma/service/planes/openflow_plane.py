@@ -26,7 +26,7 @@ from pleroma.service.inband.inband_server import InbandServer
 from pleroma.switches.live.event_trace import Trace, trace
 from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology
-from pleroma.switches.openflow.openflow_network import LISTEN, OpenFlowNetwork
+from pleroma.switches.openflow.openflow_network import LISTEN_ADDRESS, OpenFlowNetwork
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.wire.ports import EVENTS_PORT
 
@@ -43,7 +43,7 @@ at the latest, and that takes a while.
 class OpenFlowSettings:
     """`discovers` takes any switch that connects, and finds out how they are joined; else the topology says it."""
 
-    listen: tuple[str, int] = LISTEN
+    listen: tuple[str, int] = LISTEN_ADDRESS
     tls: ssl.SSLContext | None = None
     discovers: bool = False
     addresses: AddressRange = IPV6

@@ -21,9 +21,9 @@ from pleroma.routing import SwitchId
 from pleroma.switches.openflow.rule import CountedRule, Key, Rule
 from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING, in_order, making_room_first
 
-BUNDLE = 1000
+MAX_BUNDLE_CHANGES = 1000
 """Changes in one bundle at most: a switch that takes longer over more is not silent."""
-FULL = ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
+TABLE_FULL = ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
 
 _GROWTH = {"add": 1, "modify": 0, "delete": -1}
 
@@ -195,7 +195,7 @@ class Agent:
         while keys := self._dirty - self.refused.keys():
             self._dirty -= keys
             changes = in_order(known, self.wanted, keys)
-            size = len(changes) if self._tight else BUNDLE
+            size = len(changes) if self._tight else MAX_BUNDLE_CHANGES
             for start in range(0, len(changes), max(size, 1)):
                 part = changes[start : start + size]
                 try:
@@ -266,4 +266,4 @@ class Agent:
 
 
 def _is_full(refusal: SwitchRefused) -> bool:
-    return (refusal.kind, refusal.code) == FULL
+    return (refusal.kind, refusal.code) == TABLE_FULL

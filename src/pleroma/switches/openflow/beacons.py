@@ -14,8 +14,8 @@ from pleroma.routing.presence import Place
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.frames import Beacon
 
-EVERY = 1.0
-UNHEARD = 3.5 * EVERY
+BEACON_SECONDS = 1.0
+UNHEARD_SECONDS = 3.5 * BEACON_SECONDS
 
 Sender = Callable[[Callable[[int, int], bytes]], None]
 """Sends, at each port of each switch, what it is given for a datapath and a port."""
@@ -52,7 +52,7 @@ class Beacons:
         with suppress(asyncio.CancelledError):
             while True:
                 self._send(self._make)
-                await asyncio.sleep(EVERY)
+                await asyncio.sleep(BEACON_SECONDS)
                 self._review()
 
     def _make(self, datapath: int, port: int) -> bytes:
@@ -86,7 +86,7 @@ class Beacons:
 
     def _review(self) -> None:
         """Which links are heard of at present."""
-        since = asyncio.get_running_loop().time() - UNHEARD
+        since = asyncio.get_running_loop().time() - UNHEARD_SECONDS
         silent = (
             link
             for link in self._discovered.topology.links

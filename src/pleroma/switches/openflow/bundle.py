@@ -17,7 +17,7 @@ from pleroma.switches.openflow.replies import ErrorMessage, bundle_reply
 from pleroma.switches.openflow.requests import PendingRequest, PendingRequests, refused
 from pleroma.switches.openflow.rule import Rule
 
-CHUNK = 100
+RULES_PER_WRITE = 100
 """Rules that are encoded before others have their turn."""
 
 
@@ -52,19 +52,21 @@ class Bundle:
         try:
             await self._fill()
         except BaseException:
-            self._control(messages.DISCARD)  # whatever comes of that, it is never committed
+            self._control(messages.BUNDLE_DISCARD)  # whatever comes of that, it is never committed
             raise
         await self._confirm()
 
     async def _fill(self) -> None:
         """Send all of it, and go on only when the switch has taken all of it."""
-        opening = self._control(messages.OPEN)
+        opening = self._control(messages.BUNDLE_OPEN)
         version = self._requests.version
-        for start in range(0, len(self._changes), CHUNK):
+        for start in range(0, len(self._changes), RULES_PER_WRITE):
             self._channel.send(
                 b"".join(
                     messages.bundle_add(version, xid, self._number, change, rule)
-                    for xid, (change, rule) in enumerate(self._changes[start : start + CHUNK], self._first + start)
+                    for xid, (change, rule) in enumerate(
+                        self._changes[start : start + RULES_PER_WRITE], self._first + start
+                    )
                 )
             )
             await self._channel.drain()
@@ -72,15 +74,15 @@ class Bundle:
             if self._refusal is not None or self._channel.ended is not None:
                 break
         await self._requests.answer(self._requests.barrier())
-        await self._done(messages.OPEN, opening)
+        await self._done(messages.BUNDLE_OPEN, opening)
         if self._refusal is not None:
             raise self._refusal
 
     async def _confirm(self) -> None:
-        committing = self._control(messages.COMMIT)
+        committing = self._control(messages.BUNDLE_COMMIT)
         barrier = self._requests.barrier()
         try:
-            await self._done(messages.COMMIT, committing)
+            await self._done(messages.BUNDLE_COMMIT, committing)
         except SwitchRefused as error:
             await self._requests.answer(barrier)  # by then it has said which of the messages it was
             raise self._refusal or error from None

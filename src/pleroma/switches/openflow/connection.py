@@ -17,13 +17,13 @@ from pleroma.switches.openflow import messages, replies
 from pleroma.switches.openflow.bundle import Bundle
 from pleroma.switches.openflow.flow_stats import flow_entries
 from pleroma.switches.openflow.heartbeat import Heartbeat
-from pleroma.switches.openflow.message_channel import HIGH_WATER, MessageChannel
+from pleroma.switches.openflow.message_channel import HIGH_WATER_BYTES, MessageChannel
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.requests import PendingRequests, refused
-from pleroma.switches.openflow.rule import CONTROLLER, CountedRule, Rule
+from pleroma.switches.openflow.rule import CONTROLLER_PORT, CountedRule, Rule
 
-TIMEOUT = 10.0
-MOST_EARLY = 10_000
+ANSWER_SECONDS = 10.0
+MAX_EARLY_PORT_CHANGES = 10_000
 """Changes of ports that a switch may report before it has listed them."""
 
 
@@ -79,7 +79,7 @@ class Connection:
 
     # -- what can be asked -----------------------------------------------------------------------------------------
 
-    async def shake_hands(self, timeout: float = TIMEOUT) -> None:
+    async def shake_hands(self, timeout: float = ANSWER_SECONDS) -> None:
         """Agree on a version, then learn who the switch is and which ports it has."""
         async with self._within(timeout, "handshake"):
             await self._agreed.wait()
@@ -95,7 +95,7 @@ class Connection:
             for port, reason in early:
                 self._set_port(port, reason)
 
-    async def commit(self, changes: Sequence[tuple[str, Rule]], timeout: float = TIMEOUT) -> None:
+    async def commit(self, changes: Sequence[tuple[str, Rule]], timeout: float = ANSWER_SECONDS) -> None:
         """All of these changes, in this order, or none. A change is "add", "modify" or "delete"."""
         async with self._within(timeout, "bundle"), self._one_at_a_time:
             if self.closed is not None:
@@ -110,7 +110,7 @@ class Connection:
             finally:
                 self._bundle = None
 
-    async def wipe(self, cookie: int, cookie_mask: int, timeout: float = TIMEOUT) -> None:
+    async def wipe(self, cookie: int, cookie_mask: int, timeout: float = ANSWER_SECONDS) -> None:
         """Delete all rules with these bits in their cookies."""
         request = partial(messages.wipe, cookie=cookie, mask=cookie_mask)
         async with self._within(timeout, "deletion"), self._one_at_a_time:
@@ -123,7 +123,7 @@ class Connection:
                 self._requests.forget(asked)
 
     async def flows(
-        self, cookie: int = 0, cookie_mask: int = 0, table: int | None = None, timeout: float = TIMEOUT
+        self, cookie: int = 0, cookie_mask: int = 0, table: int | None = None, timeout: float = ANSWER_SECONDS
     ) -> list[CountedRule | None]:
         """The rules with these bits in their cookies; None for each that is nothing we would write."""
         request = partial(messages.flow_stats_request, cookie=cookie, mask=cookie_mask, table=table)
@@ -131,7 +131,7 @@ class Connection:
             asked = self._requests.ask_for_parts(request, messages.FLOW_STATS, flow_entries)
             return [entry for part in await self._requests.answer(asked) for entry in part]
 
-    async def table_sizes(self, timeout: float = TIMEOUT) -> dict[int, tuple[int, int | None]]:
+    async def table_sizes(self, timeout: float = ANSWER_SECONDS) -> dict[int, tuple[int, int | None]]:
         """How many rules each table has, and how many it can take if the switch says so."""
         active: dict[int, int] = {}
         most: dict[int, int] = {}
@@ -146,12 +146,12 @@ class Connection:
                     most |= part
         return {table: (count, most.get(table)) for table, count in active.items()}
 
-    async def barrier(self, timeout: float = TIMEOUT) -> None:
+    async def barrier(self, timeout: float = ANSWER_SECONDS) -> None:
         """Until the switch has done all that it was sent before."""
         async with self._within(timeout, "barrier"):
             await self._requests.answer(self._requests.barrier())
 
-    async def role(self, role: str, generation: int, timeout: float = TIMEOUT) -> None:
+    async def role(self, role: str, generation: int, timeout: float = ANSWER_SECONDS) -> None:
         """Be "master", "slave" or "equal" for this switch."""
         request = partial(messages.role_request, role=role, generation=generation)
         async with self._within(timeout, "role"):
@@ -160,9 +160,9 @@ class Connection:
         if given != role:
             raise SwitchError(f"asked to be {role}, the controller is now {given}", field="role", value=given)
 
-    def packet_out(self, port: int, data: bytes, in_port: int = CONTROLLER) -> None:
+    def packet_out(self, port: int, data: bytes, in_port: int = CONTROLLER_PORT) -> None:
         """Send a packet out at a port. Like any packet it may be lost: it is, when much is under way already."""
-        if self.channel.waiting > HIGH_WATER:
+        if self.channel.waiting > HIGH_WATER_BYTES:
             self.packets_left_out += 1
             return
         self.channel.send(messages.packet_out(self.version, self._requests.number(), port, data, in_port))
@@ -231,7 +231,7 @@ class Connection:
 
     def _port_changed(self, port: PortInfo, reason: str) -> None:
         if self._early is not None:  # the list of ports is under way, and may be older
-            if len(self._early) >= MOST_EARLY:
+            if len(self._early) >= MAX_EARLY_PORT_CHANGES:
                 raise SwitchError("too many changes of ports before the list of them", field="port status")
             self._early.append((port, reason))
             return

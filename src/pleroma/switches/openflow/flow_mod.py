@@ -15,18 +15,18 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from pleroma.errors import SwitchError
-from pleroma.switches.openflow.rule import CONTROLLER, Match, Rule, Send
+from pleroma.switches.openflow.rule import CONTROLLER_PORT, Match, Rule, Send
 
 Change = Literal["add", "modify", "delete"]
 
 COMMANDS: Final[Mapping[str, int]] = MappingProxyType({"add": 0, "modify": 2, "delete": 4})
 
-MAX_SIZE = 0xFFFF
+MAX_MESSAGE_BYTES = 0xFFFF
 """Bytes of a message: its header has 16 bits for the length."""
 
 FLOW_MOD = 14
 NO_BUFFER = 0xFFFFFFFF
-ANY = 0xFFFFFFFF
+ANY_PORT_OR_GROUP = 0xFFFFFFFF
 WHOLE_PACKET = 0xFFFF
 
 # OXM headers: class 0x8000, the field's number, whether there is a mask, the length of what follows
@@ -77,7 +77,7 @@ def flow_mod(version: int, xid: int, change: str, rule: Rule) -> bytes:
         padding = _PADDING[length % 8]
         head = _HEAD.pack(
             version, FLOW_MOD, 48 + length + len(padding) + len(body), xid, rule.cookie, 0, rule.table, command,
-            0, 0, rule.priority, NO_BUFFER, ANY, ANY, 0, 0, 1, length,
+            0, 0, rule.priority, NO_BUFFER, ANY_PORT_OR_GROUP, ANY_PORT_OR_GROUP, 0, 0, 1, length,
         )  # fmt: skip
     except (struct.error, OverflowError) as error:
         raise SwitchError(f"no message has room for this rule: {error}", field="rule", value=rule) from error
@@ -126,7 +126,7 @@ def actions(sends: tuple[Send, ...]) -> bytes:
         if send.ethernet is not None and send.ethernet != ethernet:
             ethernet = send.ethernet
             parts.append(_SET_ETHERNET.pack(SET_FIELD, 16, ETH_DST_FIELD, ethernet_bytes(ethernet)))
-        parts.append(_OUTPUT.pack(OUTPUT, 16, send.port, WHOLE_PACKET if send.port == CONTROLLER else 0))
+        parts.append(_OUTPUT.pack(OUTPUT, 16, send.port, WHOLE_PACKET if send.port == CONTROLLER_PORT else 0))
     return b"".join(parts)
 
 

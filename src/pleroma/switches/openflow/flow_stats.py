@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow import flow_mod
-from pleroma.switches.openflow.rule import CONTROLLER, CountedRule, Match, Rule, Send
+from pleroma.switches.openflow.rule import CONTROLLER_PORT, CountedRule, Match, Rule, Send
 
 _ENTRY = struct.Struct("!HBxIIHHHHHxxQQQHH")
 _TWO_SHORTS = struct.Struct("!HH")
@@ -120,7 +120,7 @@ def _actions(body: bytes) -> tuple[Send, ...]:
         kind, length = _kind_and_length(body, at)
         if kind == flow_mod.OUTPUT and length == 16:
             port, most = _PORT.unpack_from(body, at + 4)
-            if port == CONTROLLER and most != flow_mod.WHOLE_PACKET:
+            if port == CONTROLLER_PORT and most != flow_mod.WHOLE_PACKET:
                 raise _NotOurs
             sends.append(Send(port, destination, ethernet))
             unused = False

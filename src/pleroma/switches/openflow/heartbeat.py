@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-LATE = 1.0
+LATE_SECONDS = 1.0
 """Seconds after its time from which on a look says more about this process than about the switch."""
 
 
@@ -48,7 +48,7 @@ class Heartbeat:
         silent = now - self._heard
         if silent < self._idle:
             self._wait(self._idle - silent)
-        elif silent < self._dead or now - due > LATE:
+        elif silent < self._dead or now - due > LATE_SECONDS:
             self._wait(max(min(self._idle, self._dead - silent), self._idle / 4))
             self._ask()
         else:

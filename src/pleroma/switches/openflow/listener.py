@@ -13,15 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from pleroma.errors import SetupError, SwitchError
-from pleroma.switches.openflow.connection import TIMEOUT, Connection
+from pleroma.switches.openflow.connection import ANSWER_SECONDS, Connection
 from pleroma.switches.openflow.message_channel import MessageChannel
 
-PORT = 6653
-"""The port that is OpenFlow's."""
-
-
-MOST = 4096
-"""Connections at once: whoever can reach the port can open them."""
+OPENFLOW_PORT = 6653
+"""The TCP port that is registered for OpenFlow."""
+MAX_CONNECTIONS = 4096
+"""Connections that may be open at once; anybody who reaches the port can open one."""
 
 
 def tls_context(certificate: Path | str, key: Path | str, authority: Path | str) -> ssl.SSLContext:
@@ -51,8 +49,8 @@ class SwitchListener:
         *,
         idle: float = 2.0,
         dead: float = 6.0,
-        handshake: float = TIMEOUT,
-        most: int = MOST,
+        handshake: float = ANSWER_SECONDS,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self.address = (host, port)
         self.connections: set[Connection] = set()
@@ -64,7 +62,7 @@ class SwitchListener:
         self._idle = idle
         self._dead = dead
         self._handshake = handshake
-        self._most = most
+        self._max_connections = max_connections
         self._server: asyncio.Server | None = None
         self._welcomes: dict[Connection, asyncio.Task[None]] = {}
 
@@ -104,8 +102,8 @@ class SwitchListener:
         return Connection(opened=self._opened, idle=self._idle, dead=self._dead).channel
 
     def _opened(self, connection: Connection) -> None:
-        if len(self.connections) >= self._most:
-            self.turned_away = f"there are {self._most} connections, and no room for more"
+        if len(self.connections) >= self._max_connections:
+            self.turned_away = f"there are {self._max_connections} connections, and no room for more"
             connection.close(self.turned_away)
             return
         self.connections.add(connection)

@@ -14,13 +14,13 @@ from typing import cast
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow.messages import HEADER
 
-HIGH_WATER = 256 << 10
+HIGH_WATER_BYTES = 256 << 10
 """Bytes under way to a switch from which on `drain` waits."""
-MOST_WAITING = 16 << 20
+MAX_WAITING_BYTES = 16 << 20
 """Bytes under way to a switch with which it is given up."""
-LATEST = 0x0F
+LATEST_VERSION = 0x0F
 """Of a stream that begins with a larger version, one may say that it is something else."""
-PATIENCE = 1.0
+CLOSE_SECONDS = 1.0
 """Seconds that a channel takes at its end to send what is under way."""
 
 
@@ -36,7 +36,7 @@ class Frames:
         try:
             while end - at >= HEADER.size:
                 version, _, length, _ = HEADER.unpack_from(stream, at)
-                if not 1 <= version <= LATEST:
+                if not 1 <= version <= LATEST_VERSION:
                     raise SwitchError(f"this is not OpenFlow: version byte 0x{version:02x}", field="version")
                 if length < HEADER.size:
                     raise SwitchError(f"a message says it has {length} bytes; its header has 8", field="length")
@@ -70,7 +70,7 @@ class MessageChannel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # as uvloop's are, though not by class
-        transport.set_write_buffer_limits(high=HIGH_WATER)
+        transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "a local socket")
         self._on_open()
@@ -112,7 +112,7 @@ class MessageChannel(asyncio.Protocol):
         if self.ended is not None or self._transport is None:
             return
         self._transport.write(data)
-        if self.waiting > MOST_WAITING:
+        if self.waiting > MAX_WAITING_BYTES:
             self.end("the switch does not read what it is sent", abort=True)
 
     async def drain(self) -> None:
@@ -128,7 +128,7 @@ class MessageChannel(asyncio.Protocol):
                 self._transport.abort()
             else:
                 self._transport.close()
-                self._deadline = asyncio.get_running_loop().call_later(PATIENCE, self._transport.abort)
+                self._deadline = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
         self._on_end(reason)
 
     async def gone(self) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from os_ken.ofproto import ofproto_protocol
 
 from pleroma.errors import SwitchError
-from pleroma.switches.openflow.flow_mod import MAX_SIZE, NO_BUFFER, flow_mod
-from pleroma.switches.openflow.rule import CONTROLLER, Rule
+from pleroma.switches.openflow.flow_mod import MAX_MESSAGE_BYTES, NO_BUFFER, flow_mod
+from pleroma.switches.openflow.rule import CONTROLLER_PORT, Rule
 
 V13 = 4
 V14 = 5
@@ -43,9 +43,9 @@ TABLE_STATS = 3
 TABLE_FEATURES = 12
 PORT_DESCRIPTIONS = 13
 
-OPEN = 0
-COMMIT = 4
-DISCARD = 6
+BUNDLE_OPEN = 0
+BUNDLE_COMMIT = 4
+BUNDLE_DISCARD = 6
 ATOMIC_AND_ORDERED = 3
 
 ROLES: Final = {"equal": 1, "master": 2, "slave": 3}
@@ -110,7 +110,7 @@ def bundle_add(version: int, xid: int, bundle: int, change: str, rule: Rule) -> 
     """A flow-mod inside a bundle; both messages must have the same xid."""
     inner = flow_mod(version, xid, change, rule)
     length = len(inner) + (_ADD_V13.size if version == V13 else _ADD_V14.size)
-    if length > MAX_SIZE:
+    if length > MAX_MESSAGE_BYTES:
         raise SwitchError("no message has room for this rule", field="rule", value=rule)
     if version == V13:
         head = _ADD_V13.pack(version, EXPERIMENTER, length, xid, ONF, _ONF_BUNDLE_ADD, bundle, ATOMIC_AND_ORDERED)
@@ -136,11 +136,11 @@ def role_request(version: int, xid: int, role: str, generation: int) -> bytes:
     return _bytes(protocol.ofproto_parser.OFPRoleRequest(protocol, ROLES[role], generation), xid)
 
 
-def packet_out(version: int, xid: int, port: int, data: bytes, in_port: int = CONTROLLER) -> bytes:
+def packet_out(version: int, xid: int, port: int, data: bytes, in_port: int = CONTROLLER_PORT) -> bytes:
     protocol = _PROTOCOLS[version]
     parser = protocol.ofproto_parser
     send = parser.OFPActionOutput(port, 0)
-    if len(data) > MAX_SIZE - 40:
+    if len(data) > MAX_MESSAGE_BYTES - 40:
         raise SwitchError("no message has room for this packet", field="data", value=len(data))
     return _bytes(parser.OFPPacketOut(protocol, NO_BUFFER, in_port, [send], data), xid)
 

@@ -25,13 +25,13 @@ from pleroma.switches.openflow.agent import Agent, SwitchTimeouts
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
-from pleroma.switches.openflow.listener import SwitchListener
+from pleroma.switches.openflow.listener import OPENFLOW_PORT, SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.rule import MAX_PORT
 from pleroma.switches.openflow.tables import Pipeline
 
-LISTEN = ("127.0.0.1", 6653)
-SETTLING = 0.02
+LISTEN_ADDRESS = ("127.0.0.1", OPENFLOW_PORT)
+QUIET_SECONDS = 0.02
 """Seconds in which several changes of a network count as one: a switch that dies takes many ports with it."""
 
 log = structlog.get_logger("pleroma.openflow")
@@ -54,7 +54,7 @@ class OpenFlowNetwork:
         discovered: DiscoveredTopology,
         *,
         addresses: AddressRange = IPV6,
-        listen: tuple[str, int] = LISTEN,
+        listen: tuple[str, int] = LISTEN_ADDRESS,
         tls: ssl.SSLContext | None = None,
         timeouts: SwitchTimeouts | None = None,
         domain: str = "pleroma",
@@ -164,7 +164,7 @@ class OpenFlowNetwork:
     def _tell(self) -> None:
         """Something changed: say so when it has come to rest."""
         if self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(SETTLING, self._tell_now)
+            self._telling = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_now)
 
     def _tell_now(self) -> None:
         self._telling = None

@@ -15,7 +15,7 @@ from pleroma.errors import SwitchError, SwitchGone, SwitchRefused
 from pleroma.switches.openflow.messages import BARRIER_REPLY, BARRIER_REQUEST, MULTIPART_REPLY, plain
 from pleroma.switches.openflow.replies import ErrorMessage, ReplyPart
 
-MOST_BYTES = 256 << 20
+MAX_ANSWER_BYTES = 256 << 20
 """Bytes of all parts of an answer with which a switch is given up."""
 
 Make = Callable[[int, int], bytes]
@@ -112,8 +112,8 @@ class PendingRequests:
         if request.multipart != part.kind:
             raise SwitchError(f"statistics of type {part.kind} are no answer to request {xid}", field="type")
         request.size += len(part.body)
-        if request.size > MOST_BYTES:
-            raise SwitchError(f"an answer of more than {MOST_BYTES >> 20} MiB", field="multipart")
+        if request.size > MAX_ANSWER_BYTES:
+            raise SwitchError(f"an answer of more than {MAX_ANSWER_BYTES >> 20} MiB", field="multipart")
         request.parts.append(request.read(part.body))
         if not part.more:
             self.forget(request)

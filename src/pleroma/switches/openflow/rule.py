@@ -13,16 +13,14 @@ from typing import Any, NamedTuple, Self
 
 from pleroma.errors import SwitchError
 
-IPV4 = 0x0800
-IPV6 = 0x86DD
-LLDP = 0x88CC
-UDP = 17
+ETH_TYPE_IPV4 = 0x0800
+ETH_TYPE_IPV6 = 0x86DD
+ETH_TYPE_LLDP = 0x88CC
+IP_PROTO_UDP = 17
 
 MAX_PORT = 0xFFFFFF00
 """The largest number of a port that is one."""
-IN_PORT = 0xFFFFFFF8
-CONTROLLER = 0xFFFFFFFD
-LOCAL = 0xFFFFFFFE
+CONTROLLER_PORT = 0xFFFFFFFD
 
 
 class _Match(NamedTuple):
@@ -45,7 +43,7 @@ class Match(_Match):
         destination: IPv4Network | IPv6Network | None = None,
     ) -> Self:
         if destination is not None:
-            implied = IPV6 if destination.version == 6 else IPV4
+            implied = ETH_TYPE_IPV6 if destination.version == 6 else ETH_TYPE_IPV4
             if eth_type is not None and eth_type != implied:
                 raise SwitchError(
                     f"{destination} does not go with Ethernet type 0x{eth_type:04x}", field="eth_type", value=eth_type

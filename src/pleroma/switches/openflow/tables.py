@@ -21,7 +21,7 @@ from ipaddress import ip_address, ip_network
 from pleroma.index.address import AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Host, Output, Port, SwitchId, SwitchOp, Topology
-from pleroma.switches.openflow.rule import CONTROLLER, LLDP, UDP, Key, Match, Rule, Send
+from pleroma.switches.openflow.rule import CONTROLLER_PORT, ETH_TYPE_LLDP, IP_PROTO_UDP, Key, Match, Rule, Send
 from pleroma.wire.ports import CONTROL_ADDRESSES
 
 ADMISSION, FORWARDING = 0, 1
@@ -50,12 +50,12 @@ class Pipeline:
 
     def _standing(self, links: Iterable[Port]) -> Iterator[Rule]:
         control = CONTROL_ADDRESSES[self.addresses.base.version]
-        to_controller = (Send(CONTROLLER),)
+        to_controller = (Send(CONTROLLER_PORT),)
         if self._discovers:
-            yield _rule(ADMISSION, _DISCOVERY, Match(eth_type=LLDP), to_controller)
-        yield _rule(ADMISSION, _CONTROL, Match(None, None, UDP, ip_network(control)), to_controller)
+            yield _rule(ADMISSION, _DISCOVERY, Match(eth_type=ETH_TYPE_LLDP), to_controller)
+        yield _rule(ADMISSION, _CONTROL, Match(None, None, IP_PROTO_UDP, ip_network(control)), to_controller)
         for port in links:
-            yield _rule(ADMISSION, _LINK, Match(port, None, UDP, self.addresses.base), goto=FORWARDING)
+            yield _rule(ADMISSION, _LINK, Match(port, None, IP_PROTO_UDP, self.addresses.base), goto=FORWARDING)
         yield _rule(ADMISSION, _STRANGER, Match(destination=self.addresses.base))
 
     def change(self, op: SwitchOp) -> tuple[Key, Rule | None]:
@@ -70,11 +70,11 @@ class Pipeline:
         return rule.key, None if op.change is Change.DELETE else rule
 
     def admitting(self, port: Port, dz: Dz) -> Rule:
-        match = Match(port, None, UDP, self.addresses.prefix(dz))
+        match = Match(port, None, IP_PROTO_UDP, self.addresses.prefix(dz))
         return _rule(ADMISSION, _CELL + dz.length, match, goto=FORWARDING)
 
     def forwarding(self, flow: Flow, base: int = _CELL) -> Rule:
-        match = Match(None, None, UDP, self.addresses.prefix(flow.dz))
+        match = Match(None, None, IP_PROTO_UDP, self.addresses.prefix(flow.dz))
         return _rule(FORWARDING, base + flow.priority, match, map(self._send, flow.outputs))
 
     def _send(self, output: Output) -> Send:

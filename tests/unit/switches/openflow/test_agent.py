@@ -8,7 +8,7 @@ from pleroma.errors import SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.index import Dz
 from pleroma.index.address import IPV6
 from pleroma.routing import Flow, Output
-from pleroma.switches.openflow.agent import FULL, Agent, SwitchTimeouts
+from pleroma.switches.openflow.agent import TABLE_FULL, Agent, SwitchTimeouts
 from pleroma.switches.openflow.rule import CountedRule
 from pleroma.switches.openflow.tables import FORWARDING, Pipeline
 
@@ -52,7 +52,7 @@ class FakeSwitch:
                 assert (each.key in new) == (change == "modify")
                 new[each.key] = each
             if self.capacity is not None and len(new) > self.capacity:
-                raise SwitchRefused("full", kind=FULL[0], code=FULL[1], index=index)
+                raise SwitchRefused("full", kind=TABLE_FULL[0], code=TABLE_FULL[1], index=index)
         if not (isinstance(step, SwitchSilent) and step.value == "undone"):
             self.rules = new
         if isinstance(step, Exception):

@@ -8,7 +8,7 @@ import uvloop
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import SwitchListener
-from pleroma.switches.openflow.messages import COMMIT, OPEN, PortInfo
+from pleroma.switches.openflow.messages import BUNDLE_COMMIT, BUNDLE_OPEN, PortInfo
 from pleroma.switches.openflow.rule import CountedRule, Match, Rule, Send
 from support.openflow_switch import PATIENCE, ScriptedSwitch, hello, meeting, plain
 from support.openflow_wire import PROTOCOLS, stats_entry
@@ -91,7 +91,7 @@ def test_there_is_an_end_to_how_many_may_connect():
         async def greet(_):
             await asyncio.Event().wait()
 
-        async with SwitchListener("127.0.0.1", 0, None, greet, most=2) as listener:
+        async with SwitchListener("127.0.0.1", 0, None, greet, max_connections=2) as listener:
             opened = [await asyncio.open_connection(*listener.address) for _ in range(2)]
             late = await asyncio.open_connection(*listener.address)
             async with asyncio.timeout(10):
@@ -303,7 +303,7 @@ def test_commits_at_once_take_effect_one_after_another():
             cookies = [struct.unpack_from("!Q", message, 8)[0] for message in switch.committed]
             assert cookies == [n for n in range(9) for _ in range(2)]
             asked = [struct.unpack("!IHH", body)[:2] for kind, _, body in switch.seen if kind == 33]
-            assert asked == [(bundle, action) for bundle in range(1, 10) for action in (OPEN, COMMIT)]
+            assert asked == [(bundle, action) for bundle in range(1, 10) for action in (BUNDLE_OPEN, BUNDLE_COMMIT)]
 
     asyncio.run(work())
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.routing import Host, Link, Topology, build
-from pleroma.switches.openflow.beacons import UNHEARD, Beacons
+from pleroma.switches.openflow.beacons import UNHEARD_SECONDS, Beacons
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.frames import Beacon, Datagram
 
@@ -128,7 +128,7 @@ class TestBeacons:
             beacons.hear(("s2", 4), frame)
             beacons._review()
             assert beacons.unheard == frozenset()
-            now += UNHEARD
+            now += UNHEARD_SECONDS
             beacons._review()
             assert beacons.unheard == {("s1", 3), ("s2", 4)}
             assert discovered.topology.links  # the port is still no host's
@@ -157,7 +157,7 @@ class TestBeacons:
             for _ in range(3):
                 beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(KEY))
                 beacons._review()
-                now += UNHEARD / 2
+                now += UNHEARD_SECONDS / 2
             assert discovered.topology.links
             assert beacons.unheard == {("s1", 3), ("s2", 4)}
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow.flow_stats import flow_entries
-from pleroma.switches.openflow.rule import CONTROLLER, IPV6, CountedRule, Match, Rule, Send
+from pleroma.switches.openflow.rule import CONTROLLER_PORT, ETH_TYPE_IPV6, CountedRule, Match, Rule, Send
 from support.openflow_wire import PROTOCOLS, rules, stats_entry, versions
 
 counts = st.integers(0, 2**64 - 1)
@@ -76,7 +76,7 @@ ETHERNET = bytes.fromhex("80000a0286dd")
         (b"", apply(TO + OUTPUT) + struct.pack("!HHB3x", 1, 8, 2)),  # the next table would see it rewritten
         (b"", apply(OUTPUT) + apply(OUTPUT)),
         (b"", apply(struct.pack("!HHI", 22, 8, 5))),  # a group
-        (b"", apply(struct.pack("!HHIH6x", 0, 16, CONTROLLER, 128))),  # not the whole packet
+        (b"", apply(struct.pack("!HHIH6x", 0, 16, CONTROLLER_PORT, 128))),  # not the whole packet
     ],
 )
 def test_well_formed_entries_that_are_no_rules_are_none(match, instructions):
@@ -105,4 +105,4 @@ def test_a_rewritten_field_stays_in_force_for_later_outputs():
     other = struct.pack("!HHIH6x", 0, 16, 2, 0)
     (read,) = flow_entries(entry(ETHERNET, apply(TO + OUTPUT + other)))
     assert read is not None
-    assert read.rule == Rule(0, 7, Match(eth_type=IPV6), (Send(1, IPv6Address(0)), Send(2, IPv6Address(0))))
+    assert read.rule == Rule(0, 7, Match(eth_type=ETH_TYPE_IPV6), (Send(1, IPv6Address(0)), Send(2, IPv6Address(0))))

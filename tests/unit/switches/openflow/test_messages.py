@@ -18,7 +18,12 @@ def test_a_role_request_as_the_standard_draws_it(version, xid, role, generation)
     assert messages.role_request(version, xid, name, generation) == wanted
 
 
-@given(versions, xids, st.integers(0, 2**32 - 1), st.sampled_from([messages.OPEN, messages.COMMIT, messages.DISCARD]))
+@given(
+    versions,
+    xids,
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([messages.BUNDLE_OPEN, messages.BUNDLE_COMMIT, messages.BUNDLE_DISCARD]),
+)
 def test_bundle_control_as_the_standard_and_its_extension_draw_it(version, xid, bundle, action):
     body = struct.pack("!IHH", bundle, action, 3)
     extended = plain(4, 4, xid, struct.pack("!II", 0x4F4E4600, 2300) + body)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pleroma.index import IPV4, IPV6, Dz
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Output, build
-from pleroma.switches.openflow.rule import CONTROLLER, LLDP
+from pleroma.switches.openflow.rule import CONTROLLER_PORT, ETH_TYPE_LLDP
 from pleroma.switches.openflow.tables import (
     ADMISSION,
     COOKIE,
@@ -30,14 +30,14 @@ def test_every_switch_takes_events_from_links_control_from_anywhere_and_nothing_
     assert set(by_port) == {2, 3}  # its links; port 1 is a host's
     assert {rule.goto for rule in by_port.values()} == {FORWARDING}
     (control,) = [rule for rule in standing if rule.sends]
-    assert control.sends[0].port == CONTROLLER
+    assert control.sends[0].port == CONTROLLER_PORT
     assert control.match.destination == ip_network("ff05::706c/128")
     (stranger,) = [rule for rule in standing if not rule.sends and rule.goto is None]
     assert stranger.match.destination == IPV6.base
     assert stranger.priority == min(rule.priority for rule in standing)
     assert all(rule.table == ADMISSION and rule.cookie & COOKIE_MASK == COOKIE for rule in standing)
     assert len(Pipeline(IPV6, discovers=True).standing(LINE, "R2")) == len(standing) + 1
-    assert any(r.match.eth_type == LLDP for r in Pipeline(IPV6, discovers=True).standing(LINE, "R2").values())
+    assert any(r.match.eth_type == ETH_TYPE_LLDP for r in Pipeline(IPV6, discovers=True).standing(LINE, "R2").values())
 
 
 def test_each_operation_has_its_table_and_detours_stand_above_all_cells():

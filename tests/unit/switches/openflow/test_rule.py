@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.errors import SwitchError
-from pleroma.switches.openflow.rule import IPV4, IPV6, Match, Rule, Send
+from pleroma.switches.openflow.rule import ETH_TYPE_IPV4, ETH_TYPE_IPV6, Match, Rule, Send
 from support.openflow_wire import rules
 
 EVENTS = IPv6Network("ff0e::/16")
@@ -42,9 +42,9 @@ def test_plain_sends_come_first_and_each_kind_by_port():
 
 
 def test_a_destination_implies_the_ethernet_type_and_all_destinations_are_none():
-    assert Match(destination=EVENTS) == Match(eth_type=IPV6, destination=EVENTS)
-    assert Match(destination=IPv4Network("0.0.0.0/0")) == Match(eth_type=IPV4)
-    assert Match()._replace(destination=EVENTS).eth_type == IPV6
+    assert Match(destination=EVENTS) == Match(eth_type=ETH_TYPE_IPV6, destination=EVENTS)
+    assert Match(destination=IPv4Network("0.0.0.0/0")) == Match(eth_type=ETH_TYPE_IPV4)
+    assert Match()._replace(destination=EVENTS).eth_type == ETH_TYPE_IPV6
 
 
 def test_ethernet_addresses_compare_whatever_their_case():
@@ -59,7 +59,7 @@ def test_the_key_leaves_out_what_a_rule_does():
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: Match(eth_type=IPV4, destination=EVENTS),
+        lambda: Match(eth_type=ETH_TYPE_IPV4, destination=EVENTS),
         lambda: Rule(0, 1, Match(), (Send(1, ONE), Send(2, None, "02:00:00:00:00:01"))),
         lambda: Rule(0, 1, Match(), (Send(1, ONE),), goto=1),
     ],
