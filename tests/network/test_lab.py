@@ -37,7 +37,7 @@ def root_interfaces():
 def left_of(name):
     """Everything by which a lab could still be noticed."""
     living = [p for p in registry.marked(name) if registry._began(p) is not None]
-    return found(prefix(name)), living, [p for p in (registry.ROOT / name,) if p.exists()]
+    return found(prefix(name)), living, [p for p in (registry.LABS_FOLDER / name,) if p.exists()]
 
 
 NOTHING = ([], [], [])

@@ -15,7 +15,7 @@ import struct
 import sys
 from functools import partial
 
-ABORT = struct.pack("ii", 1, 0)
+RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Side(asyncio.Protocol):
@@ -54,7 +54,7 @@ class Side(asyncio.Protocol):
     def abort(self) -> None:
         """Close with a reset, so that nobody takes it for an orderly end."""
         if not self.transport.is_closing():
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
         self.transport.abort()
 
 

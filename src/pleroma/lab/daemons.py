@@ -21,7 +21,7 @@ from typing import NamedTuple
 from pleroma.errors import SetupError, shown
 from pleroma.lab import controller_proxy, namespaces
 from pleroma.lab.lab_names import MARK
-from pleroma.lab.needs import SCHEMA, program
+from pleroma.lab.needs import OVS_SCHEMA, program
 from pleroma.lab.registry import end, marked
 
 FIRST_PORT = 6653
@@ -47,7 +47,7 @@ class Daemons:
     net: str
 
     def start_database(self) -> None:
-        self._run("ovsdb-tool", "create", str(self.folder / "conf.db"), str(SCHEMA))
+        self._run("ovsdb-tool", "create", str(self.folder / "conf.db"), str(OVS_SCHEMA))
         self._run("ovsdb-server", str(self.folder / "conf.db"), f"--remote=p{self._database}", *self._as_daemon("db"))
         self.vsctl("--no-wait", "init")
 

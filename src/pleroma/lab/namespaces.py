@@ -20,7 +20,7 @@ from pleroma.errors import SetupError
 from pleroma.lab.lab_names import MARK
 from pleroma.lab.needs import program
 
-FOLDER = Path("/run/netns")
+NAMESPACE_FOLDER = Path("/run/netns")
 
 _CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def inside(namespace: str) -> Iterator[None]:
     """This thread, and no other, is in the namespace."""
     try:
-        there = os.open(FOLDER / namespace, os.O_RDONLY | os.O_CLOEXEC)
+        there = os.open(NAMESPACE_FOLDER / namespace, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise SetupError(f"the network namespace {namespace} is not there", field="lab", value=namespace) from None
     try:
@@ -64,7 +64,7 @@ def add(namespaces: Iterable[str], lab: str) -> None:
 
 def found(prefix: str) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(FOLDER) if name.startswith(prefix))
+        return sorted(name for name in os.listdir(NAMESPACE_FOLDER) if name.startswith(prefix))
     except FileNotFoundError:
         return []
 
@@ -82,7 +82,7 @@ def processes(namespaces: Iterable[str]) -> list[int]:
     wanted = set()
     for name in namespaces:
         try:
-            status = os.stat(FOLDER / name)
+            status = os.stat(NAMESPACE_FOLDER / name)
         except FileNotFoundError:
             continue
         wanted.add((status.st_dev, status.st_ino))

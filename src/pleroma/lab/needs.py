@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pleroma.errors import SetupError
 
-SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+OVS_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
 _TUN = Path("/dev/net/tun")  # the switches' own ports are such devices
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}

@@ -22,10 +22,10 @@ from pleroma.errors import SetupError, UnknownName
 from pleroma.lab import namespaces
 from pleroma.lab.lab_names import MARK, check_lab, prefix
 
-ROOT = Path("/run/pleroma-lab")
+LABS_FOLDER = Path("/run/pleroma-lab")
 
 _RECORD = "lab.json"
-_PATIENCE = 10.0
+_END_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Record:
 
     @property
     def folder(self) -> Path:
-        return ROOT / self.name
+        return LABS_FOLDER / self.name
 
     @property
     def stale(self) -> bool:
@@ -73,7 +73,7 @@ def claim(record: Record) -> None:
     taken = SetupError(f"there is a lab called {record.name}", field="lab", value=record.name)
     if namespaces.found(prefix(record.name)):
         raise taken
-    new = ROOT / f".{record.name}.{os.getpid()}.{secrets.token_hex(4)}"
+    new = LABS_FOLDER / f".{record.name}.{os.getpid()}.{secrets.token_hex(4)}"
     for attempt in range(100):
         try:
             new.mkdir(parents=True)
@@ -98,7 +98,7 @@ def records() -> list[Record]:
 
 def read(name: str) -> Record:
     try:
-        data = json.loads((ROOT / name / _RECORD).read_text(encoding="utf-8"))
+        data = json.loads((LABS_FOLDER / name / _RECORD).read_text(encoding="utf-8"))
         owner = None if data["owner"] is None else OwnerProcess(**data["owner"])
         return Record(data["name"], owner, data["hosts"], data["bridges"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -108,7 +108,7 @@ def read(name: str) -> Record:
 def remove(name: str) -> bool:
     """Whatever there is of it, also of a lab that was never finished; False where there is nothing."""
     names = namespaces.found(prefix(check_lab(name)))
-    folder = ROOT / name
+    folder = LABS_FOLDER / name
     if not names and not folder.is_dir():
         return False
 
@@ -119,7 +119,7 @@ def remove(name: str) -> bool:
     namespaces.delete(namespaces.found(prefix(name)))
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):  # others are there, or it is gone
-        ROOT.rmdir()
+        LABS_FOLDER.rmdir()
     return True
 
 
@@ -130,13 +130,13 @@ def remove_stale() -> list[str]:
         remove(name)
     for name in _folders():  # claimed by a process that was killed in the middle
         if name.startswith(".") and _began(int(name.split(".")[2])) is None:
-            shutil.rmtree(ROOT / name, ignore_errors=True)
+            shutil.rmtree(LABS_FOLDER / name, ignore_errors=True)
     return gone
 
 
 def end(find: Callable[[], Iterable[int]], what: str) -> None:
     """Kill until there are none left, since one that is killed may just have started another."""
-    limit = time.monotonic() + _PATIENCE
+    limit = time.monotonic() + _END_SECONDS
     while living := {process for process in find() if _began(process) is not None}:
         for process in living:
             with suppress(ProcessLookupError):
@@ -148,7 +148,7 @@ def end(find: Callable[[], Iterable[int]], what: str) -> None:
 
 def _folders() -> list[str]:
     try:
-        return sorted(os.listdir(ROOT))
+        return sorted(os.listdir(LABS_FOLDER))
     except FileNotFoundError:
         return []
 

@@ -25,7 +25,7 @@ from pleroma.wire.ports import EVENTS_PORT
 
 UNDISTURBED = SwitchTimeouts(answer=60, audit=3600, grace=60, dead=60)
 """Nothing is expected to fail, and reading tables would be seen in the figures."""
-LOST = 2.0
+LOST_SECONDS = 2.0
 """Seconds after which an event does not come any more."""
 _BUFFER = 16 << 20
 _SO_RCVBUFFORCE = 33  # which the socket module does not name
@@ -83,8 +83,8 @@ class Sockets:
         missing, found = set(receivers), {}
         begun = time.perf_counter()
         self.send(host, dz, payload)
-        while missing and time.perf_counter() < begun + LOST:
-            for there, data, when in self.arrivals(LOST):
+        while missing and time.perf_counter() < begun + LOST_SECONDS:
+            for there, data, when in self.arrivals(LOST_SECONDS):
                 if data == payload and there in missing:
                     missing.remove(there)
                     found[there] = when - begun

@@ -26,8 +26,8 @@ from pleroma.lab.lab_names import MARK
 from pleroma.lab.registry import end, marked
 from pleroma.pipeline import spark_needs
 
-LOOPBACK = "127.0.0.1"
-PATIENCE = 180.0
+_LOOPBACK = "127.0.0.1"
+DAEMON_START_SECONDS = 180.0
 """How many seconds a daemon may take to come up; Java is slow on a busy machine."""
 
 _WATCHED = """
@@ -117,7 +117,7 @@ class SparkCluster:
 
     def _start_master(self) -> None:
         name = f"{self.name}_0"
-        where = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
+        where = ["--host", _LOOPBACK, "--port", "0", "--webui-port", "0"]
         self._spawn(name, "org.apache.spark.deploy.master.Master", *where)
         self.url, self.page = self._wait("its master", lambda: _addresses(self._log(name)))
 
@@ -129,8 +129,8 @@ class SparkCluster:
             MARK: name,
             "SPARK_HOME": str(home),
             "SPARK_CONF_DIR": str(folder),  # the machine's own settings are not ours
-            "SPARK_LOCAL_IP": LOOPBACK,
-            "SPARK_PUBLIC_DNS": LOOPBACK,
+            "SPARK_LOCAL_IP": _LOOPBACK,
+            "SPARK_PUBLIC_DNS": _LOOPBACK,
             "SPARK_LOCAL_DIRS": str(folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",  # short-lived, with little to compute
@@ -165,11 +165,11 @@ class SparkCluster:
                 raise SetupError(f"a process of the cluster ended: {_reason(self._log(name))}", field="spark")
 
     def _wait(self, what: str, found: Callable[[], T | None]) -> T:
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + DAEMON_START_SECONDS
         while (value := found()) is None:
             self.check()
             if time.monotonic() > limit:
-                raise SetupError(f"the cluster did not get {what} in {PATIENCE:.0f} s", field="spark")
+                raise SetupError(f"the cluster did not get {what} in {DAEMON_START_SECONDS:.0f} s", field="spark")
             time.sleep(0.05)
         return value
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pleroma.switches.live.host_sessions import SocketAddress
 
-SOURCE = Path("/proc/net/udp")
+PROC_NET_UDP = Path("/proc/net/udp")
 
 
-def kernel_drops(source: Path = SOURCE) -> Mapping[SocketAddress, int] | None:
+def kernel_drops(source: Path = PROC_NET_UDP) -> Mapping[SocketAddress, int] | None:
     """By the address that the socket is bound to; None where it cannot be known."""
     try:
         rows = source.read_text(encoding="ascii").splitlines()[1:]

@@ -38,9 +38,9 @@ from pleroma.wire import attach, tunnel
 from pleroma.wire.header import MAX_PACKET_BYTES
 
 LOOPBACK = "127.0.0.1"
-BUFFER = 4 << 20
+SOCKET_BUFFER_BYTES = 4 << 20
 """Bytes asked for at every socket, sending and receiving; the system may give less."""
-BATCH = 64
+FRAMES_PER_TURN = 64
 """Frames taken from one port before the others have their turn."""
 
 _LARGEST = tunnel.TUNNEL_HEAD_BYTES + MAX_PACKET_BYTES
@@ -129,7 +129,7 @@ class LiveNetwork:
         opened.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             with suppress(OSError):
-                opened.setsockopt(socket.SOL_SOCKET, option, BUFFER)
+                opened.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
         self.ports[outlet.host.name] = opened.getsockname()[1]
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(opened, partial(self._drain, outlet, opened))
@@ -227,7 +227,7 @@ class LiveNetwork:
         """Take what waits at a port, or the first part of it: the loop calls again while there is more."""
         self._expire()
         receive = port.recvfrom
-        for _ in range(BATCH):
+        for _ in range(FRAMES_PER_TURN):
             try:
                 frame, sender = receive(_LARGEST + 1)  # one byte more shows that it is too large
             except OSError:  # nothing waits any more
