@@ -79,7 +79,7 @@ def claim(record: Record) -> None:
             new.mkdir(parents=True)
             (new / _RECORD).write_text(json.dumps(asdict(record)), encoding="utf-8")
             new.rename(record.folder)  # a folder that is there is not empty, so none is ever seen without its record
-        except FileNotFoundError:  # the last lab went, and ROOT with it
+        except FileNotFoundError:  # the last lab went, and LABS_FOLDER with it
             if attempt == 99:
                 raise
         except OSError as error:
