@@ -15,7 +15,7 @@ import sys
 
 import uvloop
 
-from pleroma.broker import Broker, Owner, Standing
+from pleroma.broker import Broker, MatchState, ProgramOwner
 from pleroma.content import Box, Filter, Range, Real, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control.state.command import Kind, canonical
@@ -29,7 +29,7 @@ WIDTH = 0.1
 PUBLISHER = 1
 
 
-def standing(many: int) -> Standing:
+def standing(many: int) -> MatchState:
     """One program wants everything, ten others share the rest: boxes that a ten-thousandth of all events lies in."""
     chance, entry, kept = random.Random(1), SchemaEntry(SCHEMA, 0, Dz(1), []), list[Registered]()
 
@@ -43,7 +43,7 @@ def standing(many: int) -> Standing:
         lows = [chance.uniform(0.0, 1.0 - WIDTH) for _ in SCHEMA.attributes]
         box = Box(tuple(Range(low, low + WIDTH) for low in lows))
         keep(number, "subscription", f"program {number % PROGRAMS}", Filter(SCHEMA, (box,)))
-    made = Standing()
+    made = MatchState()
     made.load(kept)
     return made
 
@@ -65,7 +65,7 @@ async def serve(many: int) -> None:
     leases = ["sender", "probe", *(f"program {number}" for number in range(PROGRAMS))]
     secrets = [bytes([number]) * 16 for number in range(len(leases))]
     for secret, lease in zip(secrets, leases, strict=True):
-        broker.admit(secret, Owner("bench", lease), 3600.0)
+        broker.admit(secret, ProgramOwner("bench", lease), 3600.0)
     print(
         json.dumps({"port": broker.address[1], "secrets": [each.hex() for each in secrets], "cpu": cpu()}), flush=True
     )

@@ -12,7 +12,7 @@ import pytest
 
 import pleroma
 from pleroma.broker import upstream
-from pleroma.broker.upstream import Above
+from pleroma.broker.upstream import BrokerAbove
 from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.errors import ClientError, OutsideAdvertisement, RequestRefused
 from pleroma.routing import build
@@ -225,7 +225,7 @@ def test_only_the_outermost_filters_are_asked_for_above(tmp_path):
 
 
 def test_a_broker_starts_without_the_one_above_and_joins_it_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(upstream, "FIRST", 0.2)
+    monkeypatch.setattr(upstream, "FIRST_JOIN_SECONDS", 0.2)
 
     async def work():
         async with here(tmp_path / "root", schemas=[STOCK]) as root:
@@ -253,7 +253,7 @@ def test_a_broker_can_be_joined_to_a_network_of_switches(tmp_path):
     async def work():
         async with running(tmp_path / "network", build("line:2"), port=0) as network:
             await network.service.controller.submit(CreateSchema(STOCK))
-            above = Above(network.url, network.token)
+            above = BrokerAbove(network.url, network.token)
             async with (
                 here(tmp_path / "leaf", above) as leaf,
                 leaf.connect() as below,

@@ -442,8 +442,8 @@ def test_a_new_plan_is_adopted_without_a_restart(service):
 
 
 def test_without_a_stream_plans_are_asked_for(service, monkeypatch):
-    monkeypatch.setattr("pleroma.client.session.plan_follower.STREAM", "/v1/no-such-thing")
-    monkeypatch.setattr("pleroma.client.session.plan_follower.POLL", 0.1)
+    monkeypatch.setattr("pleroma.client.session.plan_follower.PLAN_STREAM_PATH", "/v1/no-such-thing")
+    monkeypatch.setattr("pleroma.client.session.plan_follower.POLL_SECONDS", 0.1)
 
     async def work():
         async with connected(service, ["any"]) as (client,):

@@ -11,7 +11,7 @@ import pytest
 
 import pleroma
 from pleroma.client import blocking
-from pleroma.client.session.registration_keeper import GOODBYE
+from pleroma.client.session.registration_keeper import CLOSE_SECONDS
 from pleroma.errors import ClientError, ControllerAway, RequestRefused
 from pleroma.index import GridIndex
 from support.client_service import ServiceProcess, until, until_registered
@@ -172,7 +172,7 @@ def test_a_plan_adopted_while_the_client_was_cut_off_is_found_on_return(service)
 
 
 def test_who_reads_a_subscription_that_was_withdrawn_is_told(service, monkeypatch):
-    monkeypatch.setattr("pleroma.client.client.REPORT", 0.2)
+    monkeypatch.setattr("pleroma.client.client.REPORT_SECONDS", 0.2)
 
     async def work():
         async with pleroma.connect(service.url, service.token, "h1") as client:
@@ -225,7 +225,7 @@ def test_leaving_does_not_wait_for_a_controller_that_is_gone(service):
             await client.advertise("stock")
             service.kill()
             begun = time.monotonic()
-        assert time.monotonic() - begun < GOODBYE + 1
+        assert time.monotonic() - begun < CLOSE_SECONDS + 1
         assert [event async for event in subscription] == []
 
     run(work())

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pleroma
-from pleroma.broker.upstream import Above
+from pleroma.broker.upstream import BrokerAbove
 from pleroma.content import Filter
 from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.service import BrokerSettings, ServiceSettings, running, serve
@@ -69,7 +69,7 @@ class Here:
         token = f"plr_{name}"
         rights = {"publish": EVERYTHING, "read": EVERYTHING}
         await self.controller.submit(CreatePrincipal(name, "both", digest(token), **rights))
-        return Above(self.udp, token, name)
+        return BrokerAbove(self.udp, token, name)
 
     def connect(self, scheme="udp"):
         return pleroma.connect(self.udp.replace("udp", scheme), self.token, principal="admin")
@@ -111,5 +111,5 @@ if __name__ == "__main__":
             TOPOLOGY,
             port=int(port),
             settings=ServiceSettings(**json.loads(settings)),
-            broker=BrokerSettings(Above(*above) if above else None),
+            broker=BrokerSettings(BrokerAbove(*above) if above else None),
         )

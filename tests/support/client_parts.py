@@ -2,7 +2,7 @@
 
 from ipaddress import IPv6Address
 
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Filter
 from pleroma.index import Dz, GridIndex, IndexPlan, Rectangle, Region, SelectiveIndex
 from pleroma.wire.tunnel import wrap
@@ -13,7 +13,7 @@ PREFIX = Dz.parse("000101")
 
 def channel(bits=24, epoch=1, number=5, schema=STOCK, dimensions=None, index=None):
     index = index or GridIndex.regular(schema, bits, dimensions)
-    return Channel(number, PREFIX, IndexPlan(epoch, index))
+    return SchemaChannel(number, PREFIX, IndexPlan(epoch, index))
 
 
 def quote(price=10.0, volume=0, ticker="AAPL", **more):

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from types import SimpleNamespace
 
 from pleroma.client.inband.conversation import Conversation
-from pleroma.client.inband.transport import InbandTransport, Way
+from pleroma.client.inband.transport import InbandAddress, InbandTransport
 from pleroma.control import Done
 from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram
@@ -59,7 +59,7 @@ class LossyNetwork:
         return Conversation(principal, token_key(token), host, self.opener(**place))
 
     def transport(self, principal="ann", token=TOKEN, host="", **place):
-        return InbandTransport(Way((), None, host), principal, token, self.opener(**place))
+        return InbandTransport(InbandAddress((), None, host), principal, token, self.opener(**place))
 
 
 class _Pipe:

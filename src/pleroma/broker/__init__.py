@@ -2,7 +2,7 @@
 
 from pleroma.broker.broker import Broker
 from pleroma.broker.broker_counters import BrokerCounters
-from pleroma.broker.match_state import Standing
-from pleroma.broker.programs import Owner, Programs
+from pleroma.broker.match_state import MatchState
+from pleroma.broker.programs import ProgramOwner, Programs
 
-__all__ = ["Broker", "BrokerCounters", "Owner", "Programs", "Standing"]
+__all__ = ["Broker", "BrokerCounters", "MatchState", "ProgramOwner", "Programs"]

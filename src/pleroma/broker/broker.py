@@ -14,16 +14,16 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pleroma.broker.broker_counters import BrokerCounters
-from pleroma.broker.match_state import Promise, Space, Standing
-from pleroma.broker.programs import Owner, Program, Programs, SocketAddress
+from pleroma.broker.match_state import BrokerAdvertisement, MatchedSchema, MatchState
+from pleroma.broker.programs import Program, ProgramOwner, Programs, SocketAddress
 from pleroma.content import Event
 from pleroma.errors import WireError
 from pleroma.wire import EventPacket, attach, inband_messages, tunnel
 from pleroma.wire.header import MAX_PACKET_BYTES
 
-BUFFER = 8 << 20
+SOCKET_BUFFER_BYTES = 8 << 20
 """Bytes asked for, sending and receiving; the system may give less."""
-BATCH = 64
+MAX_FRAMES_PER_WAKE = 64
 """Frames taken before others have their turn on the event loop."""
 
 _LARGEST = tunnel.TUNNEL_HEAD_BYTES + MAX_PACKET_BYTES
@@ -40,19 +40,19 @@ class Broker:
     """
 
     def __init__(
-        self, taken: socket.socket, standing: Standing, *, clock: Callable[[], float] = time.monotonic
+        self, taken: socket.socket, standing: MatchState, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.counters = BrokerCounters()
         self.programs = Programs()
         self.standing = standing
         self.asked: Callable[[bytes, SocketAddress], None] | None = None
-        self.onward: Callable[[Promise, EventPacket], None] | None = None
+        self.onward: Callable[[BrokerAdvertisement, EventPacket], None] | None = None
         self._clock = clock
         self._socket = taken
         taken.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             with suppress(OSError):
-                taken.setsockopt(socket.SOL_SOCKET, option, BUFFER)
+                taken.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(taken, self._drain)
 
@@ -68,7 +68,7 @@ class Broker:
                 self._loop.remove_reader(self._socket)
             self._socket.close()
 
-    def admit(self, secret: bytes, owner: Owner, seconds: float) -> None:
+    def admit(self, secret: bytes, owner: ProgramOwner, seconds: float) -> None:
         """Let a program with this secret attach a socket, for as long as it says so every `seconds`."""
         now = self._clock()
         self.programs.expire(now)
@@ -87,7 +87,7 @@ class Broker:
             return False
         return True
 
-    def relay(self, space: Space, packet: EventPacket) -> None:
+    def relay(self, space: MatchedSchema, packet: EventPacket) -> None:
         """An event from the broker above, with a publisher's number of this one's own."""
         self.counters.relayed += 1
         frame = _NOWHERE + space.codec.encode(packet)
@@ -98,7 +98,7 @@ class Broker:
     def _drain(self) -> None:
         self.programs.expire(self._clock())
         receive = self._socket.recvfrom
-        for _ in range(BATCH):
+        for _ in range(MAX_FRAMES_PER_WAKE):
             try:
                 frame, sender = receive(_LARGEST + 1)  # one byte more shows that it is too large
             except OSError:  # nothing waits any more
@@ -149,7 +149,7 @@ class Broker:
         if self.onward is not None:
             self.onward(promise, packet)
 
-    def _deliver(self, space: Space, event: Event, frame: bytes, sender: Program | None) -> None:
+    def _deliver(self, space: MatchedSchema, event: Event, frame: bytes, sender: Program | None) -> None:
         counters, programs = self.counters, self.programs
         owners = space.owners(event)
         if not owners:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pleroma.broker.programs import Owner
+from pleroma.broker.programs import ProgramOwner
 from pleroma.content import Event, Filter
 from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.control.state.registrations import Roll
@@ -20,35 +20,35 @@ from pleroma.wire import Codec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wish:
+class BrokerSubscription:
     """A subscription."""
 
     id: str
-    owner: Owner
+    owner: ProgramOwner
     filter: Filter
 
 
 @dataclass(slots=True, eq=False)
-class Space:
+class MatchedSchema:
     """All about one schema. It stays when nothing stands in it any more: schemas are few."""
 
     entry: SchemaEntry
     codec: Codec
-    edge: EdgeFilter[Wish] | FilterMatcher[Wish] = field(default_factory=EdgeFilter)
+    edge: EdgeFilter[BrokerSubscription] | FilterMatcher[BrokerSubscription] = field(default_factory=EdgeFilter)
 
-    def owners(self, event: Event) -> set[Owner]:
+    def owners(self, event: Event) -> set[ProgramOwner]:
         """Whose subscriptions match."""
         return {wish.owner for wish in self.edge.wanting(event)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Promise:
+class BrokerAdvertisement:
     """An advertisement; events of it carry its number."""
 
     id: str
-    owner: Owner
+    owner: ProgramOwner
     filter: Filter
-    space: Space
+    space: MatchedSchema
     is_open: bool
     """Whether any event of the schema is in it: then none need be asked about."""
 
@@ -56,34 +56,34 @@ class Promise:
         return self.is_open or self.filter.matches(event)
 
 
-class Follower(Protocol):
+class RegistrationFollower(Protocol):
     """Is told of every change, as it happens."""
 
-    def wished(self, wish: Wish) -> None: ...
+    def wished(self, wish: BrokerSubscription) -> None: ...
 
-    def unwished(self, wish: Wish) -> None: ...
+    def unwished(self, wish: BrokerSubscription) -> None: ...
 
-    def promised(self, promise: Promise) -> None: ...
+    def promised(self, promise: BrokerAdvertisement) -> None: ...
 
-    def unpromised(self, promise: Promise) -> None: ...
+    def unpromised(self, promise: BrokerAdvertisement) -> None: ...
 
 
-class Standing:
+class MatchState:
     """Read it; it changes by what the roll tells it, and tells its follower, if it has one."""
 
-    def __init__(self, follower: Follower | None = None) -> None:
+    def __init__(self, follower: RegistrationFollower | None = None) -> None:
         self.follower = follower
-        self.spaces: dict[int, Space] = {}
+        self.spaces: dict[int, MatchedSchema] = {}
         """By the number of the schema."""
-        self.promises: dict[int, Promise] = {}
+        self.promises: dict[int, BrokerAdvertisement] = {}
         """By the number that packets carry."""
-        self._names: dict[str, Space] = {}
-        self._wishes: dict[str, Wish] = {}
+        self._names: dict[str, MatchedSchema] = {}
+        self._wishes: dict[str, BrokerSubscription] = {}
 
     def __len__(self) -> int:
         return len(self._wishes) + len(self.promises)
 
-    def named(self, schema: str) -> Space | None:
+    def named(self, schema: str) -> MatchedSchema | None:
         """All about a schema, if anything ever stood in it."""
         return self._names.get(schema)
 
@@ -94,7 +94,7 @@ class Standing:
 
     def load(self, registered: Iterable[Registered]) -> None:
         """Many at once, as after a restart; before anything else."""
-        found: dict[int, list[Wish]] = {}
+        found: dict[int, list[BrokerSubscription]] = {}
         for each in registered:
             if each.kind == "advertisement":
                 self._promise(each)
@@ -118,22 +118,22 @@ class Standing:
     def _promise(self, registered: Registered) -> None:
         space, promised = self._space(registered.entry), registered.filter
         is_open = promised == Filter.everything(promised.schema)
-        promise = Promise(registered.id, _owner(registered), promised, space, is_open)
+        promise = BrokerAdvertisement(registered.id, _owner(registered), promised, space, is_open)
         self.promises[registered.publisher] = promise
         if self.follower is not None:
             self.follower.promised(promise)
 
-    def _wish(self, registered: Registered) -> Wish:
+    def _wish(self, registered: Registered) -> BrokerSubscription:
         self._space(registered.entry)
-        wish = self._wishes[registered.id] = Wish(registered.id, _owner(registered), registered.filter)
+        wish = self._wishes[registered.id] = BrokerSubscription(registered.id, _owner(registered), registered.filter)
         if self.follower is not None:
             self.follower.wished(wish)
         return wish
 
-    def _space(self, entry: SchemaEntry) -> Space:
+    def _space(self, entry: SchemaEntry) -> MatchedSchema:
         space = self.spaces.get(entry.number)
         if space is None:
-            space = self.spaces[entry.number] = Space(entry, Codec(entry.schema, entry.number))
+            space = self.spaces[entry.number] = MatchedSchema(entry, Codec(entry.schema, entry.number))
             self._names[entry.name] = space
         return space
 
@@ -150,5 +150,5 @@ class Standing:
             follower.unwished(wish)
 
 
-def _owner(registered: Registered) -> Owner:
-    return Owner(registered.principal, registered.lease)
+def _owner(registered: Registered) -> ProgramOwner:
+    return ProgramOwner(registered.principal, registered.lease)

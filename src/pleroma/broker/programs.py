@@ -19,13 +19,13 @@ SocketAddress = tuple[Any, ...]
 """As the operating system gives and takes it."""
 
 
-class Owner(NamedTuple):
+class ProgramOwner(NamedTuple):
     """A principal and the lease that it named, of a program or of a registration."""
 
     principal: str
     lease: str | None = None
 
-    def has(self, other: Owner) -> bool:
+    def has(self, other: ProgramOwner) -> bool:
         """Whether the two belong together. Without a lease, it is anything of the principal."""
         return self.principal == other.principal and (
             self.lease is None or other.lease is None or self.lease == other.lease
@@ -35,7 +35,7 @@ class Owner(NamedTuple):
 class Program:
     __slots__ = ("ends", "owner", "seconds", "socket")
 
-    def __init__(self, owner: Owner, seconds: float, ends: float) -> None:
+    def __init__(self, owner: ProgramOwner, seconds: float, ends: float) -> None:
         self.owner = owner
         self.seconds = seconds
         self.ends = ends
@@ -49,22 +49,22 @@ class Programs:
         self.sockets: dict[SocketAddress, Program] = {}
         self._by_secret: dict[bytes, Program] = {}
         self._by_principal: dict[str, dict[Program, None]] = {}
-        self._by_owner: dict[Owner, dict[Program, None]] = {}
+        self._by_owner: dict[ProgramOwner, dict[Program, None]] = {}
         self._expiry = math.inf  # nobody leaves before
 
     def __len__(self) -> int:
         """How many are admitted, with a socket or still without."""
         return len(self._by_secret)
 
-    def of(self, owner: Owner) -> Collection[Program]:
+    def of(self, owner: ProgramOwner) -> Collection[Program]:
         """The attached programs that something of this owner is for."""
         if owner.lease is None:
             return self._by_principal.get(owner.principal, ())
         own = self._by_owner.get(owner, {})
-        shared = self._by_owner.get(Owner(owner.principal), {})
+        shared = self._by_owner.get(ProgramOwner(owner.principal), {})
         return [*own, *shared] if shared else own
 
-    def admit(self, secret: bytes, owner: Owner, seconds: float, now: float) -> None:
+    def admit(self, secret: bytes, owner: ProgramOwner, seconds: float, now: float) -> None:
         if len(secret) != SECRET_BYTES:
             raise RoutingError(f"has {SECRET_BYTES} bytes, not {len(secret)}", field="secret", value=len(secret))
         if not (math.isfinite(seconds) and seconds > 0):

@@ -18,7 +18,7 @@ from typing import Self, TypeVar
 
 from pleroma.broker.broker import Broker
 from pleroma.broker.covering import Covering
-from pleroma.broker.match_state import Promise, Wish
+from pleroma.broker.match_state import BrokerAdvertisement, BrokerSubscription
 from pleroma.client.backoff import Backoff
 from pleroma.client.relay import Relay
 from pleroma.client.session.publisher import Publisher
@@ -27,19 +27,19 @@ from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientError, PleromaError
 from pleroma.wire import EventPacket
 
-PATIENCE = 3.0
-SETTLE = 2.0
+ABOVE_PATIENCE_SECONDS = 3.0
+CONFIRM_SECONDS = 2.0
 """Seconds that a request waits, at most, for the broker above to know of it."""
-FIRST = 3.0
+FIRST_JOIN_SECONDS = 3.0
 """Seconds that the start waits for the broker above."""
-AWAY = 30.0
+MAX_AWAY_SECONDS = 30.0
 """Seconds without the broker above after which the way there is made anew."""
-LOOK = 5.0
+COMPARE_SECONDS = 5.0
 """Seconds between looks after schemas, and after what could not be agreed on."""
-AT_ONCE = 8
-FOREIGN = 1 << 31
+MAX_REGISTRATIONS_ABOVE_IN_FLIGHT = 8
+FOREIGN_PUBLISHER_BIT = 1 << 31
 """Numbers of publishers above are told apart from those here by this bit."""
-PUBLISHERS = 65_536
+MAX_FOREIGN_PUBLISHERS = 65_536
 
 M = TypeVar("M", Subscription, Publisher)
 
@@ -47,7 +47,7 @@ log = logging.getLogger("pleroma.broker")
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class BrokerAbove:
     """Where the broker above is, and as whom this one goes there."""
 
     url: str
@@ -58,7 +58,7 @@ class Above:
 class Upstream:
     """After `join`, use it as `async with`."""
 
-    def __init__(self, above: Above) -> None:
+    def __init__(self, above: BrokerAbove) -> None:
         self.above = above
         self.failure: PleromaError | None = None
         """Why the broker above is not to be had, or does not agree."""
@@ -67,7 +67,7 @@ class Upstream:
         self._is_learning = False
         self._relay: Relay | None = None
         self._wanted: dict[str, Covering] = {}
-        self._promised: dict[str, Promise] = {}
+        self._promised: dict[str, BrokerAdvertisement] = {}
         self._subscribed: dict[str, Subscription] = {}
         self._advertised: dict[str, Publisher] = {}
         self._numbers: dict[int, int] = {}
@@ -99,19 +99,19 @@ class Upstream:
 
     # -- what stands here ----------------------------------------------------------------------------------------
 
-    def wished(self, wish: Wish) -> None:
+    def wished(self, wish: BrokerSubscription) -> None:
         self._wanted.setdefault(wish.filter.schema.name, Covering()).add(wish.id, wish.filter)
         self._change()
 
-    def unwished(self, wish: Wish) -> None:
+    def unwished(self, wish: BrokerSubscription) -> None:
         self._wanted[wish.filter.schema.name].remove(wish.id)
         self._change()
 
-    def promised(self, promise: Promise) -> None:
+    def promised(self, promise: BrokerAdvertisement) -> None:
         self._promised[promise.id] = promise
         self._change()
 
-    def unpromised(self, promise: Promise) -> None:
+    def unpromised(self, promise: BrokerAdvertisement) -> None:
         del self._promised[promise.id]
         self._change()
 
@@ -123,14 +123,14 @@ class Upstream:
         """Until the broker above knows what stood here when this was called; but not for long."""
         wanted = self._changes
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SETTLE):
+            async with asyncio.timeout(CONFIRM_SECONDS):
                 while self._agreed < wanted and self.is_connected and not self._is_learning:
                     self._news.clear()
                     await self._news.wait()
 
     # -- events --------------------------------------------------------------------------------------------------
 
-    def _up(self, promise: Promise, packet: EventPacket) -> None:
+    def _up(self, promise: BrokerAdvertisement, packet: EventPacket) -> None:
         assert self._broker is not None  # noqa: S101 (it is what calls)
         counters, publisher = self._broker.counters, self._advertised.get(promise.id)
         if publisher is None or not self.is_connected:
@@ -158,10 +158,10 @@ class Upstream:
         """The number that stands for a publisher above, among the numbers here."""
         known = self._numbers.get(publisher)
         if known is None:
-            if len(self._numbers) >= PUBLISHERS:
+            if len(self._numbers) >= MAX_FOREIGN_PUBLISHERS:
                 del self._numbers[next(iter(self._numbers))]
             # by chance, so that after a restart nobody takes new events for old ones
-            known = self._numbers[publisher] = FOREIGN | secrets.randbits(31)
+            known = self._numbers[publisher] = FOREIGN_PUBLISHER_BIT | secrets.randbits(31)
         return known
 
     # -- staying in agreement ------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class Upstream:
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run(), name="upstream")
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FIRST):
+            async with asyncio.timeout(FIRST_JOIN_SECONDS):
                 while not self.is_connected or self._agreed < self._changes:
                     self._news.clear()
                     await self._news.wait()
@@ -205,7 +205,7 @@ class Upstream:
             self._down,
             self._numbers.clear,
             principal=above.principal,
-            patience=PATIENCE,
+            patience=ABOVE_PATIENCE_SECONDS,
         )
         try:
             async with relay:
@@ -213,7 +213,9 @@ class Upstream:
                 self._numbers.clear()
                 backoff.reset()
                 while True:
-                    async with asyncio.timeout(AWAY):  # it comes back by itself, unless it was shown the door
+                    async with asyncio.timeout(
+                        MAX_AWAY_SECONDS
+                    ):  # it comes back by itself, unless it was shown the door
                         await relay.connected()
                     await self._look(relay)
         finally:
@@ -230,7 +232,7 @@ class Upstream:
             self.failure = error
         await self._agree(relay)
         loop = asyncio.get_running_loop()
-        end = loop.time() + LOOK
+        end = loop.time() + COMPARE_SECONDS
         with contextlib.suppress(TimeoutError):
             while relay.is_connected:
                 async with asyncio.timeout_at(end):
@@ -272,7 +274,7 @@ class Upstream:
         register: Callable[[str, Filter], Awaitable[M]],
     ) -> set[str]:
         """The schemas in which it was not possible."""
-        slots, lacking = asyncio.Semaphore(AT_ONCE), set[str]()
+        slots, lacking = asyncio.Semaphore(MAX_REGISTRATIONS_ABOVE_IN_FLIGHT), set[str]()
 
         async def add(name: str, asked: Filter) -> None:
             async with slots:

@@ -11,10 +11,10 @@ import typer
 
 from pleroma.errors import SetupError
 
-FOLDER = Path(".pleroma")
+STATE_FOLDER = Path(".pleroma")
 """Where `pleroma up` keeps its log and the administrator's token, unless told."""
 DEFAULT_URL = "http://127.0.0.1:8470"
-PAGE = 1000
+ITEMS_PER_PAGE = 1000
 
 UrlOption = Annotated[str, typer.Option(envvar="PLEROMA_URL", help="Where the controller listens.")]
 TokenOption = Annotated[
@@ -31,7 +31,7 @@ HostOption = Annotated[str, typer.Option(help="The host of the network to be at;
 def find_token(given: str | None) -> str:
     if given:
         return given
-    path = FOLDER / "admin.token"
+    path = STATE_FOLDER / "admin.token"
     try:
         return path.read_text(encoding="ascii").strip()
     except OSError:
@@ -78,7 +78,7 @@ class Remote:
         """All items of a list, page by page."""
         after: str | None = None
         while True:
-            page = self.get(path, limit=PAGE, **parameters, **({} if after is None else {"after": after}))
+            page = self.get(path, limit=ITEMS_PER_PAGE, **parameters, **({} if after is None else {"after": after}))
             yield from page["items"]
             after = page["next"]
             if after is None:

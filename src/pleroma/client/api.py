@@ -18,14 +18,14 @@ import httpx
 from pleroma.client.backoff import Backoff
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, RequestRefused
 
-TIMEOUT = 10.0
-SILENCE = 30.0
+REQUEST_SECONDS = 10.0
+STREAM_SILENCE_SECONDS = 30.0
 """Seconds without a byte on the stream, which has a heartbeat every ten, after which it counts as broken."""
-CONNECTIONS = 16
+MAX_CONNECTIONS = 16
 NOT_MODIFIED = 304
 INBAND = "inband"
 UDP = "udp"
-BUSY = (429, 502, 503, 504)
+BUSY_STATUSES = (429, 502, 503, 504)
 """Statuses that mean: ask again later."""
 
 
@@ -55,8 +55,8 @@ class Api:
             self._http = httpx.AsyncClient(
                 base_url=base,
                 headers=headers,
-                timeout=TIMEOUT,
-                limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+                timeout=REQUEST_SECONDS,
+                limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
                 verify=base.scheme == "https",  # reading the certificates takes longer than connecting to loopback
             )
         except (httpx.InvalidURL, TypeError, ValueError) as error:
@@ -98,7 +98,7 @@ class Api:
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
         """Server-sent events, as (type, data). It ends when the connection does."""
-        timeout = httpx.Timeout(TIMEOUT, read=SILENCE)
+        timeout = httpx.Timeout(REQUEST_SECONDS, read=STREAM_SILENCE_SECONDS)
         try:
             async with self._http.stream("GET", path, timeout=timeout) as response:
                 if response.status_code >= 400:
@@ -112,21 +112,21 @@ class Api:
 def _in_datagrams(
     url: str, token: str | None, principal: str | None, host: str
 ) -> tuple[httpx.AsyncClient, str | None]:
-    from pleroma.client.inband.transport import InbandTransport, Way
-    from pleroma.client.inband.udp_pipe import Place
+    from pleroma.client.inband.transport import InbandAddress, InbandTransport
+    from pleroma.client.inband.udp_pipe import UdpAddress
 
     if url.startswith(f"{UDP}:"):
-        place = Place.parse(url)
+        place = UdpAddress.parse(url)
         transport, where = place.transport(principal, token), place.host
     else:
-        way = Way.parse(url)
+        way = InbandAddress.parse(url)
         transport, where = InbandTransport(replace(way, host=way.host or host), principal, token), None
-    return httpx.AsyncClient(transport=transport, base_url="http://controller", timeout=TIMEOUT), where
+    return httpx.AsyncClient(transport=transport, base_url="http://controller", timeout=REQUEST_SECONDS), where
 
 
 def is_temporary(error: Exception) -> bool:
     """Whether the same request may succeed later."""
-    return isinstance(error, ControllerAway) or (isinstance(error, RequestRefused) and error.status in BUSY)
+    return isinstance(error, ControllerAway) or (isinstance(error, RequestRefused) and error.status in BUSY_STATUSES)
 
 
 async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:

@@ -12,9 +12,9 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
 from pleroma.client import client as asynchronous
-from pleroma.client.client import ANY, PATIENCE
+from pleroma.client.client import ANY_HOST, PATIENCE_SECONDS
 from pleroma.client.session.event_source import PublisherInfo
-from pleroma.client.session.inbox import QUEUE, SubscriptionInfo
+from pleroma.client.session.inbox import QUEUE_EVENTS, SubscriptionInfo
 from pleroma.client.session.publisher import Publisher as AsyncPublisher
 from pleroma.client.session.subscription import Subscription as AsyncSubscription
 from pleroma.content import Event, Filter, Schema
@@ -131,10 +131,10 @@ class Client:
         self,
         url: str,
         token: str | None = None,
-        host: str = ANY,
+        host: str = ANY_HOST,
         *,
         principal: str | None = None,
-        patience: float = PATIENCE,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._inner = asynchronous.Client(url, token, host, principal=principal, patience=patience)
         self._loop: _Loop | None = None
@@ -160,7 +160,7 @@ class Client:
     def advertise(self, schema: str, filter: str | Filter = "true") -> Publisher:
         return Publisher(self._running.run(self._inner.advertise(schema, filter)), self._running)
 
-    def subscribe(self, schema: str, filter: str | Filter = "true", *, queue: int = QUEUE) -> Subscription:
+    def subscribe(self, schema: str, filter: str | Filter = "true", *, queue: int = QUEUE_EVENTS) -> Subscription:
         return Subscription(self._running.run(self._inner.subscribe(schema, filter, queue=queue)), self._running)
 
     def close(self) -> None:
@@ -194,7 +194,12 @@ class Client:
 
 
 def connect(
-    url: str, token: str | None = None, host: str = ANY, *, principal: str | None = None, patience: float = PATIENCE
+    url: str,
+    token: str | None = None,
+    host: str = ANY_HOST,
+    *,
+    principal: str | None = None,
+    patience: float = PATIENCE_SECONDS,
 ) -> Client:
     """A client of the controller at `url`, to be used as `with`; `principal` is for `inband://` and `udp://`."""
     return Client(url, token, host, principal=principal, patience=patience)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from pleroma.client.backoff import Backoff
-from pleroma.client.links.link import Attachment, Link, opened
-from pleroma.client.session.inbox import QUEUE
+from pleroma.client.links.network_link import HostAttachment, NetworkLink, open_link
+from pleroma.client.session.inbox import QUEUE_EVENTS
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.receiver import Receiver
-from pleroma.client.session.registration import Kind, Registration, read_filter
-from pleroma.client.session.registration_keeper import Membership, cancelled
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.registration import ClientRegistration, RegistrationKind, read_filter
+from pleroma.client.session.registration_keeper import RegistrationKeeper, cancelled
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.subscription import Subscription
 from pleroma.content import Filter, Schema
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, PleromaError, RequestRefused
@@ -28,11 +28,11 @@ from pleroma.errors import ClientClosed, ClientError, ControllerAway, PleromaErr
 if TYPE_CHECKING:
     from pleroma.client.api import Api
 
-ANY = "any"
-PATIENCE = 10.0
-REPORT = 3.0
-SETTLE = 0.1
-PAUSE = 0.002
+ANY_HOST = "any"
+PATIENCE_SECONDS = 10.0
+REPORT_SECONDS = 3.0
+IDLE_ATTRIBUTION_SECONDS = 0.1
+BUSY_ATTRIBUTION_SECONDS = 0.002
 """Seconds between two pieces of work that can wait: a queue of datagrams is to be read meanwhile."""
 
 log = logging.getLogger("pleroma.client")
@@ -49,10 +49,10 @@ class Client:
         self,
         url: str,
         token: str | None = None,
-        host: str = ANY,
+        host: str = ANY_HOST,
         *,
         principal: str | None = None,
-        patience: float = PATIENCE,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.url = url
         self._principal = principal
@@ -61,10 +61,10 @@ class Client:
         self._wanted_host = host
         self._receiver = Receiver()
         self._connected = asyncio.Event()
-        self._link: Link | None = None
+        self._link: NetworkLink | None = None
         self._overrun = 0
         self._tasks: list[asyncio.Task[None]] = []
-        self._opened: tuple[Api, Membership] | None = None
+        self._opened: tuple[Api, RegistrationKeeper] | None = None
 
     # -- what an application sees --------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class Client:
         await self._members.join(publisher, self.patience)
         return publisher
 
-    async def subscribe(self, schema: str, filter: str | Filter = "true", *, queue: int = QUEUE) -> Subscription:
+    async def subscribe(self, schema: str, filter: str | Filter = "true", *, queue: int = QUEUE_EVENTS) -> Subscription:
         """Receive the events that match the filter; at most `queue` of them wait for the application."""
         channel = await self._members.plans.channel(schema, self.patience)
         registration = _registration("subscriptions", channel, filter)
@@ -136,9 +136,9 @@ class Client:
 
         if self._opened is not None:
             raise ClientError("a client is used once")
-        wanted = "" if self._wanted_host == ANY else self._wanted_host
+        wanted = "" if self._wanted_host == ANY_HOST else self._wanted_host
         api = Api(self.url, self._token, self._principal, wanted)
-        members = Membership(api, self._receiver, self._present_link, self._start)
+        members = RegistrationKeeper(api, self._receiver, self._present_link, self._start)
         self._opened = api, members
         self._receiver.outdated = members.plans.hurry
         try:
@@ -171,11 +171,11 @@ class Client:
 
     # -- staying attached ----------------------------------------------------------------------------------------
 
-    async def _attached(self, host: str, patience: float) -> Link:
+    async def _attached(self, host: str, patience: float) -> NetworkLink:
         """A new attachment, and a socket that the network has accepted."""
         path = f"/v1/hosts/{quote(host, safe='')}/attachments?lease={self._members.lease}"
         answer = (await self._api.ask("POST", path, patience=patience)).body
-        link = opened(Attachment.from_json(answer, self._api.host), self._receiver.receive, self._receiver.echo)
+        link = open_link(HostAttachment.from_json(answer, self._api.host), self._receiver.receive, self._receiver.echo)
         try:
             if await link.attach():
                 self._members.plans.use(link.attachment.addresses)
@@ -200,15 +200,15 @@ class Client:
             self._connected.set()
             log.warning("connected again to %s", self.url)
 
-    async def _found_again(self, host: str) -> Link:
+    async def _found_again(self, host: str) -> NetworkLink:
         """A new link, however long it takes."""
         backoff = Backoff(most=2.0)
         while True:
             try:
                 return await self._attached(host, 0.0)
             except RequestRefused as refused:
-                if refused.status == 404 and self._wanted_host == ANY and host != ANY:
-                    host = ANY  # the network has no such host any more
+                if refused.status == 404 and self._wanted_host == ANY_HOST and host != ANY_HOST:
+                    host = ANY_HOST  # the network has no such host any more
                     continue
                 if refused.status in (401, 403):
                     raise
@@ -226,11 +226,11 @@ class Client:
     async def _settle(self) -> None:
         """Find out what each subscription brings, between other things."""
         while True:
-            await asyncio.sleep(PAUSE if self._receiver.settle() else SETTLE)
+            await asyncio.sleep(BUSY_ATTRIBUTION_SECONDS if self._receiver.settle() else IDLE_ATTRIBUTION_SECONDS)
 
     async def _report(self) -> None:
         while True:
-            await asyncio.sleep(REPORT)
+            await asyncio.sleep(REPORT_SECONDS)
             try:
                 await self._members.report()
             except PleromaError as error:
@@ -239,7 +239,7 @@ class Client:
     # -- inside --------------------------------------------------------------------------------------------------
 
     @property
-    def _parts(self) -> tuple[Api, Membership]:
+    def _parts(self) -> tuple[Api, RegistrationKeeper]:
         if self._opened is None:
             raise ClientError("the client is not connected: use it as `async with`")
         return self._opened
@@ -249,10 +249,10 @@ class Client:
         return self._parts[0]
 
     @property
-    def _members(self) -> Membership:
+    def _members(self) -> RegistrationKeeper:
         return self._parts[1]
 
-    def _present_link(self) -> Link:
+    def _present_link(self) -> NetworkLink:
         if self._link is None:
             raise ClientClosed("the client is closed")
         return self._link
@@ -281,12 +281,17 @@ class _Nowhere:
         return False
 
 
-def _registration(kind: Kind, channel: Channel, filter: str | Filter) -> Registration:
-    return Registration(kind, channel.schema.name, read_filter(channel.schema, filter))
+def _registration(kind: RegistrationKind, channel: SchemaChannel, filter: str | Filter) -> ClientRegistration:
+    return ClientRegistration(kind, channel.schema.name, read_filter(channel.schema, filter))
 
 
 def connect(
-    url: str, token: str | None = None, host: str = ANY, *, principal: str | None = None, patience: float = PATIENCE
+    url: str,
+    token: str | None = None,
+    host: str = ANY_HOST,
+    *,
+    principal: str | None = None,
+    patience: float = PATIENCE_SECONDS,
 ) -> Client:
     """A client of the controller at `url`, to be used as `async with`; `principal` is for `inband://` and `udp://`."""
     return Client(url, token, host, principal=principal, patience=patience)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pleroma.client.client import ANY, PATIENCE, Client
+from pleroma.client.client import ANY_HOST, PATIENCE_SECONDS, Client
 from pleroma.client.session.receiver import Receiver
 from pleroma.content import Schema
 from pleroma.errors import WireError
@@ -31,9 +31,9 @@ class Relay(Client):
         forgotten: Callable[[], None] = lambda: None,
         *,
         principal: str | None = None,
-        patience: float = PATIENCE,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
-        super().__init__(url, token, ANY, principal=principal, patience=patience)
+        super().__init__(url, token, ANY_HOST, principal=principal, patience=patience)
         self._receiver = _HandsOver(hand_over, forgotten)
 
     async def schemas(self) -> list[Schema]:

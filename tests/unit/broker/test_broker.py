@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pleroma.broker import Owner
+from pleroma.broker import ProgramOwner
 from pleroma.content import Event, Filter
 from pleroma.content.filter_json import to_json
 from pleroma.control import Register, Withdraw
@@ -35,7 +35,7 @@ class Program:
     """A bare socket that is attached to a broker, and what it registered over the API's own command."""
 
     def __init__(self, broker, principal="admin", lease=None):
-        self.broker, self.owner = broker, Owner(principal, lease)
+        self.broker, self.owner = broker, ProgramOwner(principal, lease)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
         self.socket.connect(broker.plane.broker.address)

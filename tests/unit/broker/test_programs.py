@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleroma.broker import Owner, Programs
+from pleroma.broker import ProgramOwner, Programs
 from pleroma.errors import RoutingError
 
 A, B, C = (bytes([n]) * 16 for n in (1, 2, 3))
@@ -14,13 +14,13 @@ def attached(**owners):
     programs = Programs()
     for number, owner in enumerate(owners.values(), 1):
         secret = bytes([number]) * 16
-        programs.admit(secret, Owner(*owner), 10.0, 0.0)
+        programs.admit(secret, ProgramOwner(*owner), 10.0, 0.0)
         assert programs.attach(secret, ("here", number), 0.0)
     return programs
 
 
 def ports(programs, *owner):
-    return sorted(each.socket[1] for each in programs.of(Owner(*owner)))
+    return sorted(each.socket[1] for each in programs.of(ProgramOwner(*owner)))
 
 
 def test_what_stands_under_a_lease_is_for_the_program_of_that_lease_alone():
@@ -49,7 +49,7 @@ def test_without_a_lease_everything_of_the_principal_belongs_together():
     ],
 )
 def test_owners_belong_together_by_principal_and_by_lease(one, other, together):
-    assert Owner(*one).has(Owner(*other)) is together
+    assert ProgramOwner(*one).has(ProgramOwner(*other)) is together
 
 
 def test_a_program_that_is_silent_for_too_long_is_gone():
@@ -73,7 +73,7 @@ def test_a_program_that_moves_to_another_socket_has_that_one_alone():
 def test_a_socket_belongs_to_the_program_that_took_it_last():
     programs = Programs()
     for secret, name in ((A, "ann"), (B, "bob")):
-        programs.admit(secret, Owner(name), 10.0, 0.0)
+        programs.admit(secret, ProgramOwner(name), 10.0, 0.0)
         assert programs.attach(secret, HERE, 0.0)
     assert ports(programs, "bob") == [1000]
     assert ports(programs, "ann") == []
@@ -92,11 +92,11 @@ def test_a_secret_that_nobody_was_admitted_with_is_worth_nothing():
 )
 def test_who_is_admitted_has_a_secret_and_a_time_to_live(secret, seconds, field):
     with pytest.raises(RoutingError) as raised:
-        Programs().admit(secret, Owner("ann"), seconds, 0.0)
+        Programs().admit(secret, ProgramOwner("ann"), seconds, 0.0)
     assert raised.value.field == field
 
 
 def test_a_secret_is_given_once():
     programs = attached(one=("ann", "x"))
     with pytest.raises(RoutingError, match="in use"):
-        programs.admit(A, Owner("bob"), 1.0, 0.0)
+        programs.admit(A, ProgramOwner("bob"), 1.0, 0.0)

@@ -10,7 +10,7 @@ import pytest
 import pleroma
 from pleroma.client.api import Api
 from pleroma.client.inband.socket_pipe import interfaces, open_sockets
-from pleroma.client.inband.transport import Way
+from pleroma.client.inband.transport import InbandAddress
 from pleroma.errors import ClientError, ContentError
 from pleroma.switches.openflow.tables import CONTROL_ADDRESSES as PASSED_UP
 from pleroma.wire.ports import CONTROL_ADDRESSES
@@ -21,16 +21,16 @@ V4, V6 = CONTROL_ADDRESSES[4], CONTROL_ADDRESSES[6]
 @pytest.mark.parametrize(
     ("url", "way"),
     [
-        ("inband://", Way((V6, V4))),
-        ("inband:", Way((V6, V4))),
-        ("inband://[ff05::706c]", Way((V6,))),
-        ("inband://239.255.112.108/", Way((V4,))),
-        ("inband://?host=kiosk", Way((V6, V4), None, "kiosk")),
-        ("inband://[ff05::706c]?host=a%20b&interface=eth1", Way((V6,), "eth1", "a b")),
+        ("inband://", InbandAddress((V6, V4))),
+        ("inband:", InbandAddress((V6, V4))),
+        ("inband://[ff05::706c]", InbandAddress((V6,))),
+        ("inband://239.255.112.108/", InbandAddress((V4,))),
+        ("inband://?host=kiosk", InbandAddress((V6, V4), None, "kiosk")),
+        ("inband://[ff05::706c]?host=a%20b&interface=eth1", InbandAddress((V6,), "eth1", "a b")),
     ],
 )
 def test_an_address_says_where_and_who(url, way):
-    assert Way.parse(url) == way
+    assert InbandAddress.parse(url) == way
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_an_address_says_where_and_who(url, way):
 )
 def test_other_addresses_are_refused(url):
     with pytest.raises((ClientError, ContentError)):
-        Way.parse(url)
+        InbandAddress.parse(url)
 
 
 def test_it_takes_a_principal_and_a_token():

@@ -1,4 +1,4 @@
-from pleroma.client.links.keepalive import PROBE_PAUSE, PROBES, KeepAlive
+from pleroma.client.links.keepalive import MAX_UNANSWERED_PROBES, PROBE_SECONDS, KeepAlive
 
 
 def test_attach_is_said_at_once_and_then_three_times_in_the_time_allowed():
@@ -18,11 +18,11 @@ def test_an_answer_that_does_not_come_is_asked_for_soon_and_then_given_up():
     alive.asked(0.0)
     alive.answered(0.0)
     now = 10.0
-    for _ in range(PROBES):
+    for _ in range(MAX_UNANSWERED_PROBES):
         alive.asked(now)
         assert not alive.is_lost
-        assert alive.wait(now) == PROBE_PAUSE
-        now += PROBE_PAUSE
+        assert alive.wait(now) == PROBE_SECONDS
+        now += PROBE_SECONDS
     alive.asked(now)
     assert alive.is_lost
 

@@ -6,8 +6,8 @@ import socket
 import pytest
 
 from pleroma.client.links import native_link
-from pleroma.client.links.link import Attachment, opened
 from pleroma.client.links.native_link import NativeLink, interface_of
+from pleroma.client.links.network_link import HostAttachment, open_link
 from pleroma.client.links.tunnel_link import TunnelLink
 from pleroma.errors import ClientError
 from pleroma.index import IPV4, IPV6, Dz
@@ -29,18 +29,18 @@ def at(address):
     """An attachment at a port of the test's own: that of events is one for the whole machine."""
     v6 = ":" in address
     port = free_port(socket.AF_INET6 if v6 else socket.AF_INET, address)
-    return Attachment("h1", (address, port), 30.0, IPV6 if v6 else IPV4)
+    return HostAttachment("h1", (address, port), 30.0, IPV6 if v6 else IPV4)
 
 
 def test_the_controller_says_which_kind_of_link_it_is():
-    native = Attachment.from_json(NATIVE)
-    assert native == Attachment("h1", ("::1", 17470), 30.0, IPV6)
+    native = HostAttachment.from_json(NATIVE)
+    assert native == HostAttachment("h1", ("::1", 17470), 30.0, IPV6)
     assert native.is_native
-    tunnel = Attachment.from_json(TUNNEL)
+    tunnel = HostAttachment.from_json(TUNNEL)
     assert not tunnel.is_native
     assert tunnel.where == ("127.0.0.1", 9)
-    assert Attachment.from_json(TUNNEL | {"network": "tunnel", "range": "ff0e::/16"}) == tunnel
-    assert Attachment.from_json(NATIVE | {"range": "225.128.0.0/9"}).addresses == IPV4
+    assert HostAttachment.from_json(TUNNEL | {"network": "tunnel", "range": "ff0e::/16"}) == tunnel
+    assert HostAttachment.from_json(NATIVE | {"range": "225.128.0.0/9"}).addresses == IPV4
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_controller_says_which_kind_of_link_it_is():
 )
 def test_what_cannot_be_read_is_refused(damage):
     with pytest.raises(ClientError, match="attachment"):
-        Attachment.from_json(NATIVE | damage)
+        HostAttachment.from_json(NATIVE | damage)
 
 
 @pytest.mark.parametrize("address", ["::1", "127.0.0.1"])
@@ -64,7 +64,7 @@ def test_packets_come_in_at_the_hosts_own_address(address):
     async def main():
         came = asyncio.Queue()
         attachment = at(address)
-        link = opened(attachment, came.put_nowait, lambda _: None)
+        link = open_link(attachment, came.put_nowait, lambda _: None)
         assert isinstance(link, NativeLink)
         assert await link.attach()
         with socket.socket(link._family, socket.SOCK_DGRAM) as sender:
@@ -78,7 +78,7 @@ def test_packets_come_in_at_the_hosts_own_address(address):
 
 def test_a_link_of_the_embedded_network_is_a_tunnel():
     async def main():
-        link = opened(Attachment.from_json(TUNNEL), lambda _: None, lambda _: None)
+        link = open_link(HostAttachment.from_json(TUNNEL), lambda _: None, lambda _: None)
         assert isinstance(link, TunnelLink)
         link.close()
 
@@ -102,7 +102,7 @@ def test_a_second_client_at_the_same_host_is_told_so(address):
 def test_a_client_that_is_on_another_machine_is_told_so(address, addresses):
     async def main():
         with pytest.raises(ClientError, match="does not have that address"):
-            NativeLink(Attachment("h1", (address, 17470), 30.0, addresses), lambda _: None)
+            NativeLink(HostAttachment("h1", (address, 17470), 30.0, addresses), lambda _: None)
 
     asyncio.run(main())
 
@@ -110,7 +110,7 @@ def test_a_client_that_is_on_another_machine_is_told_so(address, addresses):
 def test_addresses_of_hosts_and_events_are_of_one_kind():
     async def main():
         with pytest.raises(ClientError, match="different kinds"):
-            NativeLink(Attachment("h1", ("127.0.0.1", 17470), 30.0, IPV6), lambda _: None)
+            NativeLink(HostAttachment("h1", ("127.0.0.1", 17470), 30.0, IPV6), lambda _: None)
 
     asyncio.run(main())
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pleroma.client.session.event_source import EventSource
 from pleroma.client.session.inbox import Inbox, SubscriptionInfo
-from pleroma.client.session.receiver import Listener, Receiver
+from pleroma.client.session.receiver import EventListener, Receiver
 from pleroma.content import Filter, Integer, Schema
 from support.client_parts import Wire, channel, quote, twice, wanted
 from support.strategies import STOCK, events, filters
@@ -16,7 +16,7 @@ OTHER = Schema("other", (Integer("x", False, 0, 9),))
 def listening(*texts, through=None, queue=100):
     receiver = Receiver()
     through = through or channel()
-    listeners = [Listener(wanted(text), Inbox(queue)) for text in texts]
+    listeners = [EventListener(wanted(text), Inbox(queue)) for text in texts]
     for each in listeners:
         receiver.listen(through, each)
     settled(receiver)
@@ -42,7 +42,7 @@ def taken(listener):
 def test_each_subscription_gets_exactly_what_its_filter_matches(data):
     drawn = data.draw(st.lists(filters(STOCK), min_size=1, max_size=3))
     published = data.draw(st.lists(events(STOCK), max_size=8))
-    receiver, listeners = Receiver(), [Listener(each, Inbox()) for each in drawn]
+    receiver, listeners = Receiver(), [EventListener(each, Inbox()) for each in drawn]
     for each in listeners:
         receiver.listen(channel(), each)
     for frame in sent(published):
@@ -102,8 +102,8 @@ def test_until_its_cells_are_known_a_subscription_is_under_suspicion():
     through = channel(bits=2, dimensions=["price"])
     receiver, cheap, dear = (
         Receiver(),
-        Listener(wanted("price < 10"), Inbox()),
-        Listener(wanted("price > 990"), Inbox()),
+        EventListener(wanted("price < 10"), Inbox()),
+        EventListener(wanted("price > 990"), Inbox()),
     )
     receiver.listen(through, cheap)
     receiver.listen(through, dear)
@@ -171,7 +171,7 @@ def test_a_schema_may_come_back_under_another_number():
 
 def test_schemas_are_kept_apart():
     receiver, stocks = listening("true")
-    numbers = Listener(Filter.everything(OTHER), Inbox())
+    numbers = EventListener(Filter.everything(OTHER), Inbox())
     receiver.listen(channel(number=6, schema=OTHER, bits=2), numbers)
     wire = Wire()
     EventSource(Filter.everything(OTHER), channel(number=6, schema=OTHER, bits=2), 7, wire).publish({"x": 3})
@@ -195,15 +195,19 @@ def test_a_closed_subscription_gets_nothing_and_its_schema_is_unknown():
 
 def test_those_who_wait_are_woken_and_no_others():
     receiver, woken = Receiver(), []
-    receiver.listen(channel(), Listener(wanted("price < 10"), Inbox(), lambda: woken.append("cheap")))
-    receiver.listen(channel(), Listener(wanted("price > 10"), Inbox(), lambda: woken.append("dear")))
+    receiver.listen(channel(), EventListener(wanted("price < 10"), Inbox(), lambda: woken.append("cheap")))
+    receiver.listen(channel(), EventListener(wanted("price > 10"), Inbox(), lambda: woken.append("dear")))
     for frame in sent([quote(5.0), quote(10.0), quote(11.0)]):
         receiver.receive(frame)
     assert woken == ["cheap", "dear"]
 
 
 def test_a_full_inbox_does_not_keep_events_from_another():
-    receiver, slow, fast = Receiver(), Listener(wanted("true"), Inbox(2)), Listener(wanted("true"), Inbox(100))
+    receiver, slow, fast = (
+        Receiver(),
+        EventListener(wanted("true"), Inbox(2)),
+        EventListener(wanted("true"), Inbox(100)),
+    )
     receiver.listen(channel(), slow)
     receiver.listen(channel(), fast)
     for frame in sent([quote(float(n)) for n in range(50)]):

@@ -1,8 +1,8 @@
 import asyncio
 
 from pleroma.client.session.publisher import Publisher
-from pleroma.client.session.registration import Registration
-from pleroma.client.session.reports import Reports
+from pleroma.client.session.registration import ClientRegistration
+from pleroma.client.session.reports import UnreportedCounters
 from pleroma.client.session.subscription import Subscription
 from pleroma.wire import EventPacket
 from support.client_parts import Wire, channel, quote, wanted
@@ -13,12 +13,12 @@ async def ignore(_):
 
 
 def publisher():
-    registration = Registration("advertisements", "stock", wanted("true"), id="a2")
+    registration = ClientRegistration("advertisements", "stock", wanted("true"), id="a2")
     return Publisher(registration, channel(), 2, Wire(), ignore)
 
 
 def subscription(id="s3"):
-    return Subscription(Registration("subscriptions", "stock", wanted("true"), id=id), ignore, 2)
+    return Subscription(ClientRegistration("subscriptions", "stock", wanted("true"), id=id), ignore, 2)
 
 
 def deliver(to, count):
@@ -37,7 +37,7 @@ def sent(reports):
 
 
 def test_reports_are_increments():
-    reports, source, sink = Reports(), publisher(), subscription()
+    reports, source, sink = UnreportedCounters(), publisher(), subscription()
     reports.add(source)
     reports.add(sink)
     assert reports.write() is None
@@ -52,7 +52,7 @@ def test_reports_are_increments():
 
 
 def test_what_was_not_accepted_is_said_again():
-    reports, source = Reports(), publisher()
+    reports, source = UnreportedCounters(), publisher()
     reports.add(source)
     source.publish(quote())
     assert reports.write().body["published"] == 1
@@ -61,7 +61,7 @@ def test_what_was_not_accepted_is_said_again():
 
 
 def test_what_happens_while_a_report_is_on_its_way_is_in_the_next():
-    reports, source, sink = Reports(), publisher(), subscription()
+    reports, source, sink = UnreportedCounters(), publisher(), subscription()
     reports.add(source)
     reports.add(sink)
     source.publish(quote())
@@ -74,7 +74,7 @@ def test_what_happens_while_a_report_is_on_its_way_is_in_the_next():
 
 
 def test_a_closed_publisher_still_owes_what_it_published():
-    reports, source = Reports(), publisher()
+    reports, source = UnreportedCounters(), publisher()
     reports.add(source)
     source.publish_many([quote()] * 4)
     reports.remove(source)
@@ -83,7 +83,7 @@ def test_a_closed_publisher_still_owes_what_it_published():
 
 
 def test_one_closed_while_its_report_is_on_the_way_owes_nothing_twice():
-    reports, source, sink = Reports(), publisher(), subscription()
+    reports, source, sink = UnreportedCounters(), publisher(), subscription()
     reports.add(source)
     reports.add(sink)
     source.publish_many([quote()] * 4)
@@ -98,7 +98,7 @@ def test_one_closed_while_its_report_is_on_the_way_owes_nothing_twice():
 
 
 def test_a_subscription_that_does_not_stand_is_reported_when_it_does():
-    reports, sink = Reports(), subscription(id=None)
+    reports, sink = UnreportedCounters(), subscription(id=None)
     reports.add(sink)
     deliver(sink, 2)
     assert reports.write() is None

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pleroma.client.session import sampling
 from pleroma.client.session.event_source import EventSource
-from pleroma.client.session.sampling import AT_ONCE, Sampler, hand_over
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.sampling import MAX_SAMPLES_PER_REQUEST, Sampler, send_samples
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Filter
 from pleroma.errors import ControllerAway, PlanError, RequestRefused
 from support.client_parts import Wire, channel, quote
@@ -101,12 +101,16 @@ def test_what_is_sent_has_values_and_ages():
 
 def test_a_request_is_never_too_long():
     source = publisher(1.0)
-    source.publish_many(events(2 * AT_ONCE + 1))
-    assert [len(body["ages"]) for body in drawn(source.samples)] == [AT_ONCE, AT_ONCE, 1]
+    source.publish_many(events(2 * MAX_SAMPLES_PER_REQUEST + 1))
+    assert [len(body["ages"]) for body in drawn(source.samples)] == [
+        MAX_SAMPLES_PER_REQUEST,
+        MAX_SAMPLES_PER_REQUEST,
+        1,
+    ]
 
 
 def test_when_nobody_takes_them_only_so_many_are_kept(monkeypatch):
-    monkeypatch.setattr(sampling, "ROOM", 10)
+    monkeypatch.setattr(sampling, "MAX_WAITING_SAMPLES", 10)
     source = publisher(1.0)
     source.publish_many(events(12))
     assert (len(source.samples), source.samples.dropped) == (10, 2)
@@ -152,28 +156,28 @@ def refused(status):
 @pytest.mark.parametrize("error", [ControllerAway("nobody answers"), refused(503), refused(429)])
 def test_while_nobody_takes_them_samples_are_kept(error):
     source, controller = publisher(1.0), Controller(error)
-    source.publish_many(events(AT_ONCE + 100))
+    source.publish_many(events(MAX_SAMPLES_PER_REQUEST + 100))
     with pytest.raises(type(error)):
-        asyncio.run(hand_over(controller, source.samples))
-    assert (controller.taken, len(source.samples)) == ([], AT_ONCE + 100)
-    asyncio.run(hand_over(controller, source.samples))
-    assert controller.taken == list(range(AT_ONCE + 100))
+        asyncio.run(send_samples(controller, source.samples))
+    assert (controller.taken, len(source.samples)) == ([], MAX_SAMPLES_PER_REQUEST + 100)
+    asyncio.run(send_samples(controller, source.samples))
+    assert controller.taken == list(range(MAX_SAMPLES_PER_REQUEST + 100))
     assert len(source.samples) == 0
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 413])
 def test_what_is_refused_for_good_is_not_sent_again(status):
     source, controller = publisher(1.0), Controller(refused(status))
-    source.publish_many(events(AT_ONCE + 100))
-    asyncio.run(hand_over(controller, source.samples))
-    assert controller.taken == list(range(AT_ONCE, AT_ONCE + 100))
+    source.publish_many(events(MAX_SAMPLES_PER_REQUEST + 100))
+    asyncio.run(send_samples(controller, source.samples))
+    assert controller.taken == list(range(MAX_SAMPLES_PER_REQUEST, MAX_SAMPLES_PER_REQUEST + 100))
     assert len(source.samples) == 0
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, "1", True, [0.5]])
 def test_a_plan_with_no_rate_is_refused(wrong):
     data = {"number": 5, "prefix": "000101", "members": 8, "plan": json.loads(channel().plan.dumps())}
-    assert Channel.from_json(data).sample == 0.0
-    assert Channel.from_json(data | {"sample": 0.5}).sample == 0.5
+    assert SchemaChannel.from_json(data).sample == 0.0
+    assert SchemaChannel.from_json(data | {"sample": 0.5}).sample == 0.5
     with pytest.raises(PlanError, match="rate"):
-        Channel.from_json(data | {"sample": wrong})
+        SchemaChannel.from_json(data | {"sample": wrong})

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pleroma.client.inband import conversation as conversing
-from pleroma.client.inband.conversation import Lost
+from pleroma.client.inband.conversation import SessionLost
 from pleroma.control import CreateSchema, LearnHost, RemovePrincipal
 from pleroma.errors import WireError
 from pleroma.routing import Port, SwitchId, Topology
@@ -25,8 +25,8 @@ from support.service_world import ADMIN, run, world
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(conversing, "FIRST_PAUSE", 0.03)
-    monkeypatch.setattr(conversing, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(conversing, "FIRST_RESEND_SECONDS", 0.03)
+    monkeypatch.setattr(conversing, "MAX_RESEND_SECONDS", 0.1)
 
 
 class Echo:
@@ -102,7 +102,7 @@ def test_large_requests_and_answers_arrive_whole_over_a_lossy_network(question, 
 
 
 def test_what_is_lost_is_sent_again_and_what_arrived_is_not(monkeypatch):
-    monkeypatch.setattr(conversing, "FIRST_PAUSE", 60.0)  # nothing is sent again for want of patience
+    monkeypatch.setattr(conversing, "FIRST_RESEND_SECONDS", 60.0)  # nothing is sent again for want of patience
     lost = {3, 10, 70, 200}
 
     class LosesSome(LossyNetwork):
@@ -253,7 +253,7 @@ def test_a_controller_that_started_again_gets_the_next_request():
         conversation = network.conversation()
         await asked(conversation, "/1")
         server = echoing(network)
-        with pytest.raises(Lost):
+        with pytest.raises(SessionLost):
             await asked(conversation, "/2")
         assert (await asked(conversation, "/3")).status == 207
         assert server._app.asked == {"/3": 1}
@@ -262,7 +262,7 @@ def test_a_controller_that_started_again_gets_the_next_request():
 
 
 def test_that_there_is_no_session_is_not_believed_of_one_that_works(monkeypatch):
-    monkeypatch.setattr(conversing, "GRACE", 60.0)  # however slow this machine is
+    monkeypatch.setattr(conversing, "DOUBT_SECONDS", 60.0)  # however slow this machine is
 
     async def main():
         network = LossyNetwork()

@@ -9,7 +9,7 @@ import typer
 
 from pleroma.cli.commands.up import KeepOption, LakeOption, SampleOption, address
 from pleroma.cli.output import JsonFlag, out, show_json
-from pleroma.cli.remote import FOLDER
+from pleroma.cli.remote import STATE_FOLDER
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def broker(
     ] = "127.0.0.1:8470",
     folder: Annotated[
         Path, typer.Option(help="Where the log is kept; what was accepted is there after a restart.")
-    ] = FOLDER,
+    ] = STATE_FOLDER,
     upstream: Annotated[
         str | None, typer.Option(metavar="URL", help="Join the broker at udp://HOST:PORT, or any controller's URL.")
     ] = None,
@@ -40,8 +40,8 @@ def broker(
     Programs connect to udp://HOST:PORT or to http://HOST:PORT with the same calls as everywhere. With --upstream,
     brokers form a tree that is as one.
     """
-    from pleroma.broker.upstream import Above
-    from pleroma.client.inband.udp_pipe import Place
+    from pleroma.broker.upstream import BrokerAbove
+    from pleroma.client.inband.udp_pipe import UdpAddress
     from pleroma.service import BrokerSettings, CollectingSettings, serve
     from pleroma.service.planes.broker_plane import TOPOLOGY
 
@@ -51,12 +51,12 @@ def broker(
         raise SetupError("--token and --principal are for --upstream", field="--upstream")
     if upstream is not None:
         if upstream.startswith("udp:"):
-            Place.parse(upstream)
+            UdpAddress.parse(upstream)
             if not principal:
                 raise SetupError("udp:// takes the name of a principal", field="--principal")
         if not token:
             raise SetupError("no token: give --token, or set PLEROMA_UPSTREAM_TOKEN", field="--token")
-        above = Above(upstream, token, principal)
+        above = BrokerAbove(upstream, token, principal)
 
     def announce(running: Running) -> None:
         udp = running.url.replace("http://", "udp://", 1)

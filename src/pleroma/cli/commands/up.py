@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pleroma.cli.output import JsonFlag, err, out, show_json
-from pleroma.cli.remote import FOLDER
+from pleroma.cli.remote import STATE_FOLDER
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def up(
     ] = "testbed",
     folder: Annotated[
         Path, typer.Option(help="Where the log is kept; what was accepted is there after a restart.")
-    ] = FOLDER,
+    ] = STATE_FOLDER,
     host: Annotated[str, typer.Option(help="Listen here; only this machine can reach the default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8470,
     members: Annotated[

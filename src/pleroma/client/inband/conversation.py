@@ -31,12 +31,12 @@ from pleroma.wire.inband_messages import (
 )
 from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, Assembly, cut, pack_numbers, unpack_numbers
 
-AT_ONCE = 8
+MAX_REQUESTS_IN_FLIGHT = 8
 """Requests under way; others wait."""
-FIRST_PAUSE = 0.2
-LONGEST_PAUSE = 1.0
+FIRST_RESEND_SECONDS = 0.2
+MAX_RESEND_SECONDS = 1.0
 """Seconds until something is sent again."""
-GRACE = 0.5
+DOUBT_SECONDS = 0.5
 """How long a session is doubted before it counts as lost: that there is none anybody can say."""
 
 
@@ -49,7 +49,7 @@ class Pipe(Protocol):
     def close(self) -> None: ...
 
 
-class Lost(Exception):
+class SessionLost(Exception):
     """The session ended before the answer came; nobody knows whether the request was carried out."""
 
 
@@ -64,7 +64,7 @@ class _Session:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingRequest:
     """A request, and as much of its answer as has come."""
 
     parts: Sequence[bytes]
@@ -92,8 +92,8 @@ class Conversation:
         self._welcomed = asyncio.Event()
         self._greeting = asyncio.Lock()
         self._sequence = count(1)
-        self._waiting: dict[int, _Waiting] = {}
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._waiting: dict[int, _PendingRequest] = {}
+        self._slots = asyncio.Semaphore(MAX_REQUESTS_IN_FLIGHT)
 
     @property
     def is_greeted(self) -> bool:
@@ -121,14 +121,14 @@ class Conversation:
         async with self._greeting:
             if self._pipes is None:
                 self._pipes = self._open_pipes(self.received)
-            pause = FIRST_PAUSE
+            pause = FIRST_RESEND_SECONDS
             while self._session is None:
                 self._welcomed.clear()
                 hello = pack(self._hello, self._key)
                 for pipe in self._pipes:
                     pipe.send(hello)
                 await _within(self._welcomed, pause)
-                pause = min(1.5 * pause, LONGEST_PAUSE)
+                pause = min(1.5 * pause, MAX_RESEND_SECONDS)
             return self._session
 
     def _lose(self, session: _Session) -> None:
@@ -141,16 +141,16 @@ class Conversation:
     async def _exchange(self, session: _Session, request: ApiRequest) -> ApiResponse:
         sequence = next(self._sequence)
         floor = min(self._waiting, default=sequence)
-        waiting = self._waiting[sequence] = _Waiting(cut(replace(request, floor=floor).pack()))
+        waiting = self._waiting[sequence] = _PendingRequest(cut(replace(request, floor=floor).pack()))
         try:
             self._send_parts(session, sequence, waiting, range(min(MAX_PARTS_IN_FLIGHT, len(waiting.parts))))
-            pause = FIRST_PAUSE
+            pause = FIRST_RESEND_SECONDS
             while waiting.answer is None or not waiting.answer.is_complete:
                 waiting.stirred.clear()
                 if await _within(waiting.stirred, pause):
-                    pause = FIRST_PAUSE
+                    pause = FIRST_RESEND_SECONDS
                     continue
-                pause = min(1.5 * pause, LONGEST_PAUSE)
+                pause = min(1.5 * pause, MAX_RESEND_SECONDS)
                 self._check(session)
                 if waiting.answer is None:
                     self._send_parts(session, sequence, waiting, [len(waiting.parts) - 1])
@@ -162,12 +162,12 @@ class Conversation:
 
     def _check(self, session: _Session) -> None:
         doubted = session.doubted
-        if doubted is not None and asyncio.get_running_loop().time() - doubted >= GRACE:
+        if doubted is not None and asyncio.get_running_loop().time() - doubted >= DOUBT_SECONDS:
             self._lose(session)
         if self._session is not session:
-            raise Lost
+            raise SessionLost
 
-    def _send_parts(self, session: _Session, sequence: int, waiting: _Waiting, numbers: Sequence[int]) -> None:
+    def _send_parts(self, session: _Session, sequence: int, waiting: _PendingRequest, numbers: Sequence[int]) -> None:
         for number in numbers:
             body = waiting.parts[number]
             part = MessagePart(MessageKind.REQUEST, session.name, sequence, number, len(waiting.parts), body)

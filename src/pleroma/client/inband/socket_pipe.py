@@ -19,7 +19,7 @@ from pleroma.wire.ports import CONTROL_PORT
 
 RECEIVE_BUFFER = 2**20
 AT_ONCE = 64
-MOST = 16
+MAX_INTERFACES = 16
 """Interfaces that are tried."""
 _LARGEST = 65_536
 
@@ -75,7 +75,7 @@ def interfaces(name: str | None) -> list[int]:
     """The one of this name, or all that lead out of this machine."""
     there = socket.if_nameindex()
     if name is None:
-        return [number for number, each in there if not each.startswith("lo")][:MOST]
+        return [number for number, each in there if not each.startswith("lo")][:MAX_INTERFACES]
     found = [number for number, each in there if each == name]
     if not found:
         raise ClientError(f"there is no interface {name!r}", field="interface", value=name)

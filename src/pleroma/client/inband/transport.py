@@ -13,21 +13,21 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from pleroma.client.inband.conversation import Conversation, Lost, Pipe
+from pleroma.client.inband.conversation import Conversation, Pipe, SessionLost
 from pleroma.client.inband.socket_pipe import open_sockets
 from pleroma.errors import ClientError, UnknownName, WireError
 from pleroma.wire.api_call import ApiRequest
 from pleroma.wire.inband_messages import MAX_NAME_BYTES, RefusalReason, token_key
 from pleroma.wire.ports import CONTROL_ADDRESSES
 
-SCHEME = "inband"
-TIMEOUT = 10.0
-ASKED = ("content-type", "if-none-match")
+INBAND_SCHEME = "inband"
+INBAND_ANSWER_SECONDS = 10.0
+REQUEST_HEADERS = ("content-type", "if-none-match")
 _OPTIONS = ("host", "interface")
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class InbandAddress:
     """What an address says: where the controller is asked, at which interface, and what the host is to be called."""
 
     addresses: tuple[IPv4Address | IPv6Address, ...]
@@ -35,14 +35,14 @@ class Way:
     host: str = ""
 
     @classmethod
-    def parse(cls, url: str) -> Way:
+    def parse(cls, url: str) -> InbandAddress:
         """`inband://`, or with an address, as in `inband://[ff05::706c]?host=kiosk&interface=eth0`."""
         try:
             split = urlsplit(url)
             named = split.hostname
             options = dict(parse_qsl(split.query, strict_parsing=True)) if split.query else {}
             addresses = tuple(CONTROL_ADDRESSES.values()) if not named else (ip_address(named),)
-            if split.scheme != SCHEME or split.port is not None or split.path not in ("", "/") or split.username:
+            if split.scheme != INBAND_SCHEME or split.port is not None or split.path not in ("", "/") or split.username:
                 raise ValueError("expected inband:// or inband://ADDRESS")
         except ValueError as error:
             raise ClientError(f"{url!r} is no address of a controller: {error}", field="url", value=url) from None
@@ -59,7 +59,7 @@ class InbandTransport(httpx.AsyncBaseTransport):
 
     def __init__(
         self,
-        way: Way,
+        way: InbandAddress,
         principal: str | None,
         token: str | None,
         open_pipes: Callable[[Callable[[Pipe, bytes], None]], Sequence[Pipe]] | None = None,
@@ -73,9 +73,9 @@ class InbandTransport(httpx.AsyncBaseTransport):
         self._conversation = Conversation(principal, token_key(token), way.host, opening)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        seconds = request.extensions.get("timeout", {}).get("read") or TIMEOUT
+        seconds = request.extensions.get("timeout", {}).get("read") or INBAND_ANSWER_SECONDS
         body = await request.aread()
-        headers = tuple((name, request.headers[name]) for name in ASKED if name in request.headers)
+        headers = tuple((name, request.headers[name]) for name in REQUEST_HEADERS if name in request.headers)
         asked = ApiRequest(request.method, request.url.raw_path.decode("ascii"), headers, body)
         conversation = self._conversation
         try:
@@ -85,7 +85,7 @@ class InbandTransport(httpx.AsyncBaseTransport):
             if conversation.is_greeted:
                 raise httpx.ReadTimeout("no answer came through the network", request=request) from None
             raise httpx.ConnectTimeout(_silence(conversation.refusal), request=request) from None
-        except Lost:
+        except SessionLost:
             raise httpx.ReadError("the controller has forgotten the session", request=request) from None
         except WireError as error:
             raise httpx.LocalProtocolError(str(error), request=request) from None

@@ -14,34 +14,34 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from pleroma.client.inband.conversation import Pipe
-from pleroma.client.inband.transport import InbandTransport, Way
+from pleroma.client.inband.transport import InbandAddress, InbandTransport
 from pleroma.errors import ClientError
 
-SCHEME = "udp"
+UDP_SCHEME = "udp"
 RECEIVE_BUFFER = 2**20
 AT_ONCE = 64
 _LARGEST = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UdpAddress:
     host: str
     port: int
 
     @classmethod
-    def parse(cls, url: str) -> Place:
+    def parse(cls, url: str) -> UdpAddress:
         try:
             split = urlsplit(url)
             host, port = split.hostname, split.port
             extra = split.path not in ("", "/") or split.query or split.username
-            if split.scheme != SCHEME or not host or not port or extra:
+            if split.scheme != UDP_SCHEME or not host or not port or extra:
                 raise ValueError("expected udp://HOST:PORT")
         except ValueError as error:
             raise ClientError(f"{url!r} is no address of a broker: {error}", field="url", value=url) from None
         return cls(host, port)
 
     def transport(self, principal: str | None, token: str | None) -> InbandTransport:
-        return InbandTransport(Way(()), principal, token, self._open)
+        return InbandTransport(InbandAddress(()), principal, token, self._open)
 
     def _open(self, received: Callable[[Pipe, bytes], None]) -> Sequence[Pipe]:
         """One for each address that the host has: the conversation goes on where it is answered."""

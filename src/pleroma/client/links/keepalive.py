@@ -6,9 +6,9 @@ answer came for that long, or the last few went unanswered in quick succession, 
 
 from __future__ import annotations
 
-REPEATS = 3
-PROBES = 4
-PROBE_PAUSE = 0.25
+ATTACHES_PER_PERIOD = 3
+MAX_UNANSWERED_PROBES = 4
+PROBE_SECONDS = 0.25
 """Seconds between attempts while an answer is due."""
 
 
@@ -24,7 +24,7 @@ class KeepAlive:
 
     @property
     def is_lost(self) -> bool:
-        return self._refused or self._asked > PROBES
+        return self._refused or self._asked > MAX_UNANSWERED_PROBES
 
     @property
     def is_doubtful(self) -> bool:
@@ -38,11 +38,11 @@ class KeepAlive:
     def asked(self, now: float) -> None:
         """`attach` was said."""
         self._asked += 1
-        self._next = now + min(PROBE_PAUSE, self.seconds / REPEATS)
+        self._next = now + min(PROBE_SECONDS, self.seconds / ATTACHES_PER_PERIOD)
 
     def answered(self, now: float) -> None:
         self._asked = 0
-        self._next = now + self.seconds / REPEATS
+        self._next = now + self.seconds / ATTACHES_PER_PERIOD
 
     def doubt(self, now: float) -> None:
         """Something else failed: ask at once."""

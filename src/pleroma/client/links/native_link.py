@@ -16,7 +16,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from pleroma.client.links.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
+from pleroma.client.links.network_link import AT_ONCE, LARGEST, RECEIVE_BUFFER, HostAttachment, overrun
 from pleroma.errors import ClientError
 from pleroma.wire.ports import EVENTS_PORT
 
@@ -35,7 +35,10 @@ class NativeLink:
     """
 
     def __init__(
-        self, attachment: Attachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None] = lambda _: None
+        self,
+        attachment: HostAttachment,
+        receive: Callable[[bytes], None],
+        echo: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         self.attachment = attachment
         self._receive = receive

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from pleroma.client.links.keepalive import KeepAlive
-from pleroma.client.links.link import AT_ONCE, LARGEST, RECEIVE_BUFFER, Attachment, overrun
+from pleroma.client.links.network_link import AT_ONCE, LARGEST, RECEIVE_BUFFER, HostAttachment, overrun
 from pleroma.errors import ClientError, WireError
 from pleroma.wire.attach import AttachKind, pack, unpack
 from pleroma.wire.tunnel import TUNNEL_HEAD_BYTES, TUNNEL_START
@@ -26,7 +26,10 @@ class TunnelLink:
     """
 
     def __init__(
-        self, attachment: Attachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None] = lambda _: None
+        self,
+        attachment: HostAttachment,
+        receive: Callable[[bytes], None],
+        echo: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         self.attachment = attachment
         self._receive = receive

@@ -6,7 +6,7 @@ remember the last few thousand: two sets, of which the older is forgotten as a w
 
 from __future__ import annotations
 
-WINDOW = 16_384
+REMEMBERED_EVENTS = 16_384
 
 
 class Duplicates:
@@ -14,7 +14,7 @@ class Duplicates:
 
     __slots__ = ("_newer", "_older", "_window")
 
-    def __init__(self, window: int = WINDOW) -> None:
+    def __init__(self, window: int = REMEMBERED_EVENTS) -> None:
         if window < 1:
             raise ValueError(f"a window of {window} events")
         self._window = window

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from pleroma.client.session.sampling import Sampler
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientClosed, OutsideAdvertisement, PleromaError
 
@@ -42,7 +42,7 @@ class EventSource:
     def __init__(
         self,
         advertised: Filter,
-        channel: Channel,
+        channel: SchemaChannel,
         number: int,
         sender: Sender,
         clock: Callable[[], int] = time.time_ns,
@@ -61,14 +61,16 @@ class EventSource:
         return self.advertised.schema
 
     @property
-    def channel(self) -> Channel:
+    def channel(self) -> SchemaChannel:
         return self._route[0]
 
     @property
     def number(self) -> int:
         return self._route[1]
 
-    def reroute(self, channel: Channel | None = None, number: int | None = None, sender: Sender | None = None) -> None:
+    def reroute(
+        self, channel: SchemaChannel | None = None, number: int | None = None, sender: Sender | None = None
+    ) -> None:
         """Go on by another plan, under another number or through another socket."""
         old = self._route
         if channel is not None:

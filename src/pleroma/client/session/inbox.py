@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pleroma.errors import ClientError
 from pleroma.wire import EventPacket
 
-QUEUE = 10_000
+QUEUE_EVENTS = 10_000
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Inbox:
 
     __slots__ = ("_waiting", "info", "limit")
 
-    def __init__(self, limit: int = QUEUE) -> None:
+    def __init__(self, limit: int = QUEUE_EVENTS) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ClientError(f"a queue has room for at least one event, not {limit!r}", field="queue", value=limit)
         self.limit = limit

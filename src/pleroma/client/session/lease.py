@@ -16,11 +16,11 @@ from pleroma.errors import ClientError, RequestRefused
 if TYPE_CHECKING:
     from pleroma.client.api import Api
 
-OFTEN = 3
+RENEWALS_PER_PERIOD = 3
 """Renewals in a period: two may be lost."""
 
 
-class Renewal(NamedTuple):
+class LeaseRenewal(NamedTuple):
     """The ids of what stands under a lease, and whether it cannot have expired since it was renewed before."""
 
     standing: Set[str]
@@ -44,7 +44,7 @@ class Lease:
     @property
     def pause(self) -> float | None:
         """Seconds until the next renewal; None while the period is not known."""
-        return None if self._seconds is None else self._seconds / OFTEN
+        return None if self._seconds is None else self._seconds / RENEWALS_PER_PERIOD
 
     def begin(self) -> None:
         """Something was registered under it."""
@@ -69,7 +69,7 @@ class Lease:
             pass
         self._due.clear()
 
-    async def renew(self, plans: Mapping[str, int] | None = None) -> Renewal | None:
+    async def renew(self, plans: Mapping[str, int] | None = None) -> LeaseRenewal | None:
         """None if it has expired. `plans` has the epochs that the client publishes by."""
         asked = self._clock()
         using = [{"plans": dict(plans)}] if plans else []
@@ -85,4 +85,4 @@ class Lease:
             raise ClientError(f"the controller's lease cannot be read: {error!r}", field="lease") from None
         unbroken = self._renewed is not None and self._clock() - self._renewed < min(seconds, self._seconds or seconds)
         self._renewed, self._seconds = asked, seconds
-        return Renewal(standing, unbroken)
+        return LeaseRenewal(standing, unbroken)

@@ -14,43 +14,43 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from pleroma.client.backoff import Backoff
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.errors import PleromaError, RequestRefused
 from pleroma.index.address import IPV6, AddressRange
 
 if TYPE_CHECKING:
     from pleroma.client.api import Api
 
-STREAM = "/v1/stream?types=plan"
-SOON = 0.1
-POLL = 2.0
+PLAN_STREAM_PATH = "/v1/stream?types=plan"
+MIN_POLL_SECONDS = 0.1
+POLL_SECONDS = 2.0
 """Seconds between questions after a new plan, while there is no stream to tell."""
 
 log = logging.getLogger("pleroma.client")
 
 
-class Plans:
+class PlanFollower:
     """`adopt` is called with every channel that is new, and with the one it replaces."""
 
-    def __init__(self, api: Api, adopt: Callable[[Channel, Channel | None], None]) -> None:
+    def __init__(self, api: Api, adopt: Callable[[SchemaChannel, SchemaChannel | None], None]) -> None:
         self._api = api
         self._adopt = adopt
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, SchemaChannel] = {}
         self._addresses = IPV6
         self._due = asyncio.Event()
 
-    async def channel(self, name: str, patience: float) -> Channel:
+    async def channel(self, name: str, patience: float) -> SchemaChannel:
         """What is known, or else read."""
         return self._channels.get(name) or await self.read(name, patience)
 
-    async def read(self, name: str, patience: float = 0.0) -> Channel:
+    async def read(self, name: str, patience: float = 0.0) -> SchemaChannel:
         """The plan in force now."""
         known = self._channels.get(name)
         path = f"/v1/schemas/{quote(name, safe='')}/plan"
         answer = await self._api.ask("GET", path, patience=patience, etag=known.etag if known else None)
         if answer.body is None and known is not None:
             return self._channels[name]
-        channel = Channel.from_json(answer.body, answer.etag, self._addresses)
+        channel = SchemaChannel.from_json(answer.body, answer.etag, self._addresses)
         before = self._channels.get(name)  # another reader may have been faster
         self._channels[name] = channel
         if channel != before:
@@ -75,13 +75,13 @@ class Plans:
         """Adopt new plans, for ever; `doubt` is called when the stream breaks."""
         if not self._api.has_streams:
             await self._ask_now_and_then()
-        backoff = Backoff(most=POLL)
+        backoff = Backoff(most=POLL_SECONDS)
         while True:
             pause = 0.0
             try:
                 await self._listen(backoff)
             except RequestRefused as refused:
-                pause = POLL
+                pause = POLL_SECONDS
                 log.info("no stream of plans: %s", refused)
             except PleromaError as error:
                 log.info("%s", error)
@@ -94,7 +94,7 @@ class Plans:
     async def _ask_now_and_then(self) -> NoReturn:
         while True:
             try:
-                async with asyncio.timeout(POLL):
+                async with asyncio.timeout(POLL_SECONDS):
                     await self._due.wait()
             except TimeoutError:
                 pass
@@ -103,10 +103,10 @@ class Plans:
                 await self.read_again()
             except PleromaError as error:
                 log.info("%s", error)
-            await asyncio.sleep(SOON)  # there may be many packets of a plan that is not answered yet
+            await asyncio.sleep(MIN_POLL_SECONDS)  # there may be many packets of a plan that is not answered yet
 
     async def _listen(self, backoff: Backoff) -> None:
-        async with self._api.stream(STREAM) as items:
+        async with self._api.stream(PLAN_STREAM_PATH) as items:
             await self.read_again()  # what was missed before
             backoff.reset()
             async for kind, item in items:

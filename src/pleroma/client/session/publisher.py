@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Self
 
 from pleroma.client.session.event_source import EventSource, Sender
-from pleroma.client.session.registration import Registration
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.registration import ClientRegistration
+from pleroma.client.session.schema_channel import SchemaChannel
 
 
 class Publisher(EventSource):
@@ -15,8 +15,8 @@ class Publisher(EventSource):
 
     def __init__(
         self,
-        registration: Registration,
-        channel: Channel,
+        registration: ClientRegistration,
+        channel: SchemaChannel,
         number: int,
         sender: Sender,
         close: Callable[[Publisher], Awaitable[None]],

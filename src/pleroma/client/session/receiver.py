@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pleroma.client.session.duplicates import WINDOW, Duplicates
+from pleroma.client.session.duplicates import REMEMBERED_EVENTS, Duplicates
 from pleroma.client.session.inbox import Inbox
-from pleroma.client.session.schema_channel import Channel
-from pleroma.client.session.waste_attribution import Cells
+from pleroma.client.session.schema_channel import SchemaChannel
+from pleroma.client.session.waste_attribution import WasteAttribution
 from pleroma.content import Filter
 from pleroma.errors import WireError
 from pleroma.matching.edge_filter import EdgeFilter
@@ -33,7 +33,7 @@ class ReceiverInfo:
     """Events outside every subscription's cells: for another client at the same host, or sent by an earlier plan."""
 
 
-class Listener:
+class EventListener:
     """A subscription as the receiver sees it: `wake` is called whenever its inbox got something."""
 
     __slots__ = ("filter", "inbox", "wake")
@@ -44,29 +44,29 @@ class Listener:
         self.wake = wake
 
 
-class _Space:
+class _SchemaSubscriptions:
     """The subscriptions to one schema."""
 
     __slots__ = ("cells", "channel", "edge", "listeners")
 
-    def __init__(self, channel: Channel) -> None:
-        self.listeners: dict[Listener, None] = {}
-        self.edge = EdgeFilter[Listener]()
+    def __init__(self, channel: SchemaChannel) -> None:
+        self.listeners: dict[EventListener, None] = {}
+        self.edge = EdgeFilter[EventListener]()
         self.follow(channel)
 
-    def follow(self, channel: Channel) -> None:
+    def follow(self, channel: SchemaChannel) -> None:
         """What this plan brings has yet to be found out."""
         self.channel = channel
-        self.cells = Cells[Listener](channel.plan.index, channel.members)
+        self.cells = WasteAttribution[EventListener](channel.plan.index, channel.members)
         for listener in self.listeners:
             self.cells.add(listener, listener.filter)
 
-    def add(self, listener: Listener) -> None:
+    def add(self, listener: EventListener) -> None:
         self.listeners[listener] = None
         self.edge.add(listener, listener.filter)
         self.cells.add(listener, listener.filter)
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: EventListener) -> None:
         if listener in self.listeners:
             del self.listeners[listener]
             self.edge.remove(listener)
@@ -74,23 +74,23 @@ class _Space:
 
 
 class Receiver:
-    def __init__(self, window: int = WINDOW) -> None:
+    def __init__(self, window: int = REMEMBERED_EVENTS) -> None:
         self.info = ReceiverInfo()
         self.outdated: Callable[[str], object] = lambda _: None
         """Called with the name of a schema when a packet was made by a later plan than is known here."""
         self._duplicates = Duplicates(window)
-        self._spaces: dict[int, _Space] = {}
+        self._spaces: dict[int, _SchemaSubscriptions] = {}
 
-    def listen(self, channel: Channel, listener: Listener) -> None:
-        self._spaces.setdefault(channel.number, _Space(channel)).add(listener)
+    def listen(self, channel: SchemaChannel, listener: EventListener) -> None:
+        self._spaces.setdefault(channel.number, _SchemaSubscriptions(channel)).add(listener)
 
-    def ignore(self, listener: Listener) -> None:
+    def ignore(self, listener: EventListener) -> None:
         for number, space in list(self._spaces.items()):
             space.remove(listener)
             if not space.listeners:
                 del self._spaces[number]
 
-    def adopt(self, channel: Channel) -> None:
+    def adopt(self, channel: SchemaChannel) -> None:
         """A new plan for a schema, or another number."""
         for number, space in list(self._spaces.items()):
             if space.channel.schema.name == channel.schema.name:
@@ -141,7 +141,7 @@ class Receiver:
         if not wanting and not is_echo:
             self._charge(space, packet)
 
-    def _charge(self, space: _Space, packet: EventPacket) -> None:
+    def _charge(self, space: _SchemaSubscriptions, packet: EventPacket) -> None:
         """To one subscription that makes the network bring the event: the packet came once, and counts once."""
         culprit = space.cells.culprit(packet.event) if packet.epoch == space.channel.epoch else None
         if culprit is None:

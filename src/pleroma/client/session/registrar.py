@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pleroma.client.session.registration import Registration
+from pleroma.client.session.registration import ClientRegistration
 from pleroma.errors import RequestRefused
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class Registrar:
         self._api = api
         self._lease = lease
 
-    async def register(self, registration: Registration, host: str, patience: float) -> dict[str, Any]:
+    async def register(self, registration: ClientRegistration, host: str, patience: float) -> dict[str, Any]:
         """Have it stand at a host, and nowhere else; returns what the controller says of it."""
         old = registration.id if registration.host not in (None, host) else None
         if old is not None:
@@ -30,7 +30,7 @@ class Registrar:
             await self.withdraw(registration, old, patience)
         return answer
 
-    async def find(self, registration: Registration, host: str) -> dict[str, Any] | None:
+    async def find(self, registration: ClientRegistration, host: str) -> dict[str, Any] | None:
         """What the controller says of it, if it still stands at this host."""
         if registration.id is None or registration.host != host:
             return None
@@ -43,7 +43,7 @@ class Registrar:
         same = there["schema"] == registration.schema and there["filter"] == str(registration.filter)
         return there if same and there["host"] == host else None
 
-    async def withdraw(self, registration: Registration, identity: str, patience: float) -> None:
+    async def withdraw(self, registration: ClientRegistration, identity: str, patience: float) -> None:
         try:
             await self._api.ask("DELETE", f"/v1/{registration.kind}/{identity}", patience=patience)
         except RequestRefused as refused:

@@ -15,7 +15,7 @@ from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.errors import ClientError
 
-Kind = Literal["advertisements", "subscriptions"]
+RegistrationKind = Literal["advertisements", "subscriptions"]
 
 
 def read_filter(schema: Schema, filter: str | Filter) -> Filter:
@@ -29,8 +29,8 @@ def read_filter(schema: Schema, filter: str | Filter) -> Filter:
 
 
 @dataclass(slots=True, eq=False)
-class Registration:
-    kind: Kind
+class ClientRegistration:
+    kind: RegistrationKind
     schema: str
     filter: Filter
     host: str | None = None

@@ -13,25 +13,25 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from pleroma.client.backoff import Backoff
-from pleroma.client.links.link import Link
+from pleroma.client.links.network_link import NetworkLink
 from pleroma.client.session.lease import Lease
-from pleroma.client.session.plan_follower import Plans
+from pleroma.client.session.plan_follower import PlanFollower
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.receiver import Receiver
 from pleroma.client.session.registrar import Registrar
-from pleroma.client.session.registration import Registration
-from pleroma.client.session.reports import Reports
-from pleroma.client.session.sampling import hand_over
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.registration import ClientRegistration
+from pleroma.client.session.reports import UnreportedCounters
+from pleroma.client.session.sampling import send_samples
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.subscription import Subscription
 from pleroma.errors import ClientError, PleromaError, RequestRefused
 
 if TYPE_CHECKING:
     from pleroma.client.api import Api
 
-GOODBYE = 3.0
+CLOSE_SECONDS = 3.0
 """Seconds that closing may take when nobody answers."""
-AT_ONCE = 8
+MAX_REGISTRATIONS_IN_FLIGHT = 8
 """Registrations made at the same time after a reconnect."""
 
 log = logging.getLogger("pleroma.client")
@@ -40,22 +40,22 @@ Member = Publisher | Subscription
 Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
-class Membership:
+class RegistrationKeeper:
     """`link` gives the link of the moment, `start` begins work in the background."""
 
-    def __init__(self, api: Api, receiver: Receiver, link: Callable[[], Link], start: Start) -> None:
-        self.plans = Plans(api, self._adopt)
+    def __init__(self, api: Api, receiver: Receiver, link: Callable[[], NetworkLink], start: Start) -> None:
+        self.plans = PlanFollower(api, self._adopt)
         self.members: dict[Member, None] = {}
         self._api = api
         self._receiver = receiver
         self._link = link
         self._start = start
-        self._reports = Reports()
+        self._reports = UnreportedCounters()
         self._lease = Lease(api)
         self._registrar = Registrar(api, self._lease.name)
         self._mending: dict[Member, asyncio.Task[None]] = {}
         self._undoing: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_REGISTRATIONS_IN_FLIGHT)
 
     @property
     def lease(self) -> str:
@@ -95,7 +95,7 @@ class Membership:
         """Withdraw everything, where anybody answers; returns what still stands."""
         members = list(self.members)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(patience, GOODBYE)):  # it may be slow, with many who leave at once
+            async with asyncio.timeout(max(patience, CLOSE_SECONDS)):  # it may be slow, with many who leave at once
                 with contextlib.suppress(PleromaError):
                     await self.report()
                 await asyncio.gather(*map(self._withdraw, members), *self._undoing, return_exceptions=True)
@@ -120,7 +120,7 @@ class Membership:
             await self._report_counters()
         finally:
             for publisher in [each for each in self.members if isinstance(each, Publisher)]:
-                await hand_over(self._api, publisher.samples)
+                await send_samples(self._api, publisher.samples)
 
     async def _report_counters(self) -> None:
         report = self._reports.write()
@@ -134,7 +134,7 @@ class Membership:
             raise
         self._reports.accepted(report)
 
-    async def _register(self, member: Member, link: Link, patience: float) -> None:
+    async def _register(self, member: Member, link: NetworkLink, patience: float) -> None:
         registration = member.registration
         answer = await self._registrar.register(registration, link.attachment.host, patience)
         channel = await self.plans.channel(registration.schema, patience)
@@ -143,7 +143,7 @@ class Membership:
         if isinstance(member, Publisher):
             member.reroute(channel, answer["publisher"], link)
 
-    async def _undo(self, registration: Registration, host: str, patience: float) -> None:
+    async def _undo(self, registration: ClientRegistration, host: str, patience: float) -> None:
         """Repeat the request to learn what came of it, and withdraw that."""
         with contextlib.suppress(PleromaError):
             answer = await self._registrar.register(registration, host, patience)
@@ -153,10 +153,10 @@ class Membership:
         self.dismiss(member, None)
         registration = member.registration
         if registration.id is not None:
-            await self._registrar.withdraw(registration, registration.id, GOODBYE)
+            await self._registrar.withdraw(registration, registration.id, CLOSE_SECONDS)
             registration.id = registration.host = None
 
-    def _adopt(self, channel: Channel, before: Channel | None) -> None:
+    def _adopt(self, channel: SchemaChannel, before: SchemaChannel | None) -> None:
         """Another plan, or another schema of the same name."""
         concerned = [each for each in self.members if each.registration.schema == channel.schema.name]
         if before is not None and channel.schema != before.schema:
@@ -274,7 +274,7 @@ class Membership:
             self._receiver.forget()
         await self._register(member, link, 0.0)
         if member not in self.members and registration.id is not None:  # closed meanwhile
-            await self._registrar.withdraw(registration, registration.id, GOODBYE)
+            await self._registrar.withdraw(registration, registration.id, CLOSE_SECONDS)
 
 
 async def cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -15,7 +15,7 @@ from pleroma.client.session.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CounterReport:
     published: dict[Publisher, int]
     """The counter of each publisher as it was when the report was written."""
     received: dict[Subscription, SubscriptionInfo]
@@ -23,7 +23,7 @@ class Report:
     body: dict[str, Any]
 
 
-class Reports:
+class UnreportedCounters:
     def __init__(self) -> None:
         self._published: dict[Publisher, int] = {}
         self._received: dict[Subscription, SubscriptionInfo] = {}
@@ -41,7 +41,7 @@ class Reports:
         else:
             del self._received[member]
 
-    def write(self) -> Report | None:
+    def write(self) -> CounterReport | None:
         """What was added since the last report that was accepted; None if nothing was."""
         published = {each: each.info.published for each in self._published}
         received = {each: each.info.copy() for each in self._received if each.id is not None}
@@ -50,9 +50,9 @@ class Reports:
         total = self._owed + sum(published.values()) - sum(self._published.values())
         if not total and not added:
             return None
-        return Report(published, received, self._owed, {"subscriptions": added, "published": total})
+        return CounterReport(published, received, self._owed, {"subscriptions": added, "published": total})
 
-    def accepted(self, report: Report) -> None:
+    def accepted(self, report: CounterReport) -> None:
         self._owed -= report.owed
         for publisher, now in report.published.items():
             if publisher in self._published:

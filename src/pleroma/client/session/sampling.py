@@ -14,26 +14,26 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Event
 from pleroma.errors import ClientError
 
 if TYPE_CHECKING:
     from pleroma.client.api import Api
 
-ROOM = 10_000
+MAX_WAITING_SAMPLES = 10_000
 """Drawn events of one publisher that wait to be sent."""
-AT_ONCE = 500
+MAX_SAMPLES_PER_REQUEST = 500
 """Events in one request."""
-MOST_AGE = 86_400.0
+MAX_SAMPLE_AGE_SECONDS = 86_400.0
 """Seconds after which the controller does not take an event any more."""
 
 log = logging.getLogger("pleroma.client")
 
 
-class Drawn(NamedTuple):
+class DrawnEvent(NamedTuple):
     event: Event
-    channel: Channel
+    channel: SchemaChannel
     at: float
     """Seconds on a clock that never goes back."""
 
@@ -43,7 +43,7 @@ class Sampler:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: SchemaChannel,
         draw: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -51,13 +51,13 @@ class Sampler:
         """Events that were drawn when there was no room for them."""
         self._draw = draw
         self._clock = clock
-        self._drawn: deque[Drawn] = deque()
+        self._drawn: deque[DrawnEvent] = deque()
         self.follow(channel)
 
     def __len__(self) -> int:
         return len(self._drawn)
 
-    def follow(self, channel: Channel) -> None:
+    def follow(self, channel: SchemaChannel) -> None:
         """Go on with the rate of another plan."""
         self._channel = channel
         rate = channel.sample
@@ -68,8 +68,8 @@ class Sampler:
     def take(self, event: Event) -> None:
         """The count has come to its end with this event."""
         self.left = self._gap()
-        if len(self._drawn) < ROOM:
-            self._drawn.append(Drawn(event, self._channel, self._clock()))
+        if len(self._drawn) < MAX_WAITING_SAMPLES:
+            self._drawn.append(DrawnEvent(event, self._channel, self._clock()))
         else:
             self.dropped += 1
 
@@ -78,20 +78,24 @@ class Sampler:
             return math.inf
         return math.floor(math.log(1.0 - self._draw()) * self._scale)
 
-    def portion(self) -> list[Drawn]:
+    def portion(self) -> list[DrawnEvent]:
         """The oldest that can go together in one request, taken out; none if nothing waits."""
-        taken: list[Drawn] = []
-        while self._drawn and len(taken) < AT_ONCE and (not taken or taken[0].channel is self._drawn[0].channel):
+        taken: list[DrawnEvent] = []
+        while (
+            self._drawn
+            and len(taken) < MAX_SAMPLES_PER_REQUEST
+            and (not taken or taken[0].channel is self._drawn[0].channel)
+        ):
             taken.append(self._drawn.popleft())
         return taken
 
-    def give_back(self, portion: list[Drawn]) -> None:
+    def give_back(self, portion: list[DrawnEvent]) -> None:
         """They could not be sent now. The oldest go where there is no room for all."""
-        kept = portion[max(len(portion) + len(self._drawn) - ROOM, 0) :]
+        kept = portion[max(len(portion) + len(self._drawn) - MAX_WAITING_SAMPLES, 0) :]
         self.dropped += len(portion) - len(kept)
         self._drawn.extendleft(reversed(kept))
 
-    def written(self, portion: list[Drawn]) -> dict[str, Any]:
+    def written(self, portion: list[DrawnEvent]) -> dict[str, Any]:
         """As the body of a request."""
         now, channel = self._clock(), portion[0].channel
         columns = {
@@ -102,12 +106,12 @@ class Sampler:
             "schema": channel.schema.name,
             "epoch": channel.epoch,
             "rate": channel.sample,
-            "ages": [round(min(max(now - each.at, 0.0), MOST_AGE), 6) for each in portion],
+            "ages": [round(min(max(now - each.at, 0.0), MAX_SAMPLE_AGE_SECONDS), 6) for each in portion],
             "columns": columns,
         }
 
 
-async def hand_over(api: Api, samples: Sampler) -> None:
+async def send_samples(api: Api, samples: Sampler) -> None:
     """Send what waits. What nobody takes now is kept, and what nobody will ever take is not."""
     from pleroma.client.api import is_temporary  # brings httpx, which is there if somebody has an Api
 

@@ -19,7 +19,7 @@ from pleroma.wire import Codec, EventPacket
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class SchemaChannel:
     number: int
     prefix: Dz
     plan: IndexPlan
@@ -47,7 +47,7 @@ class Channel:
             raise PlanError(reason, field="prefix", value=str(self.prefix))
 
     @classmethod
-    def from_json(cls, data: Any, etag: str | None = None, addresses: AddressRange = IPV6) -> Channel:
+    def from_json(cls, data: Any, etag: str | None = None, addresses: AddressRange = IPV6) -> SchemaChannel:
         """What the controller answers when asked for the plan of a schema."""
         if not isinstance(data, Mapping):
             raise PlanError("the plan of a schema is an object", value=data)
@@ -74,7 +74,7 @@ class Channel:
     def epoch(self) -> int:
         return self.plan.epoch
 
-    def under(self, addresses: AddressRange) -> Channel:
+    def under(self, addresses: AddressRange) -> SchemaChannel:
         """The same in a network where events travel under other addresses."""
         return self if addresses == self.addresses else replace(self, addresses=addresses)
 

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from pleroma.client.session.inbox import QUEUE, Inbox, SubscriptionInfo
-from pleroma.client.session.receiver import Listener
-from pleroma.client.session.registration import Registration
+from pleroma.client.session.inbox import QUEUE_EVENTS, Inbox, SubscriptionInfo
+from pleroma.client.session.receiver import EventListener
+from pleroma.client.session.registration import ClientRegistration
 from pleroma.content import Event, Filter
 from pleroma.errors import ClientClosed, PleromaError
 from pleroma.wire import EventPacket
 
-AT_ONCE = 64
+MAX_EVENTS_IN_A_ROW = 64
 """Events taken before others have a turn: a busy `async for` must not keep the socket from being read."""
 
 
@@ -21,10 +21,13 @@ class Subscription:
     """Iterate over it, or `receive` one packet at a time; leaving `async with` unsubscribes."""
 
     def __init__(
-        self, registration: Registration, close: Callable[[Subscription], Awaitable[None]], queue: int = QUEUE
+        self,
+        registration: ClientRegistration,
+        close: Callable[[Subscription], Awaitable[None]],
+        queue: int = QUEUE_EVENTS,
     ) -> None:
         self.registration = registration
-        self.listener = Listener(registration.filter, Inbox(queue), self._wake)
+        self.listener = EventListener(registration.filter, Inbox(queue), self._wake)
         self._arrived = asyncio.Event()
         self._ended = False
         self._failure: PleromaError | None = None
@@ -81,7 +84,7 @@ class Subscription:
             self._arrived.clear()
             await self._arrived.wait()
         self._in_a_row += 1
-        if self._in_a_row >= AT_ONCE:
+        if self._in_a_row >= MAX_EVENTS_IN_A_ROW:
             self._in_a_row = 0
             await asyncio.sleep(0)
         return packet

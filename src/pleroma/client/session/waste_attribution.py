@@ -16,7 +16,7 @@ from pleroma.index import Index
 T = TypeVar("T", bound=Hashable)
 
 
-class Cells(Generic[T]):
+class WasteAttribution(Generic[T]):
     def __init__(self, index: Index, members: int) -> None:
         self.index = index
         self._members = members

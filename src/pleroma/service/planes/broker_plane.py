@@ -21,9 +21,9 @@ from fastapi import FastAPI
 from prometheus_client.core import Metric
 from starlette.types import ASGIApp
 
-from pleroma.broker import Broker, Owner, Standing
+from pleroma.broker import Broker, MatchState, ProgramOwner
 from pleroma.broker.programs import SocketAddress
-from pleroma.broker.upstream import Above, Upstream
+from pleroma.broker.upstream import BrokerAbove, Upstream
 from pleroma.content import Schema
 from pleroma.control import Controller, ControlSettings, CreateSchema
 from pleroma.errors import AlreadyThere
@@ -47,7 +47,7 @@ TOPOLOGY = Topology((SWITCH,), (Host(HOST, SWITCH, Port(1), "fd00::1"),), ())
 class BrokerSettings:
     """`above` is the broker that this one is joined to, if any."""
 
-    above: Above | None = None
+    above: BrokerAbove | None = None
 
 
 @asynccontextmanager
@@ -58,7 +58,7 @@ async def over_broker(
     # regions are of no use here, so they may be as coarse as can be
     coarse = replace(control or ControlSettings(), max_members=1)
     upstream = None if settings.above is None else Upstream(settings.above)
-    standing = Standing(upstream)
+    standing = MatchState(upstream)
     broker = Broker(taken, standing)
     settled = None if upstream is None else upstream.settled
     try:
@@ -118,7 +118,7 @@ class BrokerPlane:
 
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
         secret = secrets.token_bytes(SECRET_BYTES)
-        self.broker.admit(secret, Owner(principal, lease), seconds)
+        self.broker.admit(secret, ProgramOwner(principal, lease), seconds)
         address, port = self.broker.address
         # who listens everywhere cannot say under which address it is known: the program knows, since it came here
         known = {} if ip_address(address).is_unspecified else {"udp_host": address}

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pleroma.broker import Owner, Standing, match_state
+from pleroma.broker import MatchState, ProgramOwner, match_state
 from pleroma.content.filter_json import to_json
 from pleroma.control.state.command import canonical
 from pleroma.control.state.records import Registered, SchemaEntry
@@ -33,7 +33,7 @@ def rolled(chance, many):
 def check(standing, roll, chance):
     for _ in range(50):
         event = some_event(chance)
-        wanted = {Owner("ann", each.lease) for each in roll.by_id.values() if each.filter.matches(event)}
+        wanted = {ProgramOwner("ann", each.lease) for each in roll.by_id.values() if each.filter.matches(event)}
         assert standing.spaces[3].owners(event) == wanted
 
 
@@ -41,7 +41,7 @@ def check(standing, roll, chance):
 def test_it_follows_the_roll_from_where_it_stands(monkeypatch, many):
     """Few or, as for the engine, many at the start."""
     monkeypatch.setattr(match_state, "MANY", many)
-    chance, made = random.Random(many), Standing()
+    chance, made = random.Random(many), MatchState()
     roll = rolled(chance, 60)
     made.follow(roll)
     check(made, roll, chance)
@@ -53,13 +53,13 @@ def test_it_follows_the_roll_from_where_it_stands(monkeypatch, many):
 
 
 def test_advertisements_are_found_by_their_number_until_they_are_withdrawn():
-    roll, made = Roll(), Standing()
+    roll, made = Roll(), MatchState()
     made.follow(roll)
     chance = random.Random(4)
     advertised = registered(7, "advertisement", some_filter(chance))
     roll.keep(advertised)
     promise = made.promises[7]
-    assert (promise.id, promise.owner, promise.filter) == ("a7", Owner("ann", "x"), advertised.filter)
+    assert (promise.id, promise.owner, promise.filter) == ("a7", ProgramOwner("ann", "x"), advertised.filter)
     for event in [some_event(chance) for _ in range(30)]:
         assert promise.has(event) == advertised.filter.matches(event)
     roll.drop(advertised)
@@ -76,7 +76,7 @@ class Heard:
 
 def test_a_follower_is_told_of_what_stands_and_of_every_change():
     roll, heard = rolled(random.Random(5), 2), Heard()
-    made = Standing(heard)
+    made = MatchState(heard)
     made.follow(roll)
     assert heard.said == [("wished", "s1"), ("wished", "s2")]
     advertised = registered(9, "advertisement", some_filter(random.Random(6)))
@@ -87,7 +87,7 @@ def test_a_follower_is_told_of_what_stands_and_of_every_change():
 
 
 def test_a_schema_is_found_by_name_once_something_stood_in_it():
-    roll, made = rolled(random.Random(7), 1), Standing()
+    roll, made = rolled(random.Random(7), 1), MatchState()
     assert made.named("stock") is None
     made.follow(roll)
     assert made.named("stock") is made.spaces[3]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.client.session.schema_channel import Channel
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.errors import PlanError, PleromaError
 from pleroma.index import IPV4, IPV6, GridIndex, IndexPlan
 from support.client_parts import PREFIX, channel, quote, twice
@@ -54,7 +54,7 @@ def test_an_event_in_no_cell_takes_none():
 
 
 def test_from_the_controllers_answer():
-    made = Channel.from_json(answer(), '"tag"')
+    made = SchemaChannel.from_json(answer(), '"tag"')
     assert (made.number, made.prefix, made.epoch, made.schema, made.etag) == (5, PREFIX, 3, STOCK, '"tag"')
 
 
@@ -78,10 +78,10 @@ def test_from_the_controllers_answer():
 )
 def test_a_damaged_answer_is_refused(damage):
     with pytest.raises(PleromaError):
-        Channel.from_json(answer(**damage))
+        SchemaChannel.from_json(answer(**damage))
 
 
 @pytest.mark.parametrize("data", [None, [], "x"])
 def test_an_answer_is_an_object(data):
     with pytest.raises(PlanError):
-        Channel.from_json(data)
+        SchemaChannel.from_json(data)

@@ -7,8 +7,8 @@ from pleroma.client.api import Answer
 from pleroma.client.session import plan_follower as following
 from pleroma.client.session.event_source import EventSource
 from pleroma.client.session.inbox import Inbox
-from pleroma.client.session.plan_follower import Plans
-from pleroma.client.session.receiver import Listener, Receiver
+from pleroma.client.session.plan_follower import PlanFollower
+from pleroma.client.session.receiver import EventListener, Receiver
 from pleroma.content import Filter
 from pleroma.errors import ControllerAway
 from pleroma.index import IPV4, IPV6, GridIndex, IndexPlan
@@ -44,7 +44,7 @@ async def until(true):
 
 async def followed(work):
     controller, adopted = Controller(), []
-    plans = Plans(controller, lambda new, _: adopted.append((new.epoch, new.addresses)))
+    plans = PlanFollower(controller, lambda new, _: adopted.append((new.epoch, new.addresses)))
     await plans.channel("stock", 0)
     task = asyncio.create_task(plans.follow(lambda: None))
     try:
@@ -55,8 +55,8 @@ async def followed(work):
 
 
 def test_without_a_stream_plans_are_asked_for_now_and_then(monkeypatch):
-    monkeypatch.setattr(following, "POLL", 0.01)
-    monkeypatch.setattr(following, "SOON", 0.0)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(following, "MIN_POLL_SECONDS", 0.0)
 
     async def work(controller, _, adopted):
         await until(lambda: controller.asked > 3)
@@ -71,7 +71,7 @@ def test_without_a_stream_plans_are_asked_for_now_and_then(monkeypatch):
 
 
 def test_whoever_hears_of_a_later_plan_asks_at_once(monkeypatch):
-    monkeypatch.setattr(following, "POLL", 3600.0)
+    monkeypatch.setattr(following, "POLL_SECONDS", 3600.0)
 
     async def work(controller, plans, adopted):
         await asyncio.sleep(0.05)
@@ -98,7 +98,7 @@ def test_another_range_of_addresses_makes_other_channels():
 def test_a_packet_of_a_later_plan_says_that_there_is_one():
     receiver, wire, heard = Receiver(), Wire(), []
     receiver.outdated = heard.append
-    everything = Listener(Filter.everything(STOCK), Inbox())
+    everything = EventListener(Filter.everything(STOCK), Inbox())
     receiver.listen(channel(epoch=2), everything)
     for epoch in (1, 2, 3):
         EventSource(Filter.everything(STOCK), channel(epoch=epoch), epoch, wire).publish(quote(5.0))

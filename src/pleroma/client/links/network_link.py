@@ -24,7 +24,7 @@ _MEMINFO = 55
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class HostAttachment:
     """What the controller hands out for a host.
 
     `where` is the port of a tunnel, which the secret opens; or, without a secret, the host's own address and the port
@@ -38,7 +38,7 @@ class Attachment:
     secret: bytes | None = None
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], asked: str | None = None) -> Attachment:
+    def from_json(cls, data: Mapping[str, Any], asked: str | None = None) -> HostAttachment:
         """`asked` is where the controller was asked: a tunnel that is not said to be elsewhere begins there."""
         try:
             addresses = AddressRange.parse(data["range"]) if "range" in data else IPV6
@@ -57,9 +57,9 @@ class Attachment:
         return self.secret is None
 
 
-class Link(Protocol):
+class NetworkLink(Protocol):
     @property
-    def attachment(self) -> Attachment: ...
+    def attachment(self) -> HostAttachment: ...
 
     @property
     def overrun(self) -> int:
@@ -81,7 +81,9 @@ class Link(Protocol):
         """Detach, after taking what has arrived."""
 
 
-def opened(attachment: Attachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None]) -> Link:
+def open_link(
+    attachment: HostAttachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None]
+) -> NetworkLink:
     """The link that an attachment is for; `receive` gets every packet that comes, `echo` every one that was sent."""
     if attachment.is_native:
         from pleroma.client.links.native_link import NativeLink
