@@ -24,11 +24,11 @@ from pleroma.client import connect
 from pleroma.content import Filter, filter_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Log, Register
 from pleroma.control.controller import FILE, _body
+from pleroma.control.kept_answers import Answers
 from pleroma.control.log.entry import Entry, Position
 from pleroma.control.state.command import Begin
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.kept_answers import Answers
-from pleroma.control.state.state_snapshot import snapshot
+from pleroma.control.state_snapshot import snapshot
 from pleroma.experiments.demonstration.replay import difference, expected, send, subscribers
 from pleroma.experiments.demonstration.stage import embedded
 from pleroma.routing import build

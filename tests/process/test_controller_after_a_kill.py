@@ -17,8 +17,8 @@ import pytest
 from pleroma.content.filter_json import to_json
 from pleroma.control import Controller, ControlState, Log, command_from_json
 from pleroma.control.controller import FILE
-from pleroma.control.state.kept_answers import Answers
-from pleroma.control.state.state_snapshot import snapshot
+from pleroma.control.kept_answers import Answers
+from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import EntriesDropped
 from pleroma.routing import FlowTable
 from support.control_cases import LINE, SMALL, Network, fresh_tables

@@ -8,10 +8,10 @@ from pathlib import Path
 from pleroma.content.filter_json import to_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Entry, Log, Register
 from pleroma.control.controller import FILE
+from pleroma.control.kept_answers import Answers
 from pleroma.control.state.command import canonical
-from pleroma.control.state.kept_answers import Answers
 from pleroma.control.state.records import Registered
-from pleroma.control.state.state_snapshot import snapshot
+from pleroma.control.state_snapshot import snapshot
 from pleroma.routing import build
 from pleroma.workloads import Model, generate
 from support.control_cases import DIGEST

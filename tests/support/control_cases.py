@@ -6,7 +6,7 @@ from pleroma.content import Category, Filter, Integer, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control import ControlSettings, ControlState, CreatePrincipal, CreateSchema, Done, Register
 from pleroma.control.state.command import Begin
-from pleroma.control.transition.network_rules import request_of
+from pleroma.control.state.network_rules import request_of
 from pleroma.routing import AdmitOp, FlowOp, build
 from pleroma.routing.router import Router
 

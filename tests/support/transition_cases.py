@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from pleroma.content.filter_json import from_json
-from pleroma.control.transition.network_rules import request_of
+from pleroma.control.state.network_rules import request_of
 from pleroma.index import Dz, DzSet, GridIndex, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, Region
 from pleroma.index.tree_walk import LEAF

@@ -1,6 +1,7 @@
 """Keeping rules right: the durable log of accepted requests, and the state that follows from it."""
 
 from pleroma.control.client_counters import Statistics
+from pleroma.control.control_state import ControlState
 from pleroma.control.controller import Controller
 from pleroma.control.feed import Feed, Listener
 from pleroma.control.log.entry import Appended, Conflict, Entry, Outcome, Position, Repeated
@@ -23,7 +24,6 @@ from pleroma.control.state.command import (
     command_from_json,
 )
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.control_state import ControlState
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.result import Done, Refused, Result
 

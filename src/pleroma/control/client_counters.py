@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pleroma.control.state.control_state import ControlState
+from pleroma.control.control_state import ControlState
 from pleroma.errors import ControlError, NotThere, UnknownName
 
 COUNTERS = ("delivered", "wasted", "duplicates", "dropped")

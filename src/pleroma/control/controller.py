@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Self
 
 from pleroma.control.client_counters import Statistics
+from pleroma.control.control_state import ControlState
 from pleroma.control.feed import Feed
 from pleroma.control.feed_items import describe, flows_item
+from pleroma.control.kept_answers import Answers
 from pleroma.control.log.entry import START, Appended, Conflict, Entry, Position, Repeated
 from pleroma.control.log.group_commit import GroupCommit
 from pleroma.control.log.sqlite_log import Log
@@ -33,11 +35,9 @@ from pleroma.control.state.command import (
     written,
 )
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.control_state import ControlState
-from pleroma.control.state.kept_answers import Answers
 from pleroma.control.state.result import Done, Refused, Result
-from pleroma.control.state.state_snapshot import restore, snapshot
-from pleroma.control.transition.transitions import Transitions
+from pleroma.control.state_snapshot import restore, snapshot
+from pleroma.control.transition.plan_change_runner import Transitions
 from pleroma.errors import ControlError, ControllerClosed, KeyConflict, LogError, PleromaError
 from pleroma.routing import Host, Topology
 

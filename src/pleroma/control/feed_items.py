@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
+from pleroma.control.control_state import ControlState
 from pleroma.control.state.command import Command, Register
-from pleroma.control.state.control_state import ControlState
 from pleroma.control.state.result import Refused, Result
 from pleroma.routing import FlowOp
 

@@ -21,9 +21,9 @@ from pleroma.control import (
     Withdraw,
     command_from_json,
 )
+from pleroma.control.kept_answers import Answers
 from pleroma.control.state.command import canonical, written
-from pleroma.control.state.kept_answers import Answers
-from pleroma.control.state.state_snapshot import restore, snapshot
+from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.index import DzSet, GridIndex
 from pleroma.routing import FlowTable, build
 from support.control_cases import DIGEST, SMALL, TRAFFIC, WEATHER, fresh_tables

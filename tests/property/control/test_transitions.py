@@ -27,9 +27,9 @@ from pleroma.control import (
     Withdraw,
     command_from_json,
 )
+from pleroma.control.kept_answers import Answers
 from pleroma.control.state.command import written
-from pleroma.control.state.kept_answers import Answers
-from pleroma.control.state.state_snapshot import restore, snapshot
+from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.index import DzSet, TreeIndex
 from pleroma.routing import build
 from support.control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER

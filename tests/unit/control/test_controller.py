@@ -18,10 +18,10 @@ from pleroma.control import (
     command_from_json,
 )
 from pleroma.control.controller import FILE
+from pleroma.control.kept_answers import Answers, error_from_json, error_to_json
 from pleroma.control.southbound import Installer
 from pleroma.control.state.command import Begin, canonical
-from pleroma.control.state.kept_answers import Answers, error_from_json, error_to_json
-from pleroma.control.state.state_snapshot import snapshot
+from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import (
     AlreadyThere,
     ControlError,

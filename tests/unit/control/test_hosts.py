@@ -16,9 +16,9 @@ from pleroma.control import (
     Withdraw,
     command_from_json,
 )
+from pleroma.control.kept_answers import Answers
 from pleroma.control.state.command import canonical, written
-from pleroma.control.state.kept_answers import Answers
-from pleroma.control.state.state_snapshot import restore, snapshot
+from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere
 from pleroma.routing import Topology
 from support.control_cases import ANN, LINE, SMALL, WEATHER, advertise, settled, subscribe

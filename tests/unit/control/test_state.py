@@ -17,9 +17,9 @@ from pleroma.control import (
     Withdraw,
     command_from_json,
 )
+from pleroma.control.kept_answers import Answers
 from pleroma.control.state.command import Begin
-from pleroma.control.state.kept_answers import Answers
-from pleroma.control.state.state_snapshot import restore, snapshot
+from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import (
     AlreadyThere,
     ContentError,

@@ -17,8 +17,8 @@ from pleroma.control import (
     Expire,
     Refused,
 )
-from pleroma.control.state.kept_answers import Answers
-from pleroma.control.state.state_snapshot import restore, snapshot
+from pleroma.control.kept_answers import Answers
+from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import (
     ControlError,
     ControllerClosed,

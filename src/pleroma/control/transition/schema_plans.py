@@ -10,11 +10,11 @@ from pleroma.content import Filter
 from pleroma.control.state.chosen_names import check_name
 from pleroma.control.state.command import AdoptPlan, Advance, ChangePlan, CreateSchema, Kind
 from pleroma.control.state.control_settings import ControlSettings
+from pleroma.control.state.network_rules import METHODS, Changing, Method, Phase, Rules
 from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.control.state.regions import check_plan, cover, covered_anew, first_index, prefix, spare_prefix
 from pleroma.control.state.registrations import Roll
 from pleroma.control.state.result import Done
-from pleroma.control.transition.network_rules import METHODS, Changing, Method, Phase, Rules
 from pleroma.control.transition.regrowth import MOST_CELLS, Regrowth, differing
 from pleroma.errors import ControlError, PlanChanging, PlanMoved, UnknownName
 from pleroma.index import EVERYTHING, DzSet, GridIndex, IndexPlan, TreeIndex

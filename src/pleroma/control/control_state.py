@@ -33,12 +33,12 @@ from pleroma.control.state.command import (
 )
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import host_of, with_host, without_host
+from pleroma.control.state.network_rules import More, Rules
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.registrations import Roll
 from pleroma.control.state.result import Done, Refused, Result
 from pleroma.control.state.rights import check_principal, check_registration, check_withdrawal
-from pleroma.control.transition.network_rules import More, Rules
-from pleroma.control.transition.plans import Plans
+from pleroma.control.transition.schema_plans import Plans
 from pleroma.errors import (
     AlreadyThere,
     ContentError,

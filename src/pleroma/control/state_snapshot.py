@@ -14,14 +14,14 @@ from dataclasses import asdict
 from typing import Any
 
 from pleroma.content import Schema
+from pleroma.control.control_state import ControlState
+from pleroma.control.kept_answers import Answers
 from pleroma.control.state.command import Begin, canonical
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.control_state import ControlState
-from pleroma.control.state.kept_answers import Answers
 from pleroma.control.state.learned_hosts import with_host
+from pleroma.control.state.network_rules import Changing
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.regions import prefix
-from pleroma.control.transition.network_rules import Changing
 from pleroma.errors import OtherControl
 from pleroma.index import Dz, DzSet, IndexPlan, index_from_json
 from pleroma.index.dzset import PACKED

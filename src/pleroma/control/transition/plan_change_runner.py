@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from pleroma.control.control_state import ControlState
 from pleroma.control.state.command import Advance, ChangePlan
-from pleroma.control.state.control_state import ControlState
+from pleroma.control.state.network_rules import Changing
 from pleroma.control.state.records import Registered
 from pleroma.control.state.registrations import Lease
 from pleroma.control.state.result import Done
-from pleroma.control.transition.network_rules import Changing
 from pleroma.errors import ControllerClosed, PlanTooOld, PleromaError
 
 UNLEASED = 2.0
