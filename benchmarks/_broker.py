@@ -18,7 +18,7 @@ import uvloop
 from pleroma.broker import Broker, MatchState, ProgramOwner
 from pleroma.content import Box, Filter, Range, Real, Schema
 from pleroma.content.filter_json import to_json
-from pleroma.control.state.command import Kind, canonical
+from pleroma.control.state.command import RegistrationKind, canonical
 from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.index import Dz, DzSet
 from pleroma.routing import HostId
@@ -33,7 +33,7 @@ def standing(many: int) -> MatchState:
     """One program wants everything, ten others share the rest: boxes that a ten-thousandth of all events lies in."""
     chance, entry, kept = random.Random(1), SchemaEntry(SCHEMA, 0, Dz(1), []), list[Registered]()
 
-    def keep(number: int, kind: Kind, lease: str, wanted: Filter) -> None:
+    def keep(number: int, kind: RegistrationKind, lease: str, wanted: Filter) -> None:
         boxes = canonical(to_json(wanted))
         kept.append(Registered(str(number), kind, "bench", HostId("broker"), entry, boxes, DzSet(), number, lease))
 

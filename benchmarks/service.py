@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 from pleroma.client import connect
 from pleroma.content import Filter, filter_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Log, Register
-from pleroma.control.controller import FILE, _body
-from pleroma.control.kept_answers import Answers
+from pleroma.control.controller import LOG_FILE_NAME, _body
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.log.entry import Entry, Position
 from pleroma.control.state.command import Begin
 from pleroma.control.state.control_settings import ControlSettings
@@ -162,7 +162,7 @@ def _fill(folder: Path, advance: Callable[[float], None]) -> None:
         CreatePrincipal("root", "admin", "0" * 64, {}, {}, None),
         Register("advertisement", "root", topology.hosts[0].name, data.schema.name, everything),
     ]
-    with Log.open(folder / FILE) as log:
+    with Log.open(folder / LOG_FILE_NAME) as log:
         position = 0
         for command in commands:
             position += 1
@@ -180,7 +180,7 @@ def _fill(folder: Path, advance: Callable[[float], None]) -> None:
                 batch = []
                 advance(30 * 1000 / STANDING)
         log.append(batch)
-        log.save_snapshot(Position(position), snapshot(state, Answers()))
+        log.save_snapshot(Position(position), snapshot(state, KeptAnswers()))
 
 
 def _module(name: str) -> ModuleType:

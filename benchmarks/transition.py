@@ -125,7 +125,7 @@ async def _measure(workload: Workload, first: Index, second: Index, method: str,
     arrivals = Arrivals(topology, workload.subscriptions, homes, EVENTS, np.random.default_rng(1))
     with tempfile.TemporaryDirectory() as folder:
         async with await Controller.open(folder, topology, switches, settings) as controller:
-            controller.transitions.under_way = controller.transitions.unleased = 0.0
+            controller.plan_changes.under_way = controller.plan_changes.unleased = 0.0
             await controller.submit(CreateSchema(schema))
             await controller.submit(CreatePrincipal(WHO, "admin", "0" * 64))
             await controller.submit(AdoptPlan(schema.name, first))
@@ -145,7 +145,7 @@ async def _measure(workload: Workload, first: Index, second: Index, method: str,
             switches.operations = 0
             switches.after = waste.note
             start = time.perf_counter()
-            await controller.transitions.change(ChangePlan(schema.name, second, method))
+            await controller.plan_changes.change(ChangePlan(schema.name, second, method))
             seconds = time.perf_counter() - start - waste.seconds
             waste.note()
     return {
@@ -183,7 +183,7 @@ class _Waste:
         self._arrivals.pass_by(tables, entry.index, self._events, entry.prefix)
         self.shares.append(float(self._arrivals.waste[-1]))
         self.lost += int(self._arrivals.lost[-1] > 0)
-        changing = self._state.plans.changing
+        changing = self._state.plans.change
         if changing is not None and changing.method == "lightweight":
             codes = entry.index.encode(self._events.points())
             inside = [changing.area.covers(entry.prefix.then(dz)) for dz in codes.dz_of(range(len(codes)))]

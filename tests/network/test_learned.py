@@ -77,4 +77,4 @@ def test_the_evaluator_says_what_real_switches_do(tmp_path, traffic):
             if index is tree:
                 assert 0.7 * RULES < predicted.rules <= RULES
                 assert 0 < predicted.waste.wasted < deliveries
-                made.run(made.controller.transitions.change(ChangePlan("weather", other)))
+                made.run(made.controller.plan_changes.change(ChangePlan("weather", other)))

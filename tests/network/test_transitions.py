@@ -54,7 +54,7 @@ class Publisher(threading.Thread):
 
     def _say(self):
         epoch, controller = self.plan[0], self.made.controller
-        self.made._loop.call_soon_threadsafe(controller.transitions.adopted, "root", self.lease, {"weather": epoch})
+        self.made._loop.call_soon_threadsafe(controller.plan_changes.adopted, "root", self.lease, {"weather": epoch})
 
     async def _look(self):
         entry = self.made.controller.state.schemas["weather"]
@@ -101,7 +101,7 @@ def others(made):
 
 def changed(made, found, index, method):
     """Meanwhile everything that arrives is taken."""
-    work = made.controller.transitions.change(ChangePlan("weather", index, method))
+    work = made.controller.plan_changes.change(ChangePlan("weather", index, method))
     done = asyncio.run_coroutine_threadsafe(work, made._loop)
     while not done.done():
         found.update(made.hosts.received(0.02))
@@ -166,14 +166,14 @@ def test_a_controller_that_stops_in_the_middle_loses_nothing(tmp_path):
         for each in publishers:
             each.start()
         for _ in range(CHANGES // 3):
-            work = made.controller.transitions.change(ChangePlan("weather", draw.choice(others(made)), "lightweight"))
+            work = made.controller.plan_changes.change(ChangePlan("weather", draw.choice(others(made)), "lightweight"))
             begun.append(asyncio.run_coroutine_threadsafe(work, made._loop))
             for _ in range(draw.randrange(12)):
                 found.update(made.hosts.received(0.01))
             made.stop()
             found.update(made.hosts.received(0.05))
             made.start()
-            waiting = asyncio.run_coroutine_threadsafe(made.controller.transitions.finished(), made._loop)
+            waiting = asyncio.run_coroutine_threadsafe(made.controller.plan_changes.finished(), made._loop)
             while not waiting.done():
                 found.update(made.hosts.received(0.02))
             waiting.result()
@@ -181,4 +181,4 @@ def test_a_controller_that_stops_in_the_middle_loses_nothing(tmp_path):
         lost, twice = accounted(made, publishers, found)
         assert [each for each in begun if not each.done()] == []
         assert (lost, twice) == (Counter(), [])
-        assert made.controller.state.plans.changing is None
+        assert made.controller.state.plans.change is None

@@ -16,8 +16,8 @@ import pytest
 
 from pleroma.content.filter_json import to_json
 from pleroma.control import Controller, ControlState, Log, command_from_json
-from pleroma.control.controller import FILE
-from pleroma.control.kept_answers import Answers
+from pleroma.control.controller import LOG_FILE_NAME
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import EntriesDropped
 from pleroma.routing import FlowTable
@@ -70,7 +70,7 @@ class Witness:
         self.answers += answered
 
     async def judge(self, whole):
-        with Log.open(self.folder / FILE) as log:  # the lock is free
+        with Log.open(self.folder / LOG_FILE_NAME) as log:  # the lock is free
             assert log.latest_snapshot().damaged == ()
             head = log.head
             if whole:
@@ -86,7 +86,7 @@ class Witness:
             if whole:
                 again = folded(self.entries)
                 assert again.router.tables == tables
-                assert snapshot(again, Answers()) == snapshot(controller.state, Answers())
+                assert snapshot(again, KeptAnswers()) == snapshot(controller.state, KeptAnswers())
             for key, command, value in self.answers[-300:]:
                 assert (await controller.submit(command_from_json(command), key)).value == value
             assert controller.position == head, "a repetition was taken for a new request"
@@ -112,5 +112,5 @@ def test_what_was_answered_survives_every_kill(tmp_path, every):
     assert len(witness.answers) > 5 * KILLS
     assert witness.withdrawn
     if every != NEVER:
-        with Log.open(tmp_path / FILE) as log, pytest.raises(EntriesDropped):
+        with Log.open(tmp_path / LOG_FILE_NAME) as log, pytest.raises(EntriesDropped):
             log.read()

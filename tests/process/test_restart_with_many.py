@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pleroma.content.filter_json import to_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Entry, Log, Register
-from pleroma.control.controller import FILE
-from pleroma.control.kept_answers import Answers
+from pleroma.control.controller import LOG_FILE_NAME
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import canonical
 from pleroma.control.state.records import Registered
 from pleroma.control.state_snapshot import snapshot
@@ -53,10 +53,10 @@ def prepare(folder):
         host, text = hosts[position % len(hosts)], canonical(to_json(wanted))
         region = entry.index.cover(wanted, max_members=state.settings.max_members).under(entry.prefix)
         region.slim()
-        state.roll.keep(Registered(f"s{position}", "subscription", "ann", host, entry, text, region, 0))
-    with Log.open(folder / FILE) as log:
+        state.registrations.add(Registered(f"s{position}", "subscription", "ann", host, entry, text, region, 0))
+    with Log.open(folder / LOG_FILE_NAME) as log:
         log.append([Entry(b"{}")] * (first + COUNT - 1))
-        log.save_snapshot(log.head, snapshot(state, Answers()))
+        log.save_snapshot(log.head, snapshot(state, KeptAnswers()))
     return len(state.registrations)
 
 

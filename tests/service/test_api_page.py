@@ -12,7 +12,7 @@ import pytest
 from pleroma.content.filter import MAX_BOXES
 from pleroma.content.language import MAX_TEXT
 from pleroma.control import ControlSettings
-from pleroma.control.log.sqlite_log import REMEMBER
+from pleroma.control.log.sqlite_log import REMEMBERED_POSITIONS
 from pleroma.errors import PleromaError
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, running
@@ -111,7 +111,7 @@ def test_the_limits_are_those_in_force():
     assert f"{paging.DEFAULT} items, or `limit` (at most {paging.MOST:,})" in PAGE
     assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE
     assert f"| schemas | {2 ** ControlSettings().schema_bits} |" in PAGE
-    assert f"the last {REMEMBER:,}" in re.sub(r"\s+", " ", PAGE)
+    assert f"the last {REMEMBERED_POSITIONS:,}" in re.sub(r"\s+", " ", PAGE)
     assert f"port {PORT}" in PAGE
     for path in OPEN:
         assert f"`{path}`" in PAGE

@@ -122,7 +122,7 @@ class Mirror:
         done = self.state.apply(self._position, command)
         assert isinstance(done, Done), done
         if self._follows:
-            self.network.install(done.ops)
+            self.network.install(done.flows)
         return done.value
 
     def adopt(self, tables):

@@ -220,7 +220,7 @@ class World:
                 publisher.due = self.network.now + self.random.choice((0.0, 0.002, self.random.uniform(0, 0.03)))
             elif self.network.now >= publisher.due:
                 publisher.plan, publisher.due = (entry.epoch, entry.prefix, entry.index), None
-        transitions = self.controller.transitions
+        transitions = self.controller.plan_changes
         transitions.adopted("ann", publisher.lease, {"space": publisher.plan[0]})
 
     # -- time --------------------------------------------------------------------------------------------------
@@ -253,16 +253,16 @@ class World:
                 first.clear()
 
         controller = await Controller.open(self.folder, self.topology, Southbound(), SETTINGS)
-        controller.transitions.under_way = 0.005
-        controller.transitions.unleased = 0.0
-        controller.transitions.sleep = self.sleep
+        controller.plan_changes.under_way = 0.005
+        controller.plan_changes.unleased = 0.0
+        controller.plan_changes.sleep = self.sleep
         self.controller = controller
 
     async def kill(self):
         """Nothing more is written or told; what was sent to the switches is on its way."""
         controller, self.controller = self.controller, None
         controller._closing = True
-        await controller._transitions.close()
+        await controller._plan_changes.close()
         await controller._commit.close()
         await controller._installer.close()
         controller.feed.close()
@@ -271,7 +271,7 @@ class World:
     async def change(self, index, method):
         """To the end."""
         with suppress(PlanChanging):  # one that was begun before the last death
-            await self.controller.transitions.change(ChangePlan("space", index, method))
+            await self.controller.plan_changes.change(ChangePlan("space", index, method))
             self.changes += 1
 
     # -- the account -------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What stands at a broker, in the form in which events ask for it: filters to match, and promises to keep.
 
-It watches the roll of registrations, so it is in force before a request is answered, and after a restart it is read
-from the same roll: there is no second truth.
+It listens to the controller's registrations, so it is in force before a request is answered, and after a restart it is
+read from the same registrations: there is no second truth.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 from pleroma.broker.programs import ProgramOwner
 from pleroma.content import Event, Filter
 from pleroma.control.state.records import Registered, SchemaEntry
-from pleroma.control.state.registrations import Roll
+from pleroma.control.state.registrations import Registrations
 from pleroma.matching.edge_filter import MANY, EdgeFilter
 from pleroma.matching.filter_matcher import FilterMatcher
 from pleroma.wire import Codec
@@ -69,7 +69,7 @@ class RegistrationFollower(Protocol):
 
 
 class MatchState:
-    """Read it; it changes by what the roll tells it, and tells its follower, if it has one."""
+    """Read it; it changes by what the registrations tell it, and tells its follower, if it has one."""
 
     def __init__(self, follower: RegistrationFollower | None = None) -> None:
         self.follower = follower
@@ -87,10 +87,10 @@ class MatchState:
         """All about a schema, if anything ever stood in it."""
         return self._names.get(schema)
 
-    def follow(self, roll: Roll) -> None:
+    def follow(self, registrations: Registrations) -> None:
         """Take what stands, and be told of all that changes."""
-        self.load(roll.by_id.values())
-        roll.watcher = self
+        self.load(registrations.values())
+        registrations.subscribe(self)
 
     def load(self, registered: Iterable[Registered]) -> None:
         """Many at once, as after a restart; before anything else."""
@@ -108,7 +108,7 @@ class MatchState:
                 for wish in wishes:
                     space.edge.add(wish, wish.filter)
 
-    def kept(self, registered: Registered) -> None:
+    def on_registered(self, registered: Registered) -> None:
         if registered.kind == "advertisement":
             self._promise(registered)
         else:
@@ -137,7 +137,7 @@ class MatchState:
             self._names[entry.name] = space
         return space
 
-    def dropped(self, registered: Registered) -> None:
+    def on_withdrawn(self, registered: Registered) -> None:
         follower = self.follower
         if registered.kind == "advertisement":
             promise = self.promises.pop(registered.publisher)

@@ -1,12 +1,12 @@
 """Keeping rules right: the durable log of accepted requests, and the state that follows from it."""
 
-from pleroma.control.client_counters import Statistics
+from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState
 from pleroma.control.controller import Controller
-from pleroma.control.feed import Feed, Listener
+from pleroma.control.feed import Feed, FeedReader
 from pleroma.control.log.entry import Appended, Conflict, Entry, Outcome, Position, Repeated
 from pleroma.control.log.group_commit import GroupCommit
-from pleroma.control.log.sqlite_log import Log, Recovery, Snapshot
+from pleroma.control.log.sqlite_log import Log, LogSnapshot, Recovery
 from pleroma.control.southbound import Southbound
 from pleroma.control.state.command import (
     AdoptPlan,
@@ -25,14 +25,16 @@ from pleroma.control.state.command import (
 )
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
-from pleroma.control.state.result import Done, Refused, Result
+from pleroma.control.state.result import CommandRefused, Done, Result
 
 __all__ = [
     "AdoptPlan",
     "Advance",
     "Appended",
     "ChangePlan",
+    "ClientCounters",
     "Command",
+    "CommandRefused",
     "Conflict",
     "ControlSettings",
     "ControlState",
@@ -43,25 +45,23 @@ __all__ = [
     "Entry",
     "Expire",
     "Feed",
+    "FeedReader",
     "ForgetHost",
     "GroupCommit",
     "LearnHost",
-    "Listener",
     "Log",
+    "LogSnapshot",
     "Outcome",
     "Position",
     "Principal",
     "Recovery",
-    "Refused",
     "Register",
     "Registered",
     "RemovePrincipal",
     "Repeated",
     "Result",
     "SchemaEntry",
-    "Snapshot",
     "Southbound",
-    "Statistics",
     "Withdraw",
     "command_from_json",
 ]

@@ -8,11 +8,11 @@ from typing import Any
 from pleroma.control.control_state import ControlState
 from pleroma.errors import ControlError, NotThere, UnknownName
 
-COUNTERS = ("delivered", "wasted", "duplicates", "dropped")
-LARGEST = 2**53
+CLIENT_COUNTERS = ("delivered", "wasted", "duplicates", "dropped")
+COUNT_LIMIT = 2**53
 
 
-class Statistics:
+class ClientCounters:
     """Counters since the controller started."""
 
     def __init__(self) -> None:
@@ -22,7 +22,8 @@ class Statistics:
     @property
     def totals(self) -> dict[str, int]:
         return {
-            name: sum(counted.get(name, 0) for counted in self.principals.values()) for name in ("published", *COUNTERS)
+            name: sum(counted.get(name, 0) for counted in self.principals.values())
+            for name in ("published", *CLIENT_COUNTERS)
         }
 
     def report(
@@ -33,14 +34,14 @@ class Statistics:
         published: int = 0,
     ) -> None:
         """Add what a principal counted for its subscriptions. All of it is added or, with an error, nothing."""
-        own = state.registered_by.get(principal, {})
+        own = state.registrations.by_principal.get(principal, {})
         given = subscriptions or {}
         for each, counted in given.items():
             if each not in own or own[each].kind != "subscription":
                 raise NotThere("the principal has no such subscription", field="subscriptions", value=each)
             for name, count in counted.items():
-                if name not in COUNTERS:
-                    raise UnknownName("counter", str(name), COUNTERS, field=each)
+                if name not in CLIENT_COUNTERS:
+                    raise UnknownName("counter", str(name), CLIENT_COUNTERS, field=each)
                 _check_count(name, count)
         _check_count("published", published)
         mine = self.principals.setdefault(principal, {})
@@ -60,5 +61,5 @@ def _add(counters: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def _check_count(name: str, count: Any) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < LARGEST:
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < COUNT_LIMIT:
         raise ControlError(f"is a count from 0, not {count!r}", field=name, value=count)

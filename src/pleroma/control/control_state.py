@@ -15,7 +15,7 @@ from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
 from pleroma.control.state.chosen_names import check_lease, check_name
 from pleroma.control.state.command import (
-    KINDS,
+    REGISTRATION_KINDS,
     AdoptPlan,
     Advance,
     Begin,
@@ -33,12 +33,12 @@ from pleroma.control.state.command import (
 )
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import host_of, with_host, without_host
-from pleroma.control.state.network_rules import More, Rules
+from pleroma.control.state.network_rules import NetworkRules
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
-from pleroma.control.state.registrations import Roll
-from pleroma.control.state.result import Done, Refused, Result
+from pleroma.control.state.registrations import Registrations
+from pleroma.control.state.result import CommandRefused, Done, GuardOp, Result
 from pleroma.control.state.rights import check_principal, check_registration, check_withdrawal
-from pleroma.control.transition.schema_plans import Plans
+from pleroma.control.transition.schema_plans import SchemaPlans
 from pleroma.errors import (
     AlreadyThere,
     ContentError,
@@ -64,17 +64,17 @@ class ControlState:
         self.settings = settings or ControlSettings()
         self.network = fingerprint(topology)
         self.principals: dict[str, Principal] = {}
-        self.roll = Roll()
+        self.registrations = Registrations()
         self._recent: dict[tuple[str, str], Filter] = {}
-        self.rules = Rules(topology, self.settings.max_length)
-        self.plans = Plans(self.roll, self.rules, self.settings)
+        self.rules = NetworkRules(topology, self.settings.max_length)
+        self.plans = SchemaPlans(self.registrations, self.rules, self.settings)
 
     def apply(self, position: int, command: Command) -> Result:
         """Carry out the command at this position of the log, or say why not."""
         try:
             return self._carry_out(position, command)
         except PleromaError as error:
-            return Refused(error)
+            return CommandRefused(error)
 
     def check(self, command: Command) -> PleromaError | None:
         """What `apply` would refuse this command with, as things stand."""
@@ -91,19 +91,6 @@ class ControlState:
     @property
     def router(self) -> Router:
         return self.rules.router
-
-    @property
-    def registrations(self) -> Mapping[str, Registered]:
-        return self.roll.by_id
-
-    @property
-    def registered_by(self) -> Mapping[str, Mapping[str, Registered]]:
-        """By principal and id."""
-        return self.roll.by_principal
-
-    def subscriptions_of(self, principal: str) -> int:
-        """How many subscriptions a principal has."""
-        return self.roll.subscriptions_of(principal)
 
     def _check(self, command: Command) -> None:
         match command:
@@ -188,15 +175,15 @@ class ControlState:
 
     def _remove_principal(self, command: RemovePrincipal) -> Done:
         principal = self._principal(command.name)
-        withdrawn, ops, more = self._drop_all(self.registered_by.get(principal.name, {}).values())
+        withdrawn, ops, more = self._drop_all(self.registrations.by_principal.get(principal.name, {}).values())
         del self.principals[principal.name]
         return Done({"name": principal.name, "withdrawn": withdrawn}, ops, more)
 
     # -- registrations -------------------------------------------------------------------------------------------
 
     def _check_registration(self, command: Register) -> tuple[SchemaEntry, Filter]:
-        if command.kind not in KINDS:
-            raise UnknownName("kind", str(command.kind), KINDS, field="kind")
+        if command.kind not in REGISTRATION_KINDS:
+            raise UnknownName("kind", str(command.kind), REGISTRATION_KINDS, field="kind")
         principal = self._principal(command.principal)
         entry = self.plans.find(command.schema)
         if command.host not in self.topology.host:
@@ -208,7 +195,11 @@ class ControlState:
             raise ContentError("no event matches the filter", field="filter", value=str(wanted))
         check_registration(principal, command.kind, wanted)
         most = principal.subscriptions
-        if command.kind == "subscription" and most is not None and self.subscriptions_of(principal.name) >= most:
+        if (
+            command.kind == "subscription"
+            and most is not None
+            and self.registrations.subscriptions_of(principal.name) >= most
+        ):
             reason = f"{principal.name} has {most} subscriptions, and may have no more"
             raise LimitReached(reason, field="subscriptions", value=most)
         return entry, wanted
@@ -243,7 +234,7 @@ class ControlState:
             publisher,
             command.lease,
         )
-        self.roll.keep(made)
+        self.registrations.add(made)
         value = {
             "id": name,
             "schema": entry.name,
@@ -270,11 +261,11 @@ class ControlState:
 
     def _withdraw(self, command: Withdraw) -> Done:
         registered = self._check_withdrawal(command)
-        self.roll.drop(registered)
+        self.registrations.remove(registered)
         return Done({"id": registered.id}, *self.rules.remove([registered]))
 
     def _leased(self, command: Expire) -> Mapping[str, Registered]:
-        leased = self.roll.by_lease.get((command.principal, command.lease))
+        leased = self.registrations.by_lease.get((command.principal, command.lease))
         if leased is None:
             raise NotThere("nothing is registered under this lease", field="lease", value=command.lease)
         return leased
@@ -283,11 +274,11 @@ class ControlState:
         withdrawn, ops, more = self._drop_all(self._leased(command).values())
         return Done({"lease": command.lease, "principal": command.principal, "withdrawn": withdrawn}, ops, more)
 
-    def _drop_all(self, registered: Iterable[Registered]) -> tuple[list[str], list[FlowOp], list[More]]:
+    def _drop_all(self, registered: Iterable[Registered]) -> tuple[list[str], list[FlowOp], list[GuardOp]]:
         """Their ids, and what the switches have to do."""
         gone = list(registered)
         for each in gone:
-            self.roll.drop(each)
+            self.registrations.remove(each)
         return [each.id for each in gone], *self.rules.remove(gone)
 
     # -- hosts ---------------------------------------------------------------------------------------------------

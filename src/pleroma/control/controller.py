@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pleroma.control.client_counters import Statistics
+from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState
 from pleroma.control.feed import Feed
 from pleroma.control.feed_items import describe, flows_item
-from pleroma.control.kept_answers import Answers
-from pleroma.control.log.entry import START, Appended, Conflict, Entry, Position, Repeated
+from pleroma.control.kept_answers import KeptAnswers
+from pleroma.control.log.entry import LOG_START, Appended, Conflict, Entry, Position, Repeated
 from pleroma.control.log.group_commit import GroupCommit
 from pleroma.control.log.sqlite_log import Log
 from pleroma.control.southbound import Installer, Southbound
@@ -35,15 +35,15 @@ from pleroma.control.state.command import (
     written,
 )
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.result import Done, Refused, Result
+from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.control.state_snapshot import restore, snapshot
-from pleroma.control.transition.plan_change_runner import Transitions
+from pleroma.control.transition.plan_change_runner import PlanChangeRunner
 from pleroma.errors import ControlError, ControllerClosed, KeyConflict, LogError, PleromaError
 from pleroma.routing import Host, Topology
 
-FILE = "control.sqlite"
-SNAPSHOT_EVERY = 10_000
-PATIENCE = 5.0
+LOG_FILE_NAME = "control.sqlite"
+SNAPSHOT_EVERY_ENTRIES = 10_000
+CLOSING_INSTALL_SECONDS = 5.0
 """How many seconds closing waits for a network that does not answer."""
 
 
@@ -60,16 +60,18 @@ class _Call:
 class Controller:
     """Use `Controller.open`, best with `async with`."""
 
-    def __init__(self, log: Log, state: ControlState, answers: Answers, after: Position, snapshot_every: int) -> None:
+    def __init__(
+        self, log: Log, state: ControlState, answers: KeptAnswers, after: Position, snapshot_every: int
+    ) -> None:
         self.state = state
         self.feed = Feed()
-        self.statistics = Statistics()
+        self.client_counters = ClientCounters()
         self.snapshot_failure: LogError | None = None
         """Why the last snapshot could not be saved. The log holds everything nevertheless."""
         self._answers = answers
         self._calls: dict[int, _Call] = {}  # by the identity of the body, which apply gets as it was appended
         self._installer: Installer | None = None
-        self._transitions: Transitions | None = None
+        self._plan_changes: PlanChangeRunner | None = None
         self._closing = False
         self._snapshot_every = snapshot_every
         self._saved = after
@@ -84,7 +86,7 @@ class Controller:
         network: Southbound,
         settings: ControlSettings | None = None,
         *,
-        snapshot_every: int = SNAPSHOT_EVERY,
+        snapshot_every: int = SNAPSHOT_EVERY_ENTRIES,
         routing_on: Callable[[Iterable[Host]], Topology] | None = None,
         settled: Callable[[], Awaitable[None]] | None = None,
     ) -> Self:
@@ -94,14 +96,14 @@ class Controller:
         asked for is answered when `settled` has come to its end too.
         """
         settings = settings or ControlSettings()
-        log = Log.open(Path(folder) / FILE)
+        log = Log.open(Path(folder) / LOG_FILE_NAME)
         try:
             recovery = log.latest_snapshot()
             if recovery.snapshot is not None:
                 state, answers = restore(recovery.snapshot.state, topology, settings)
             else:
-                state, answers = ControlState(topology, settings), Answers()
-            if log.head == START:
+                state, answers = ControlState(topology, settings), KeptAnswers()
+            if log.head == LOG_START:
                 log.append([Entry(_body(Begin(settings.to_json(), state.network), None))])
             controller = cls(log, state, answers, recovery.position, snapshot_every)
         except BaseException:
@@ -115,7 +117,7 @@ class Controller:
             await controller._commit.close()
             raise
         controller._installer = Installer(network, controller.position, settled)
-        controller._transitions = Transitions(state, controller.submit, controller._all_installed)
+        controller._plan_changes = PlanChangeRunner(state, controller.submit, controller._all_installed)
         return controller
 
     async def __aenter__(self) -> Self:
@@ -132,7 +134,7 @@ class Controller:
     @property
     def installed(self) -> Position:
         """The last entry that the network has confirmed."""
-        return self._installer.installed if self._installer else START
+        return self._installer.installed if self._installer else LOG_START
 
     @property
     def network_failure(self) -> Exception | None:
@@ -168,16 +170,16 @@ class Controller:
                 result = self._answers.at(outcome.position)
         if result is None:
             raise KeyConflict("the key was used too long ago to say what was answered", field="key", value=key)
-        if isinstance(result, Refused):
+        if isinstance(result, CommandRefused):
             raise result.error
         await self._installer.reached(outcome.position)
         return result
 
     @property
-    def transitions(self) -> Transitions:
-        if self._transitions is None:
+    def plan_changes(self) -> PlanChangeRunner:
+        if self._plan_changes is None:
             raise ControllerClosed("the controller is closed")
-        return self._transitions
+        return self._plan_changes
 
     async def _all_installed(self) -> None:
         if self._installer is not None:
@@ -196,11 +198,11 @@ class Controller:
         self, principal: str, subscriptions: Mapping[str, Mapping[str, int]] | None = None, published: int = 0
     ) -> None:
         """Add to the counters what a client counted."""
-        self.statistics.report(self.state, principal, subscriptions, published)
+        self.client_counters.report(self.state, principal, subscriptions, published)
         if "counters" in self.feed.wanted:
             self.feed.tell(
                 {"type": "counters", "principal": principal, "published": published}
-                | {"subscriptions": dict(subscriptions or {}), "totals": self.statistics.totals}
+                | {"subscriptions": dict(subscriptions or {}), "totals": self.client_counters.totals}
             )
 
     async def save_snapshot(self) -> Position:
@@ -213,8 +215,8 @@ class Controller:
         if self._closing:
             return
         self._closing = True
-        if self._transitions is not None:
-            await self._transitions.close()
+        if self._plan_changes is not None:
+            await self._plan_changes.close()
         if self._saving is not None:
             await self._saving
         if self._saved < self.position:
@@ -222,7 +224,7 @@ class Controller:
         await self._commit.close()
         if self._installer is not None:
             with suppress(PleromaError, TimeoutError):  # the log has it, and the next start installs it
-                await asyncio.wait_for(self._installer.reached(self.position), PATIENCE)
+                await asyncio.wait_for(self._installer.reached(self.position), CLOSING_INSTALL_SECONDS)
             await self._installer.close()
         self.feed.close()
 
@@ -232,7 +234,7 @@ class Controller:
         call = self._calls.get(id(body))
         key, command = _read(body) if call is None else (call.key, call.command)
         result = self.state.apply(position, command)
-        if isinstance(command, Begin) and isinstance(result, Refused):
+        if isinstance(command, Begin) and isinstance(result, CommandRefused):
             raise result.error
         if key is not None:
             self._answers.keep(position, key, result)
@@ -240,11 +242,11 @@ class Controller:
             return  # a restart: all rules are installed at its end
         if call is not None:
             call.result = result
-        self._installer.give(position, result.all if isinstance(result, Done) else ())
+        self._installer.give(position, result.switch_ops if isinstance(result, Done) else ())
         if isinstance(result, Done):
             self._forget_counters(command, result)
-        if isinstance(command, ChangePlan) and self._transitions is not None:
-            self._transitions.look()
+        if isinstance(command, ChangePlan) and self._plan_changes is not None:
+            self._plan_changes.look()
         if self.feed.wanted:
             for item in describe(position, command, result, self.state, self.feed.wanted):
                 self.feed.tell(item)
@@ -254,10 +256,10 @@ class Controller:
     def _forget_counters(self, command: Command, result: Done) -> None:
         match command:
             case Withdraw():
-                self.statistics.forget(command.id)
+                self.client_counters.forget(command.id)
             case RemovePrincipal() | Expire():
                 for each in result.value["withdrawn"]:
-                    self.statistics.forget(each)
+                    self.client_counters.forget(each)
 
     async def _save(self) -> None:
         try:

@@ -7,10 +7,10 @@ from typing import Any
 
 from pleroma.control.control_state import ControlState
 from pleroma.control.state.command import Command, Register
-from pleroma.control.state.result import Refused, Result
+from pleroma.control.state.result import CommandRefused, Result
 from pleroma.routing import FlowOp
 
-SHOWN = 100
+MAX_LISTED_FLOW_OPS = 100
 """So many flow operations of one command are listed; their number is always told."""
 
 
@@ -21,12 +21,12 @@ def describe(
     if "request" in wanted:
         listed = command.to_json().items()
         public = {name: value for name, value in listed if name not in ("digest", "layout", "index")}
-        said = {"refused": str(result.error)} if isinstance(result, Refused) else {"value": result.value}
+        said = {"refused": str(result.error)} if isinstance(result, CommandRefused) else {"value": result.value}
         yield {"type": "request", "position": position, "command": public} | said
-    if isinstance(result, Refused):
+    if isinstance(result, CommandRefused):
         return
-    if result.ops and "flows" in wanted:
-        yield flows_item(position, result.ops)
+    if result.flows and "flows" in wanted:
+        yield flows_item(position, result.flows)
     epoch = result.value.get("epoch")
     if "plan" in wanted and epoch is not None and (not isinstance(command, Register) or result.value.get("opened")):
         name = result.value["schema"]
@@ -35,7 +35,12 @@ def describe(
 
 
 def flows_item(position: int, ops: Sequence[FlowOp]) -> dict[str, Any]:
-    return {"type": "flows", "position": position, "count": len(ops), "ops": [_flow(op) for op in ops[:SHOWN]]}
+    return {
+        "type": "flows",
+        "position": position,
+        "count": len(ops),
+        "ops": [_flow(op) for op in ops[:MAX_LISTED_FLOW_OPS]],
+    }
 
 
 def _flow(op: FlowOp) -> dict[str, Any]:

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pleroma.errors
-from pleroma.control.log.sqlite_log import REMEMBER
+from pleroma.control.log.sqlite_log import REMEMBERED_POSITIONS
 from pleroma.control.state.command import canonical
-from pleroma.control.state.result import Done, Refused, Result
+from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.errors import ControlError, PleromaError
 
 
-class Answers:
+class KeptAnswers:
     """The last answers by position and by key; of the oldest, only those within `remember` positions are kept."""
 
-    def __init__(self, remember: int = REMEMBER) -> None:
+    def __init__(self, remember: int = REMEMBERED_POSITIONS) -> None:
         self._remember = remember
         self._by_position: dict[int, tuple[str, str]] = {}  # key and answer, in the order of the log
         self._position: dict[str, int] = {}
@@ -49,7 +49,7 @@ class Answers:
         return (f"{at}\t{canonical(key)}\t{answer}" for at, (key, answer) in self._by_position.items())
 
     @classmethod
-    def read(cls, lines: Iterable[str], remember: int = REMEMBER) -> Answers:
+    def read(cls, lines: Iterable[str], remember: int = REMEMBERED_POSITIONS) -> KeptAnswers:
         made = cls(remember)
         for line in lines:
             position, key, answer = line.split("\t")
@@ -63,7 +63,7 @@ def _to_json(result: Result) -> dict[str, Any]:
 
 
 def _from_json(data: Mapping[str, Any]) -> Result:
-    return Done(data["done"]) if "done" in data else Refused(error_from_json(data["refused"]))
+    return Done(data["done"]) if "done" in data else CommandRefused(error_from_json(data["refused"]))
 
 
 def error_to_json(error: PleromaError) -> dict[str, Any]:

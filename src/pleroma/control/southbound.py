@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from pleroma.control.log.entry import START, Position
+from pleroma.control.log.entry import LOG_START, Position
 from pleroma.errors import NotInstalled
 from pleroma.routing import SwitchOp
 
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
+FIRST_INSTALL_RETRY_SECONDS = 0.05
+MAX_INSTALL_RETRY_SECONDS = 5.0
 
 
 class Southbound(Protocol):
@@ -32,7 +32,7 @@ class Installer:
     def __init__(
         self,
         network: Southbound,
-        installed: Position = START,
+        installed: Position = LOG_START,
         settled: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.installed = installed
@@ -78,7 +78,7 @@ class Installer:
         _settle(self._flying + self._gathering, NotInstalled("the controller is closing"))
 
     async def _run(self) -> None:
-        pause = FIRST_PAUSE
+        pause = FIRST_INSTALL_RETRY_SECONDS
         while True:
             if self._given == self.installed and not self._ops:
                 self._work.clear()
@@ -100,8 +100,8 @@ class Installer:
                     self.failure = error
                     self._flying = _settle(self._flying, error)
                     await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE)
-            pause, self.failure = FIRST_PAUSE, None
+                    pause = min(2 * pause, MAX_INSTALL_RETRY_SECONDS)
+            pause, self.failure = FIRST_INSTALL_RETRY_SECONDS, None
             self.installed = self._sending
             self._flying = _settle(self._flying)
 

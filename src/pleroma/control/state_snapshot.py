@@ -15,11 +15,11 @@ from typing import Any
 
 from pleroma.content import Schema
 from pleroma.control.control_state import ControlState
-from pleroma.control.kept_answers import Answers
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import Begin, canonical
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import with_host
-from pleroma.control.state.network_rules import Changing
+from pleroma.control.state.network_rules import PlanChange
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.regions import prefix
 from pleroma.errors import OtherControl
@@ -28,36 +28,36 @@ from pleroma.index.dzset import PACKED
 from pleroma.routing import Host, Topology
 from pleroma.routing.router import collecting_later
 
-FORMAT = 1
+SNAPSHOT_FORMAT = 1
 
 
-def snapshot(state: ControlState, answers: Answers) -> bytes:
+def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
     """All that `restore` needs, and the same bytes for the same history."""
     head = {
-        "format": FORMAT,
+        "format": SNAPSHOT_FORMAT,
         "settings": state.settings.to_json(),
         "network": state.network,
         "schemas": [_schema(entry) for entry in state.schemas.values()],
         "principals": [asdict(principal) for principal in state.principals.values()],
         "hosts": [asdict(host) for host in state.learned.values()],
-        "changing": None if state.plans.changing is None else _changing(state.plans.changing),
+        "changing": None if state.plans.change is None else _changing(state.plans.change),
         "registrations": len(state.registrations),
         "answers": len(answers),
     }
     registrations = state.registrations.values()
     lines = "\n".join([canonical(head), *_lines(registrations), *answers.lines(), ""])
     regions = [registered.region.pack() for registered in registrations]
-    others = () if state.plans.changing is None else state.plans.changing.other.values()
+    others = () if state.plans.change is None else state.plans.change.other.values()
     return b"".join([lines.encode(), *regions, *(region.pack() for region in others)])
 
 
-def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple[ControlState, Answers]:
+def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple[ControlState, KeptAnswers]:
     """The state and the answers of a snapshot; the tables are computed from the regions."""
     with collecting_later():
         head, _, _ = data.partition(b"\n")
         read = json.loads(head)
-        if read.get("format") != FORMAT:
-            raise OtherControl(f"the snapshot has format {read.get('format')}, not {FORMAT}", field="format")
+        if read.get("format") != SNAPSHOT_FORMAT:
+            raise OtherControl(f"the snapshot has format {read.get('format')}, not {SNAPSHOT_FORMAT}", field="format")
         state = ControlState(topology, settings)
         state.check_begin(Begin(read["settings"], read["network"]))
         for number, each in enumerate(read["schemas"]):
@@ -77,7 +77,7 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
         if at != len(regions):
             raise OtherControl(f"{len(regions)} bytes are not the {at} of all regions", field="snapshot", value=at)
         state.rules.load(state.registrations.values())
-        return state, Answers.read(line.decode() for line in lines[count:])
+        return state, KeptAnswers.read(line.decode() for line in lines[count:])
 
 
 def _schema(entry: SchemaEntry) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _schema(entry: SchemaEntry) -> dict[str, Any]:
     return {"schema": entry.schema.to_json(), "plans": plans, "prefix": str(entry.prefix)}
 
 
-def _changing(changing: Changing) -> dict[str, Any]:
+def _changing(changing: PlanChange) -> dict[str, Any]:
     """`other` says how many members the other regions have; they come behind all those in force."""
     return {
         "schema": changing.schema,
@@ -106,7 +106,7 @@ def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: in
     schema = state.schemas[read["schema"]].schema
     before, after = (index_from_json(schema, read[each]) for each in ("before", "after"))
     prefix, area = Dz.parse(read["prefix"]), DzSet.parse(*read["area"])
-    changing = Changing(read["schema"], read["method"], read["phase"], before, after, prefix, area)
+    changing = PlanChange(read["schema"], read["method"], read["phase"], before, after, prefix, area)
     for each, members in read["other"]:
         size = members * PACKED
         changing.other[each] = DzSet.unpack(regions[at : at + size])
@@ -135,5 +135,5 @@ def _restore_registrations(state: ControlState, lines: Iterable[bytes], regions:
         at += size
         kind, principal, host, schema, *lease = rest
         entry = state.schemas[schema]
-        state.roll.keep(Registered(name, kind, principal, host, entry, boxes, region, int(publisher), *lease))
+        state.registrations.add(Registered(name, kind, principal, host, entry, boxes, region, int(publisher), *lease))
     return at

@@ -97,4 +97,4 @@ class Leases:
 
     @property
     def _standing(self) -> Mapping[Lease, Mapping[str, Registered]]:
-        return self._controller.state.roll.by_lease
+        return self._controller.state.registrations.by_lease

@@ -74,10 +74,10 @@ def test_whoever_comes_or_goes_is_served_by_the_tree_that_is_there(index, coming
     standing = {}
     for filter_, host in coming:
         done = state.apply(100 + len(standing), Register("subscription", "ann", host, "weather", to_json(filter_)))
-        network.install(done.ops)
+        network.install(done.flows)
         standing[done.value["id"]] = (filter_, host)
     for gone in data.draw(st.lists(st.sampled_from(sorted(standing)), unique=True) if standing else st.just([])):
-        network.install(state.apply(200, Withdraw(gone, "ann")).ops)
+        network.install(state.apply(200, Withdraw(gone, "ann")).flows)
         del standing[gone]
     entry = state.schemas["weather"]
     assert (entry.epoch, entry.index) == (2, index)

@@ -10,18 +10,18 @@ from pleroma.content import Filter
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.control import (
     AdoptPlan,
+    CommandRefused,
     ControlState,
     CreatePrincipal,
     CreateSchema,
     Done,
     Expire,
-    Refused,
     Register,
     RemovePrincipal,
     Withdraw,
     command_from_json,
 )
-from pleroma.control.kept_answers import Answers
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import canonical, written
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.index import DzSet, GridIndex
@@ -80,10 +80,10 @@ class ControlAgainstModel(RuleBasedStateMachine):
         foretold = self.state.check(command)
         result = self.state.apply(self.position, command)
         assert (foretold is None) == isinstance(result, Done)
-        if isinstance(result, Refused):
+        if isinstance(result, CommandRefused):
             assert str(result.error) == str(foretold)
             return None
-        for op in result.ops:
+        for op in result.flows:
             self.network[op.switch].apply(op)
         return result.value
 
@@ -185,17 +185,17 @@ class ControlAgainstModel(RuleBasedStateMachine):
     @rule()
     def go_on_from_a_snapshot(self):
         """From here on with what a restart has."""
-        again, _ = restore(snapshot(self.state, Answers()), NETWORK, SMALL)
+        again, _ = restore(snapshot(self.state, KeptAnswers()), NETWORK, SMALL)
         self.is_the_same(again)
         self.state = again
 
     def is_the_same(self, other):
-        assert snapshot(other, Answers()) == snapshot(self.state, Answers())
+        assert snapshot(other, KeptAnswers()) == snapshot(self.state, KeptAnswers())
         assert other.router.tables == self.state.router.tables
-        assert other.registered_by == self.state.registered_by
-        assert other.roll.by_lease == self.state.roll.by_lease
-        assert {name: other.subscriptions_of(name) for name in PEOPLE} == {
-            name: self.state.subscriptions_of(name) for name in PEOPLE
+        assert other.registrations.by_principal == self.state.registrations.by_principal
+        assert other.registrations.by_lease == self.state.registrations.by_lease
+        assert {name: other.registrations.subscriptions_of(name) for name in PEOPLE} == {
+            name: self.state.registrations.subscriptions_of(name) for name in PEOPLE
         }
 
     @invariant()
@@ -206,14 +206,14 @@ class ControlAgainstModel(RuleBasedStateMachine):
         assert set(self.state.principals) == set(self.people)
         assert {name: entry.epoch for name, entry in self.state.schemas.items()} == self.epochs
         for name in PEOPLE:
-            assert self.state.subscriptions_of(name) == self.count(name)
+            assert self.state.registrations.subscriptions_of(name) == self.count(name)
             mine = [each for each, command in self.registered.items() if command.principal == name]
-            assert list(self.state.registered_by.get(name, ())) == mine
+            assert list(self.state.registrations.by_principal.get(name, ())) == mine
         leased = {}
         for each, command in self.registered.items():
             if command.lease is not None:
                 leased.setdefault((command.principal, command.lease), []).append(each)
-        assert {lease: list(its) for lease, its in self.state.roll.by_lease.items()} == leased
+        assert {lease: list(its) for lease, its in self.state.registrations.by_lease.items()} == leased
 
     @invariant()
     def regions_enclose_the_filters_under_the_plan_in_force(self):

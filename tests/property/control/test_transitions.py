@@ -18,16 +18,16 @@ from pleroma.control import (
     AdoptPlan,
     Advance,
     ChangePlan,
+    CommandRefused,
     ControlState,
     CreateSchema,
     Done,
     Expire,
-    Refused,
     Register,
     Withdraw,
     command_from_json,
 )
-from pleroma.control.kept_answers import Answers
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import written
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.index import DzSet, TreeIndex
@@ -89,9 +89,9 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         foretold = self.state.check(command)
         result = self.state.apply(len(self.log), command)
         assert (foretold is None) == isinstance(result, Done), result
-        if isinstance(result, Refused):
+        if isinstance(result, CommandRefused):
             return None
-        self.mirror.take(result.all)
+        self.mirror.take(result.switch_ops)
         return result
 
     @rule(command=registers())
@@ -115,7 +115,7 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         if not change["local"]:
             change["other"][id_] = region(change["index"], change["prefix"], command, SCHEMAS[command.schema])
             return
-        other = self.state.plans.changing.other.get(id_)
+        other = self.state.plans.change.other.get(id_)
         assert (other is None) == (not now.overlaps(change["area"]))
         if other is None:
             return
@@ -186,9 +186,9 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             assert command.method == "versioning" or min(self.topology.limits.values()) < 2
             assert command.method != "versioning" or len(self.state.schemas) > 2
         elif same:
-            assert made.all == []
+            assert made.switch_ops == []
         else:
-            own, changing = self.prefix[command.schema], self.state.plans.changing
+            own, changing = self.prefix[command.schema], self.state.plans.change
             self.change = {
                 "schema": command.schema,
                 "method": command.method,
@@ -241,8 +241,8 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             epoch = self.state.schemas[command.schema].epoch
             made = self.do(ChangePlan(command.schema, index, "lightweight"))
             assert made.value == {"schema": command.schema, "epoch": epoch, "unchanged": True}
-            assert made.all == []
-            assert self.state.plans.changing is None
+            assert made.switch_ops == []
+            assert self.state.plans.change is None
 
     @rule(step=st.sampled_from(["swap", "clear", "hop"]), schema=schemas)
     def advance(self, step, schema):
@@ -283,13 +283,13 @@ class ChangesAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def go_on_from_a_snapshot(self):
-        again, _ = restore(snapshot(self.state, Answers()), self.topology, SMALL)
+        again, _ = restore(snapshot(self.state, KeptAnswers()), self.topology, SMALL)
         self.is_the_same(again)
         self.state = again
 
     def is_the_same(self, other):
-        assert snapshot(other, Answers()) == snapshot(self.state, Answers())
-        assert other.rules.changing == self.state.rules.changing
+        assert snapshot(other, KeptAnswers()) == snapshot(self.state, KeptAnswers())
+        assert other.plans.change == self.state.plans.change
         anew = Mirror(self.topology)
         anew.take(other.rules.everything())
         assert anew.rules() == self.mirror.rules()

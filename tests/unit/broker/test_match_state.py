@@ -8,7 +8,7 @@ from pleroma.broker import MatchState, ProgramOwner, match_state
 from pleroma.content.filter_json import to_json
 from pleroma.control.state.command import canonical
 from pleroma.control.state.records import Registered, SchemaEntry
-from pleroma.control.state.registrations import Roll
+from pleroma.control.state.registrations import Registrations
 from pleroma.index import Dz, DzSet
 from support.broker_parts import some_event, some_filter
 from support.strategies import STOCK
@@ -22,47 +22,47 @@ def registered(number, kind, wanted, lease="x"):
     return Registered(name, kind, "ann", "broker", ENTRY, boxes, DzSet(), number * (kind[0] == "a"), lease)
 
 
-def rolled(chance, many):
-    """A roll with so many subscriptions, each under a lease of its own."""
-    roll = Roll()
+def subscribed(chance, many):
+    """Registrations: so many subscriptions, each under a lease of its own."""
+    registrations = Registrations()
     for number in range(1, many + 1):
-        roll.keep(registered(number, "subscription", some_filter(chance), f"lease {number}"))
-    return roll
+        registrations.add(registered(number, "subscription", some_filter(chance), f"lease {number}"))
+    return registrations
 
 
-def check(standing, roll, chance):
+def check(standing, registrations, chance):
     for _ in range(50):
         event = some_event(chance)
-        wanted = {ProgramOwner("ann", each.lease) for each in roll.by_id.values() if each.filter.matches(event)}
+        wanted = {ProgramOwner("ann", each.lease) for each in registrations.values() if each.filter.matches(event)}
         assert standing.spaces[3].owners(event) == wanted
 
 
 @pytest.mark.parametrize("many", [5, 1000])
-def test_it_follows_the_roll_from_where_it_stands(monkeypatch, many):
+def test_it_follows_the_registrations_from_where_it_stands(monkeypatch, many):
     """Few or, as for the engine, many at the start."""
     monkeypatch.setattr(match_state, "MANY", many)
     chance, made = random.Random(many), MatchState()
-    roll = rolled(chance, 60)
-    made.follow(roll)
-    check(made, roll, chance)
+    registrations = subscribed(chance, 60)
+    made.follow(registrations)
+    check(made, registrations, chance)
     for number in range(100, 140):
-        roll.keep(registered(number, "subscription", some_filter(chance), f"lease {number}"))
-        roll.drop(chance.choice(list(roll.by_id.values())))
-    check(made, roll, chance)
-    assert len(made) == len(roll.by_id)
+        registrations.add(registered(number, "subscription", some_filter(chance), f"lease {number}"))
+        registrations.remove(chance.choice(list(registrations.values())))
+    check(made, registrations, chance)
+    assert len(made) == len(registrations)
 
 
 def test_advertisements_are_found_by_their_number_until_they_are_withdrawn():
-    roll, made = Roll(), MatchState()
-    made.follow(roll)
+    registrations, made = Registrations(), MatchState()
+    made.follow(registrations)
     chance = random.Random(4)
     advertised = registered(7, "advertisement", some_filter(chance))
-    roll.keep(advertised)
+    registrations.add(advertised)
     promise = made.promises[7]
     assert (promise.id, promise.owner, promise.filter) == ("a7", ProgramOwner("ann", "x"), advertised.filter)
     for event in [some_event(chance) for _ in range(30)]:
         assert promise.has(event) == advertised.filter.matches(event)
-    roll.drop(advertised)
+    registrations.remove(advertised)
     assert not made.promises
 
 
@@ -75,19 +75,19 @@ class Heard:
 
 
 def test_a_follower_is_told_of_what_stands_and_of_every_change():
-    roll, heard = rolled(random.Random(5), 2), Heard()
+    registrations, heard = subscribed(random.Random(5), 2), Heard()
     made = MatchState(heard)
-    made.follow(roll)
+    made.follow(registrations)
     assert heard.said == [("wished", "s1"), ("wished", "s2")]
     advertised = registered(9, "advertisement", some_filter(random.Random(6)))
-    roll.keep(advertised)
-    roll.drop(roll.by_id["s1"])
-    roll.drop(advertised)
+    registrations.add(advertised)
+    registrations.remove(registrations["s1"])
+    registrations.remove(advertised)
     assert heard.said[2:] == [("promised", "a9"), ("unwished", "s1"), ("unpromised", "a9")]
 
 
 def test_a_schema_is_found_by_name_once_something_stood_in_it():
-    roll, made = rolled(random.Random(7), 1), MatchState()
+    registrations, made = subscribed(random.Random(7), 1), MatchState()
     assert made.named("stock") is None
-    made.follow(roll)
+    made.follow(registrations)
     assert made.named("stock") is made.spaces[3]

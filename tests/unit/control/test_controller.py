@@ -17,8 +17,8 @@ from pleroma.control import (
     Withdraw,
     command_from_json,
 )
-from pleroma.control.controller import FILE
-from pleroma.control.kept_answers import Answers, error_from_json, error_to_json
+from pleroma.control.controller import LOG_FILE_NAME
+from pleroma.control.kept_answers import KeptAnswers, error_from_json, error_to_json
 from pleroma.control.southbound import Installer
 from pleroma.control.state.command import Begin, canonical
 from pleroma.control.state_snapshot import snapshot
@@ -89,9 +89,9 @@ def test_a_request_is_durable_applied_and_installed_when_it_returns(tmp_path):
             await controller.submit(advertise("pat", "wind < 4"))
             done = await controller.submit(subscribe("sue", "temperature < 4"))
             assert done.value["id"] == "s9"
-            assert done.ops == network.ops
+            assert done.flows == network.ops
             assert controller.position == controller.installed == 9
-            with closing(sqlite3.connect(tmp_path / FILE)) as other:
+            with closing(sqlite3.connect(tmp_path / LOG_FILE_NAME)) as other:
                 (body,) = other.execute("SELECT body FROM entries WHERE position = 9").fetchone()
             assert json.loads(body)["command"] == subscribe("sue", "temperature < 4").to_json()
 
@@ -166,8 +166,8 @@ class TestKeys:
                     item = await anext(news)
                 assert first.value["withdrawn"] == ["s8"]
                 assert (item["command"], item["value"]) == (Expire("one", "sue").to_json(), first.value)
-                assert controller.statistics.subscriptions == {}
-                assert controller.statistics.principals["sue"]["delivered"] == 3
+                assert controller.client_counters.subscriptions == {}
+                assert controller.client_counters.principals["sue"]["delivered"] == 3
                 await controller.submit(subscribe("sue", "temperature < 4", lease="one"))
             for _ in range(2):  # from the log alone, then from a snapshot
                 async with await opened(tmp_path) as controller:
@@ -209,23 +209,23 @@ class TestKeys:
         run(scenario())
 
     def test_old_answers_are_forgotten(self):
-        answers = Answers(remember=3)
+        answers = KeptAnswers(remember=3)
         for position in range(1, 9):
             answers.keep(position, f"k{position}", error("NotThere"))
         assert [position for position in range(1, 9) if answers.at(position)] == [6, 7, 8]
         assert "k5" not in answers
         assert "k6" in answers
         answers.keep(9, "odd\tkey\n", error("NotThere"))
-        read = Answers.read(list(answers.lines()), remember=3)
+        read = KeptAnswers.read(list(answers.lines()), remember=3)
         assert list(read.lines()) == list(answers.lines())
         assert "odd\tkey\n" in read
         assert "k7" in read
 
 
 def error(name):
-    from pleroma.control import Refused
+    from pleroma.control import CommandRefused
 
-    return Refused(error_from_json({"class": name, "reason": "no", "field": None, "value": None}))
+    return CommandRefused(error_from_json({"class": name, "reason": "no", "field": None, "value": None}))
 
 
 def test_errors_survive_as_json():
@@ -280,7 +280,7 @@ class TestRestart:
                 await controller._saving
             await controller._commit.close()
             await controller._installer.close()
-            with Log.open(tmp_path / "cut" / FILE) as log:
+            with Log.open(tmp_path / "cut" / LOG_FILE_NAME) as log:
                 assert log.latest_snapshot().position > 16 - 2 * every
             async with await opened(tmp_path / "cut") as controller:
                 assert contents(controller) == contents(expected)
@@ -297,7 +297,7 @@ class TestRestart:
         async def scenario():
             async with await begun(tmp_path):
                 pass
-            with Log.open(tmp_path / FILE) as log:
+            with Log.open(tmp_path / LOG_FILE_NAME) as log:
                 assert log.latest_snapshot().position == 7
                 kept = log.latest_snapshot().snapshot.state
             async with await opened(tmp_path) as controller:
@@ -448,7 +448,7 @@ class TestInstalling:
         run(scenario())
 
     def test_closing_does_not_wait_for_ever(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("pleroma.control.controller.PATIENCE", 0.05)
+        monkeypatch.setattr("pleroma.control.controller.CLOSING_INSTALL_SECONDS", 0.05)
 
         async def scenario():
             network = Moody()
@@ -554,7 +554,7 @@ class TestStatistics:
                 for _ in range(2):
                     controller.report("sue", {"s8": {"delivered": 3, "wasted": 1}})
                 controller.report("ben", {"s9": {"dropped": 5, "duplicates": 2}}, published=10)
-                statistics = controller.statistics
+                statistics = controller.client_counters
                 assert statistics.subscriptions["s8"] == {"delivered": 6, "wasted": 2}
                 assert statistics.totals == {
                     "published": 10, "delivered": 6, "wasted": 2, "duplicates": 2, "dropped": 5,
@@ -581,8 +581,8 @@ class TestStatistics:
                 ):
                     with pytest.raises(wrong):
                         controller.report(who, counted)
-                assert controller.statistics.totals["delivered"] == 0
-                assert not any(controller.statistics.subscriptions.values())
+                assert controller.client_counters.totals["delivered"] == 0
+                assert not any(controller.client_counters.subscriptions.values())
 
         run(scenario())
 

@@ -1,7 +1,7 @@
 import asyncio
 
 from pleroma.control import Feed
-from pleroma.control.feed import TYPES
+from pleroma.control.feed import FEED_TYPES
 
 
 def item(n, kind="request"):
@@ -86,7 +86,7 @@ def test_one_hears_only_what_it_asked_for_and_nothing_else_is_worth_describing()
         plans = feed.subscribe(types=frozenset({"plan"}))
         assert feed.wanted == {"plan"}
         everything = feed.subscribe()
-        assert feed.wanted == TYPES
+        assert feed.wanted == FEED_TYPES
         feed.tell(item(1))
         feed.tell(item(2, "plan"))
         everything.close()

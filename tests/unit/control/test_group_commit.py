@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pleroma.control import Appended, Conflict, Entry, GroupCommit, Log, Recovery, Repeated, Snapshot
+from pleroma.control import Appended, Conflict, Entry, GroupCommit, Log, LogSnapshot, Recovery, Repeated
 from pleroma.errors import DiskFull, LogError
 
 
@@ -265,7 +265,7 @@ def test_a_snapshot_has_the_state_of_its_position_and_compacts(log):
             with stalled(log):
                 tasks = await start(commit.append(Entry(b"x")), commit.save_snapshot(encoded))
             assert await asyncio.gather(*tasks) == [Appended(4), 3]
-            assert log.latest_snapshot() == Recovery(Snapshot(3, b"3"), ())
+            assert log.latest_snapshot() == Recovery(LogSnapshot(3, b"3"), ())
             assert await commit.save_snapshot(encoded) == 4
             assert [position for position, _ in log.read(3)] == [4]
             with pytest.raises(LogError, match="the log begins at 4"):
@@ -282,7 +282,7 @@ def test_closing_during_a_snapshot_keeps_it(log, tmp_path):
             tasks = await start(commit.save_snapshot(lambda: b"state"), commit.close())
         assert await asyncio.gather(*tasks) == [1, None]
         with Log.open(tmp_path / "log") as again:
-            assert again.latest_snapshot() == Recovery(Snapshot(1, b"state"), ())
+            assert again.latest_snapshot() == Recovery(LogSnapshot(1, b"state"), ())
 
     run(main())
 

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.control import (
+    CommandRefused,
     ControlState,
     CreateSchema,
     Done,
     ForgetHost,
     LearnHost,
-    Refused,
     Withdraw,
     command_from_json,
 )
-from pleroma.control.kept_answers import Answers
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import canonical, written
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere
@@ -30,7 +30,7 @@ NEW = LearnHost("kiosk", "R2", 7, "fd00::77", MAC)
 def refused(state, command, kind, field=None):
     foretold = state.check(command)
     result = state.apply(99, command)
-    assert isinstance(result, Refused)
+    assert isinstance(result, CommandRefused)
     assert isinstance(result.error, kind)
     assert str(foretold) == str(result.error)
     assert field is None or result.error.field == field
@@ -38,7 +38,7 @@ def refused(state, command, kind, field=None):
 
 
 def restarted(state, topology=LINE):
-    return restore(snapshot(state, Answers()), topology, SMALL)[0]
+    return restore(snapshot(state, KeptAnswers()), topology, SMALL)[0]
 
 
 def test_a_host_that_was_learned_can_be_registered_at():
@@ -50,7 +50,7 @@ def test_a_host_that_was_learned_can_be_registered_at():
 
 def test_what_is_registered_there_has_an_effect_once_somebody_routes_on_it():
     state = settled(CreateSchema(WEATHER), ANN, NEW, advertise("ann", "true", host="h1"))
-    assert not state.apply(6, subscribe("ann", "true", host="kiosk")).ops
+    assert not state.apply(6, subscribe("ann", "true", host="kiosk")).flows
     ops = state.router.change_topology(state.topology)
     assert {op.switch for op in ops} == {"R1", "R2"}
     (flow,) = [op.flow for op in ops if op.switch == "R2"]

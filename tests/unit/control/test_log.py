@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from pleroma.control import Appended, Conflict, Entry, Log, Recovery, Repeated, Snapshot
-from pleroma.control.log.entry import MAX_BODY, MAX_KEY
+from pleroma.control import Appended, Conflict, Entry, Log, LogSnapshot, Recovery, Repeated
+from pleroma.control.log.entry import MAX_BODY_BYTES, MAX_KEY_CHARACTERS
 from pleroma.errors import DiskFull, EntriesDropped, ForeignLog, LogDamaged, LogError, LogLocked
 
 
@@ -70,12 +70,12 @@ def test_entries_without_a_key_are_never_repetitions(log):
 
 
 def test_keys_are_compared_exactly(log):
-    keys = ["k", "K", "k ", "k\0", "é", "e\u0301", "x" * MAX_KEY]
+    keys = ["k", "K", "k ", "k\0", "é", "e\u0301", "x" * MAX_KEY_CHARACTERS]
     assert log.append([Entry(b"", key) for key in keys]) == [Appended(i + 1) for i in range(len(keys))]
     assert log.append([Entry(b"", key) for key in keys]) == [Repeated(i + 1) for i in range(len(keys))]
 
 
-@pytest.mark.parametrize("key", ["", "x" * (MAX_KEY + 1), "\ud800"])
+@pytest.mark.parametrize("key", ["", "x" * (MAX_KEY_CHARACTERS + 1), "\ud800"])
 def test_a_bad_key_is_refused(key):
     with pytest.raises(LogError, match=r"^key: ") as caught:
         Entry(b"", key)
@@ -83,9 +83,9 @@ def test_a_bad_key_is_refused(key):
 
 
 def test_a_body_has_a_limit():
-    Entry(bytes(MAX_BODY))
+    Entry(bytes(MAX_BODY_BYTES))
     with pytest.raises(LogError, match="body: 16777217 bytes are more than the 16777216"):
-        Entry(bytes(MAX_BODY + 1))
+        Entry(bytes(MAX_BODY_BYTES + 1))
 
 
 def test_everything_is_there_after_a_restart(path):
@@ -95,7 +95,7 @@ def test_everything_is_there_after_a_restart(path):
     with Log.open(path) as log:
         assert list(log.read()) == [(1, b"a"), (2, b"b")]
         assert log.append([Entry(b"a", "k"), Entry(b"c")]) == [Repeated(1), Appended(3)]
-        assert log.latest_snapshot() == Recovery(Snapshot(1, b"state"), ())
+        assert log.latest_snapshot() == Recovery(LogSnapshot(1, b"state"), ())
 
 
 def test_a_batch_that_fails_half_way_leaves_nothing(log):
@@ -145,7 +145,7 @@ def test_the_last_two_snapshots_are_kept(log, path):
     fill(log, 5)
     for position in (1, 3, 5):
         log.save_snapshot(position, b"at %d" % position)
-    assert log.latest_snapshot() == Recovery(Snapshot(5, b"at 5"), ())
+    assert log.latest_snapshot() == Recovery(LogSnapshot(5, b"at 5"), ())
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("SELECT position FROM snapshots ORDER BY 1").fetchall() == [(3,), (5,)]
 
@@ -155,7 +155,7 @@ def test_a_snapshot_at_the_same_position_takes_the_place_of_the_newest(log):
     log.save_snapshot(2, b"two")
     log.save_snapshot(4, b"four")
     log.save_snapshot(4, b"again")
-    assert log.latest_snapshot() == Recovery(Snapshot(4, b"again"), ())
+    assert log.latest_snapshot() == Recovery(LogSnapshot(4, b"again"), ())
     compact(log)
     assert [position for position, _ in log.read(2)] == [3, 4, 5]
 
@@ -178,14 +178,14 @@ def test_a_damaged_snapshot_is_reported_and_the_one_before_used(path):
     flip(path, b"the state after six")
     with Log.open(path) as log:
         recovery = log.latest_snapshot()
-        assert recovery == Recovery(Snapshot(3, b"the state after three"), (6,))
+        assert recovery == Recovery(LogSnapshot(3, b"the state after three"), (6,))
         assert [position for position, _ in log.read(recovery.position)] == [4, 5, 6, 7, 8, 9]
         log.save_snapshot(9, b"the state after nine")
         compact(log)  # the damaged one does not count: what follows the third entry must stay
         assert [position for position, _ in log.read(3)] == [4, 5, 6, 7, 8, 9]
     flip(path, b"the state after nine")
     with Log.open(path) as log:
-        assert log.latest_snapshot() == Recovery(Snapshot(3, b"the state after three"), (9,))
+        assert log.latest_snapshot() == Recovery(LogSnapshot(3, b"the state after three"), (9,))
 
 
 def test_without_an_intact_snapshot_a_compacted_log_does_not_pretend(path):
@@ -212,11 +212,11 @@ def test_a_snapshot_whose_pages_are_wild_is_damaged_too(path):
     content[page : page + 4] = b"\x7f\0\0\0"  # where the state goes on
     path.write_bytes(content)
     with Log.open(path) as log:
-        assert log.latest_snapshot() == Recovery(Snapshot(1, b"good"), (2,))
+        assert log.latest_snapshot() == Recovery(LogSnapshot(1, b"good"), (2,))
         assert fill(log, 1) == [Appended(3)]
         with pytest.raises(LogDamaged, match="the file is damaged"):  # pages of such a file are not used again
             log.save_snapshot(3, b"new")
-        assert log.latest_snapshot() == Recovery(Snapshot(1, b"good"), (2,))
+        assert log.latest_snapshot() == Recovery(LogSnapshot(1, b"good"), (2,))
 
 
 def test_one_snapshot_alone_lets_nothing_be_dropped(log):

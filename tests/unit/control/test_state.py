@@ -5,19 +5,19 @@ import pytest
 from pleroma.content import Filter
 from pleroma.control import (
     AdoptPlan,
+    CommandRefused,
     ControlSettings,
     ControlState,
     CreatePrincipal,
     CreateSchema,
     Done,
     Expire,
-    Refused,
     Register,
     RemovePrincipal,
     Withdraw,
     command_from_json,
 )
-from pleroma.control.kept_answers import Answers
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import Begin
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import (
@@ -58,7 +58,7 @@ from support.strategies import every_event
 
 def contents(state):
     """Everything there is to know about a state, apart from its tables."""
-    return snapshot(state, Answers())
+    return snapshot(state, KeptAnswers())
 
 
 def refused(state, command, position=99):
@@ -66,7 +66,7 @@ def refused(state, command, position=99):
     before, tables = contents(state), {s: t.copy() for s, t in state.router.tables.items()}
     foretold = state.check(command)
     result = state.apply(position, command)
-    assert isinstance(result, Refused)
+    assert isinstance(result, CommandRefused)
     assert (type(foretold), str(foretold)) == (type(result.error), str(result.error))
     assert contents(state) == before
     assert state.router.tables == tables
@@ -148,7 +148,7 @@ class TestRegistrations:
         done = state.apply(8, subscribe("sue", "temperature < 4"))
         assert done.value["id"] == "s8"
         assert "publisher" not in done.value
-        assert {op.switch for op in done.ops} == {"R1", "R2", "R3"}
+        assert {op.switch for op in done.flows} == {"R1", "R2", "R3"}
 
     def test_a_region_has_the_prefix_and_as_many_members_as_allowed(self):
         state = peopled(subscribe("ben", "speed in (4, 7, 9, 11, 13, 15)", schema=TRAFFIC))
@@ -263,7 +263,7 @@ class TestPrincipals:
         assert list(state.registrations) == ["s8"]
         assert "ben" not in state.principals
         assert state.router.tables == fresh_tables(state)
-        assert state.subscriptions_of("ben") == 0
+        assert state.registrations.subscriptions_of("ben") == 0
 
     def test_a_new_one_of_the_same_name_begins_afresh(self):
         state = peopled(
@@ -305,7 +305,7 @@ class TestLeases:
         assert done.value == {"lease": "one", "principal": "ben", "withdrawn": ["a7", "s11"]}
         assert list(state.registrations) == ["s8", "s9", "s10"]
         assert state.router.tables == fresh_tables(state)
-        assert state.subscriptions_of("ben") == 2
+        assert state.registrations.subscriptions_of("ben") == 2
         assert isinstance(refused(state, Expire("one", "ben")), NotThere)
 
     def test_tables_are_those_of_a_state_that_never_knew_it(self):
@@ -321,10 +321,10 @@ class TestLeases:
 
     def test_an_adopted_plan_leaves_it_in_place(self):
         state = peopled(subscribe("ben", "wind < 2", lease="one"), AdoptPlan("weather", GridIndex.regular(WEATHER, 3)))
-        assert state.roll.by_lease["ben", "one"]["s7"] is state.registrations["s7"]
+        assert state.registrations.by_lease["ben", "one"]["s7"] is state.registrations["s7"]
 
     def test_a_removed_principal_leaves_none(self):
-        assert not peopled(subscribe("ben", "true", lease="one"), RemovePrincipal("ben")).roll.by_lease
+        assert not peopled(subscribe("ben", "true", lease="one"), RemovePrincipal("ben")).registrations.by_lease
 
     @pytest.mark.parametrize("lease", ["", "x" * 65, "two\nlines", 7])
     def test_its_name_is_short_text_for_one_line(self, lease):
@@ -388,7 +388,7 @@ class TestPlans:
             rules = {switch: table.copy() for switch, table in state.router.tables.items()}
             done = state.apply(20 + epoch, AdoptPlan("weather", index))
             assert done.value == {"schema": "weather", "epoch": epoch, "registrations": 5}
-            for op in done.ops:
+            for op in done.flows:
                 rules[op.switch].apply(op)
             assert rules == state.router.tables == fresh_tables(state)
             assert list(state.registrations) == ["a7", "a8", "s9", "s10", "s11", "s12"]
@@ -398,7 +398,7 @@ class TestPlans:
         assert [plan.epoch for plan in entry.plans] == [1, 2, 3, 4]
         assert [plan.index for plan in entry.plans[1:]] == plans
         assert state.registrations["s12"] is other
-        assert state.registered_by["ben"]["s9"] is state.registrations["s9"]
+        assert state.registrations.by_principal["ben"]["s9"] is state.registrations["s9"]
 
     def test_other_dimensions_give_other_regions(self):
         state = peopled(subscribe("sue", "temperature < 2"))

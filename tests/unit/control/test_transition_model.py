@@ -194,7 +194,7 @@ def by_steps(method, *between):
 
 def _ops(state, command):
     result = state.apply(100 + len(state.registrations), command)
-    return result.all
+    return result.switch_ops
 
 
 def at_once(state, new):

@@ -10,14 +10,14 @@ from pleroma.control import (
     AdoptPlan,
     Advance,
     ChangePlan,
+    CommandRefused,
     Controller,
     ControlSettings,
     ControlState,
     CreateSchema,
     Expire,
-    Refused,
 )
-from pleroma.control.kept_answers import Answers
+from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import (
     ControlError,
@@ -61,7 +61,7 @@ LIVELY = (
 def after(state, *commands):
     """The results of these, which are all accepted."""
     results = [state.apply(100 + n, command) for n, command in enumerate(commands)]
-    assert not [each for each in results if isinstance(each, Refused)]
+    assert not [each for each in results if isinstance(each, CommandRefused)]
     return results
 
 
@@ -82,19 +82,19 @@ class TestLightweight:
         before = fresh_tables(state)
         (prepared,) = after(state, change())
         assert prepared.value == {"schema": "weather", "epoch": 1, "phase": "prepared", "registrations": 3}
-        assert prepared.ops == []
-        detours = [op for op in prepared.more if isinstance(op, DetourOp)]
+        assert prepared.flows == []
+        detours = [op for op in prepared.guards if isinstance(op, DetourOp)]
         assert {op.switch for op in detours} == set(LINE.switches)
         assert len(detours) == len(LINE.switches)
         assert {op.flow.dz for op in detours} == {state.schemas["weather"].prefix}
-        assert all(op.change is Change.ADD for op in prepared.more)
+        assert all(op.change is Change.ADD for op in prepared.guards)
         assert state.router.tables == before
 
     def test_the_swap_exchanges_rules_under_them(self):
         state = peopled(*LIVELY)
         _, swapped = after(state, change(), SWAP)
         assert swapped.value == {"schema": "weather", "epoch": 2, "phase": "swapped"}
-        assert kinds(swapped.all) == {FlowOp}
+        assert kinds(swapped.switch_ops) == {FlowOp}
         assert state.schemas["weather"].index == BY_WIND
         assert state.router.tables == fresh_tables(state)
 
@@ -102,49 +102,49 @@ class TestLightweight:
         state = peopled(*LIVELY)
         *_, cleared = after(state, change(), SWAP, CLEAR)
         assert cleared.value == {"schema": "weather", "epoch": 2, "phase": "done"}
-        assert cleared.ops == []
-        assert {op.change for op in cleared.all} == {Change.DELETE}
-        assert state.plans.changing is None
+        assert cleared.flows == []
+        assert {op.change for op in cleared.switch_ops} == {Change.DELETE}
+        assert state.plans.change is None
 
     def test_what_both_plans_have_in_common_stays(self):
         state = settled(CreateSchema(WEATHER), ANN, advertise("ann", "true"), subscribe("ann", "true"))
         _, swapped, _ = after(state, change(), SWAP, CLEAR)
-        assert swapped.all == []
+        assert swapped.switch_ops == []
 
     def test_another_schema_is_not_touched(self):
         state = peopled(*LIVELY)
         traffic = state.schemas["traffic"].prefix
         for result in after(state, change(), SWAP, CLEAR):
-            touched = [op.dz if isinstance(op, AdmitOp) else op.flow.dz for op in result.all]
+            touched = [op.dz if isinstance(op, AdmitOp) else op.flow.dz for op in result.switch_ops]
             assert not any(traffic.covers(dz) for dz in touched)
 
     def test_a_table_for_a_single_rule_has_no_room_for_it(self):
         state = settled(CreateSchema(WEATHER), ANN, topology=LINE.with_limit(1))
         refused = state.apply(9, change())
         assert isinstance(refused.error, LimitReached)
-        assert state.plans.changing is None
+        assert state.plans.change is None
 
 
 class TestVersioning:
     def test_first_there_are_both_versions(self):
         state = peopled(*LIVELY)
         (prepared,) = after(state, change(method="versioning"))
-        assert {op.change for op in prepared.all} == {Change.ADD}
-        assert kinds(prepared.all) == {FlowOp, AdmitOp}
-        added = [op.flow.dz for op in prepared.ops]
-        assert all(state.plans.changing.prefix.covers(dz) for dz in added)
+        assert {op.change for op in prepared.switch_ops} == {Change.ADD}
+        assert kinds(prepared.switch_ops) == {FlowOp, AdmitOp}
+        added = [op.flow.dz for op in prepared.flows]
+        assert all(state.plans.change.prefix.covers(dz) for dz in added)
 
     def test_the_swap_is_for_publishers_and_moves_no_rule(self):
         state = peopled(*LIVELY)
         old = state.schemas["weather"].prefix
         _, swapped = after(state, change(method="versioning"), SWAP)
-        assert swapped.all == []
+        assert swapped.switch_ops == []
         assert state.schemas["weather"].prefix != old
 
     def test_in_the_end_only_the_new_version_is_left(self):
         state = peopled(*LIVELY)
         *_, cleared = after(state, change(method="versioning"), SWAP, CLEAR)
-        assert {op.change for op in cleared.all} == {Change.DELETE}
+        assert {op.change for op in cleared.switch_ops} == {Change.DELETE}
         assert state.router.tables == fresh_tables(state)
 
     def test_the_next_change_goes_back_to_the_first_prefix(self):
@@ -189,7 +189,7 @@ class TestPartsOfTrees:
         state = peopled(*IN_PARTS)
         part = state.schemas["weather"].prefix.then(WARM)
         for result in after(state, change(BY_WIND_WHEN_WARM, method), SWAP, CLEAR):
-            touched = [op.dz if isinstance(op, AdmitOp) else op.flow.dz for op in result.all]
+            touched = [op.dz if isinstance(op, AdmitOp) else op.flow.dz for op in result.switch_ops]
             assert all(part.covers(dz) for dz in touched)
         assert state.router.tables == fresh_tables(state)
         assert state.schemas["weather"].index == BY_WIND_WHEN_WARM
@@ -197,7 +197,7 @@ class TestPartsOfTrees:
     def test_the_detour_is_for_that_part_and_where_somebody_wants_something_of_it(self):
         state = peopled(*IN_PARTS)
         (prepared,) = after(state, change(BY_WIND_WHEN_WARM))
-        detours = [op for op in prepared.all if isinstance(op, DetourOp)]
+        detours = [op for op in prepared.switch_ops if isinstance(op, DetourOp)]
         assert {op.flow.dz for op in detours} == {state.schemas["weather"].prefix.then(WARM)}
         assert {op.switch for op in detours} == {LINE.host["h2"].switch, LINE.host["h3"].switch}
 
@@ -207,7 +207,7 @@ class TestPartsOfTrees:
         before = {each.id: each.region for each in state.registrations.values()}
         (prepared,) = after(state, change(BY_WIND_WHEN_WARM, method))
         assert prepared.value["registrations"] == 2
-        assert set(state.plans.changing.other) == {"a9", "s11"}
+        assert set(state.plans.change.other) == {"a9", "s11"}
         after(state, SWAP, CLEAR)
         assert {id_ for id_, old in before.items() if state.registrations[id_].region == old} == {"a8", "s10", "a9"}
 
@@ -216,7 +216,7 @@ class TestPartsOfTrees:
         prefix = state.schemas["weather"].prefix
         _, swapped, _ = after(state, change(BY_WIND_WHEN_WARM, "versioning"), SWAP, CLEAR)
         assert state.schemas["weather"].prefix == prefix
-        assert swapped.all == []
+        assert swapped.switch_ops == []
 
     def test_versions_need_no_spare_prefix_then(self):
         settings = ControlSettings(schema_bits=0, default_bits=7, max_length=20)
@@ -236,15 +236,15 @@ class TestPartsOfTrees:
         prefix = state.schemas["weather"].prefix
         assert made.region == in_force.under(prefix)
         if method == "versioning" or not first:
-            assert state.plans.changing.other[made.id] == other.under(prefix)
+            assert state.plans.change.other[made.id] == other.under(prefix)
 
     @METHODS
     @pytest.mark.parametrize("steps", [0, 1])
     def test_a_snapshot_between_two_steps_has_it_all(self, method, steps):
         state = peopled(*IN_PARTS)
         after(state, change(BY_WIND_WHEN_WARM, method), *[SWAP][:steps])
-        again, _ = restore(snapshot(state, Answers()), LINE, SMALL)
-        assert again.plans.changing == state.plans.changing
+        again, _ = restore(snapshot(state, KeptAnswers()), LINE, SMALL)
+        assert again.plans.change == state.plans.change
         assert again.rules.detours.tables == state.rules.detours.tables
         assert again.router.tables == state.router.tables
 
@@ -255,13 +255,13 @@ class TestPartsOfTrees:
             other = other.regrown(Dz(1 << 5 | 2 * code), TreeIndex(WEATHER, 3, (1, LEAF, LEAF), (3.0,)))
         state = peopled(AdoptPlan("weather", even), *IN_PARTS[1:])
         after(state, change(other))
-        assert 1 < len(state.plans.changing.area) <= 8
-        assert state.plans.changing.area.covers(even.changed(other).under(state.schemas["weather"].prefix))
+        assert 1 < len(state.plans.change.area) <= 8
+        assert state.plans.change.area.covers(even.changed(other).under(state.schemas["weather"].prefix))
 
     def test_a_small_table_has_room_for_one(self):
         state = settled(CreateSchema(WEATHER), ANN, AdoptPlan("weather", TWO_PLACES), topology=LINE.with_limit(9))
         after(state, change(COLD_AND_WARM))
-        assert state.plans.changing.area == DzSet([state.schemas["weather"].prefix])
+        assert state.plans.change.area == DzSet([state.schemas["weather"].prefix])
 
     @METHODS
     def test_there_and_back_again_comes_to_the_same(self, method):
@@ -317,8 +317,8 @@ class TestRefusals:
         state = peopled(*LIVELY)
         (same,) = after(state, change(state.schemas["weather"].index, method))
         assert same.value == {"schema": "weather", "epoch": 1, "unchanged": True}
-        assert same.all == []
-        assert state.plans.changing is None
+        assert same.switch_ops == []
+        assert state.plans.change is None
 
 
 RING = build("ring:4")
@@ -338,7 +338,7 @@ def test_events_keep_to_one_tree_after_a_link_was_away(method, cut):
     trees = [family.tree for family in state.router.families]
     for command in (change(method=method), SWAP, CLEAR):
         (result,) = after(state, command)
-        mirror.take(result.all)
+        mirror.take(result.switch_ops)
         assert [family.tree for family in state.router.families] == trees
         assert [family.tree for family in state.rules.detours.families] == trees
         assert mirror.rules() == state.router.tables
@@ -357,7 +357,7 @@ def test_a_link_that_goes_during_a_change_takes_the_detours_along():
     assert state.rules.detours.families[0].tree == state.router.families[0].tree
     for command in (SWAP, CLEAR):
         (result,) = after(state, command)
-        mirror.take(result.all)
+        mirror.take(result.switch_ops)
     assert mirror.rules() == state.router.tables
     assert not any(mirror.detours().values())
 
@@ -405,8 +405,8 @@ class Held(Network):
 @asynccontextmanager
 async def controlled(folder, network, *commands):
     async with await Controller.open(folder, LINE, network, SMALL) as controller:
-        controller.transitions.under_way = 0.0
-        controller.transitions.unleased = 0.0
+        controller.plan_changes.under_way = 0.0
+        controller.plan_changes.unleased = 0.0
         for command in commands:
             await controller.submit(command)
         network.batches.clear()
@@ -426,11 +426,11 @@ async def until(true, seconds=20):
 async def test_a_change_goes_from_the_first_step_to_the_last(tmp_path):
     network = Held()
     async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
-        done = await controller.transitions.change(change())
+        done = await controller.plan_changes.change(change())
         assert done["epoch"] == 2
         assert network.words == ["D", "F", "D"]
-        assert controller.state.plans.changing is None
-        assert controller.transitions.stragglers == ["a6"]
+        assert controller.state.plans.change is None
+        assert controller.plan_changes.stragglers == ["a6"]
 
 
 @ran
@@ -438,13 +438,13 @@ async def test_no_step_begins_before_every_switch_has_the_one_before(tmp_path):
     network = Held()
     async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
         network.open.clear()
-        task = asyncio.create_task(controller.transitions.change(change()))
+        task = asyncio.create_task(controller.plan_changes.change(change()))
         for phase in ("prepared", "swapped"):
-            await until(lambda phase=phase: getattr(controller.state.plans.changing, "phase", None) == phase)
+            await until(lambda phase=phase: getattr(controller.state.plans.change, "phase", None) == phase)
             await asyncio.sleep(0.05)
-            assert controller.state.plans.changing.phase == phase
+            assert controller.state.plans.change.phase == phase
             await network.let_one_pass()
-        await until(lambda: controller.state.plans.changing is None)
+        await until(lambda: controller.state.plans.change is None)
         await asyncio.sleep(0.05)
         assert not task.done()
         network.open.set()
@@ -455,9 +455,9 @@ async def test_no_step_begins_before_every_switch_has_the_one_before(tmp_path):
 async def test_the_same_plan_again_tells_nobody_anything(tmp_path):
     network = Held()
     async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
-        await controller.transitions.change(change())
+        await controller.plan_changes.change(change())
         network.batches.clear()
-        done = await controller.transitions.change(change())
+        done = await controller.plan_changes.change(change())
         assert done == {"schema": "weather", "epoch": 2, "unchanged": True}
         assert network.batches == []
 
@@ -467,61 +467,61 @@ async def test_it_waits_for_publishers_with_a_lease(tmp_path):
     network = Held()
     leased = [advertise("ben", "true", lease="one"), advertise("ann", "true", "h2", lease="one"), LIVELY[1]]
     async with controlled(tmp_path, network, *PEOPLE, *leased) as controller:
-        task = asyncio.create_task(controller.transitions.change(change()))
+        task = asyncio.create_task(controller.plan_changes.change(change()))
         await until(lambda: controller.state.schemas["weather"].epoch == 2)
-        controller.transitions.adopted("ben", "one", {"weather": 1, "traffic": 1})
-        controller.transitions.adopted("ben", "two", {"weather": 2})
+        controller.plan_changes.adopted("ben", "one", {"weather": 1, "traffic": 1})
+        controller.plan_changes.adopted("ben", "two", {"weather": 2})
         await asyncio.sleep(0.05)
-        controller.transitions.adopted("ben", "one", {"weather": 2})
+        controller.plan_changes.adopted("ben", "one", {"weather": 2})
         await asyncio.sleep(0.05)
-        assert controller.state.plans.changing.phase == "swapped"
+        assert controller.state.plans.change.phase == "swapped"
         assert not task.done()
-        controller.transitions.adopted("ann", "one", {"weather": 2})
+        controller.plan_changes.adopted("ann", "one", {"weather": 2})
         await asyncio.wait_for(task, 20)
-        assert controller.transitions.stragglers == []
+        assert controller.plan_changes.stragglers == []
 
 
 @ran
 async def test_it_does_not_wait_for_publishers_that_have_nothing_in_the_part_that_changes(tmp_path):
     network = Held()
     async with controlled(tmp_path, network, *PEOPLE, *IN_PARTS) as controller:
-        task = asyncio.create_task(controller.transitions.change(change(BY_WIND_WHEN_WARM)))
+        task = asyncio.create_task(controller.plan_changes.change(change(BY_WIND_WHEN_WARM)))
         await until(lambda: controller.state.schemas["weather"].epoch == 3)
-        assert controller.state.plans.changing.phase == "swapped"
-        controller.transitions.adopted("ben", "any", {"weather": 3})
+        assert controller.state.plans.change.phase == "swapped"
+        controller.plan_changes.adopted("ben", "any", {"weather": 3})
         await asyncio.wait_for(task, 20)
-        assert controller.transitions.stragglers == []
+        assert controller.plan_changes.stragglers == []
 
 
 @ran
 async def test_a_publisher_whose_lease_ends_is_waited_for_no_longer(tmp_path):
     network = Held()
     async with controlled(tmp_path, network, *PEOPLE, advertise("ben", "true", lease="one")) as controller:
-        task = asyncio.create_task(controller.transitions.change(change()))
+        task = asyncio.create_task(controller.plan_changes.change(change()))
         await until(lambda: controller.state.schemas["weather"].epoch == 2)
         await controller.submit(Expire("one", "ben"))
         await asyncio.wait_for(task, 20)
-        assert controller.transitions.stragglers == []
+        assert controller.plan_changes.stragglers == []
 
 
 @ran
 async def test_one_that_says_nothing_is_not_waited_for_for_ever(tmp_path):
     network = Held()
     async with controlled(tmp_path, network, *PEOPLE, advertise("ben", "true", lease="one")) as controller:
-        controller.transitions.longest = 0.05
-        await asyncio.wait_for(controller.transitions.change(change()), 20)
-        assert controller.transitions.stragglers == ["a6"]
+        controller.plan_changes.longest = 0.05
+        await asyncio.wait_for(controller.plan_changes.change(change()), 20)
+        assert controller.plan_changes.stragglers == ["a6"]
 
 
 @ran
 async def test_a_client_that_is_two_plans_behind_is_told_so(tmp_path):
     async with controlled(tmp_path, Held(), *PEOPLE) as controller:
         for index in (BY_WIND, BY_TEMPERATURE):
-            controller.transitions.adopted("ben", "one", {"weather": 1, "unheard": 7})
-            await controller.transitions.change(change(index))
-        controller.transitions.adopted("ben", "one", {"weather": 2})
+            controller.plan_changes.adopted("ben", "one", {"weather": 1, "unheard": 7})
+            await controller.plan_changes.change(change(index))
+        controller.plan_changes.adopted("ben", "one", {"weather": 2})
         with pytest.raises(PlanTooOld, match="2 behind"):
-            controller.transitions.adopted("ben", "one", {"weather": 1})
+            controller.plan_changes.adopted("ben", "one", {"weather": 1})
 
 
 @pytest.mark.parametrize("method", ["lightweight", "versioning"])
@@ -530,19 +530,19 @@ async def test_a_client_that_is_two_plans_behind_is_told_so(tmp_path):
 async def test_a_restarted_controller_finishes_the_change(tmp_path, method, phase):
     network = Held()
     async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
-        controller.transitions.unleased = 3600.0
+        controller.plan_changes.unleased = 3600.0
         if phase == "prepared":
             network.open.clear()
-        waiting = asyncio.create_task(controller.transitions.change(change(method=method)))
-        await until(lambda: getattr(controller.state.plans.changing, "phase", None) == phase)
+        waiting = asyncio.create_task(controller.plan_changes.change(change(method=method)))
+        await until(lambda: getattr(controller.state.plans.change, "phase", None) == phase)
         network.open.set()
         await controller.close()
         with pytest.raises((ControllerClosed, ControlError)):
             await waiting
     again = Held()
     async with await Controller.open(tmp_path, LINE, again, SMALL) as controller:
-        controller.transitions.under_way = controller.transitions.unleased = 0.0
-        await asyncio.wait_for(controller.transitions.finished(), 20)
+        controller.plan_changes.under_way = controller.plan_changes.unleased = 0.0
+        await asyncio.wait_for(controller.plan_changes.finished(), 20)
         mirror = Mirror(LINE)
         for batch in again.batches:
             mirror.take(batch)
@@ -555,7 +555,7 @@ async def test_a_restarted_controller_finishes_the_change(tmp_path, method, phas
 async def test_the_feed_tells_the_phases(tmp_path):
     async with controlled(tmp_path, Held(), *PEOPLE, *LIVELY) as controller:
         with controller.feed.subscribe() as listener:
-            await controller.transitions.change(change())
+            await controller.plan_changes.change(change())
             items = []
             async for item in listener:
                 if item["type"] == "plan":

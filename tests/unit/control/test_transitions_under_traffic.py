@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from pleroma.control import AdoptPlan
-from pleroma.control.transition.regrowth import MOST_CELLS
+from pleroma.control.transition.regrowth import MAX_AREA_CELLS
 from pleroma.errors import PleromaError
 from pleroma.index import TreeIndex
 from pleroma.routing import build
@@ -101,7 +101,7 @@ def test_many_changes_of_parts_of_a_tree_lose_and_double_nothing(tmp_path, metho
         assert world.refused == 0
         assert world.controller.state.schemas["space"].epoch > CHANGES / 2
         assert len(world.network.deliveries) > 50 * CHANGES
-        most = MOST_CELLS if method == "lightweight" else 0
+        most = MAX_AREA_CELLS if method == "lightweight" else 0
         assert bool(most) <= max(world.fullest.values()) <= most
 
     ran(main())
@@ -127,7 +127,7 @@ def test_a_controller_that_dies_at_any_moment_loses_and_doubles_nothing(tmp_path
             await world.sleep(world.random.uniform(0, 0.01))
             await world.start()
             if number % 2 or number == CHANGES - 1:  # sometimes it dies again before it is done
-                await world.controller.transitions.finished()
+                await world.controller.plan_changes.finished()
 
     async def main():
         world = await running(tmp_path, "deaths", work)

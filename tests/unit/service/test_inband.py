@@ -488,7 +488,7 @@ def test_rights_limits_and_errors_are_those_of_http(tmp_path):
                 wanted = {"schema": "stock", "filter": "price < 10", "host": "h1"}
                 answers = await asyncio.gather(*(sue.post("/v1/subscriptions", json=wanted) for _ in range(10)))
                 assert {each.status_code for each in answers} == {201}
-                assert controller.state.subscriptions_of("sue") == 10
+                assert controller.state.registrations.subscriptions_of("sue") == 10
                 refused = await sue.post("/v1/subscriptions", json=wanted | {"filter": "price > 10"})
                 assert refused.status_code == 403
                 assert refused.json()["error"]["allowed"] == "price < 50"

@@ -13,7 +13,7 @@ OTHER = INDEX | {"order": [0, 0, 0]}
 
 
 def transitions_of(api):
-    return api.app.state.service.controller.transitions
+    return api.app.state.service.controller.plan_changes
 
 
 @pytest.mark.parametrize("method", ["lightweight", "versioning", "at_once"])
@@ -51,7 +51,7 @@ def test_a_change_that_is_under_way_says_how_far_it_is(tmp_path):
             error = await api.error("PUT", PLAN, 409, "plan_changing", json={"index": OTHER})
             assert error["value"] == "stock"
             await api("PUT", "/v1/leases/mine", 200, json={"plans": {"stock": 2}})
-            await until(lambda: api.app.state.service.state.plans.changing is None)
+            await until(lambda: api.app.state.service.state.plans.change is None)
             after = await api("GET", PLAN, 200, headers={"If-None-Match": during.headers["etag"]})
             assert after.json() == during.json() | {"phase": "settled"}
             assert 'pleroma_plan_changing{schema="stock"} 0.0' in (await api("GET", "/metrics")).text

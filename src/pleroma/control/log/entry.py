@@ -11,13 +11,13 @@ from typing import NewType
 
 from pleroma.errors import LogError
 
-MAX_KEY = 200
-MAX_BODY = 16 * 2**20
+MAX_KEY_CHARACTERS = 200
+MAX_BODY_BYTES = 16 * 2**20
 
 Position = NewType("Position", int)
 """The place of an entry in the log: 1, 2, 3 and so on. 0 is the place before all of them."""
 
-START = Position(0)
+LOG_START = Position(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Entry:
     key: str | None = None
 
     def __post_init__(self) -> None:
-        if len(self.body) > MAX_BODY:
-            reason = f"{len(self.body)} bytes are more than the {MAX_BODY} that an entry holds"
+        if len(self.body) > MAX_BODY_BYTES:
+            reason = f"{len(self.body)} bytes are more than the {MAX_BODY_BYTES} that an entry holds"
             raise LogError(reason, field="body", value=len(self.body))
         if self.key is None:
             return
-        if not 0 < len(self.key) <= MAX_KEY:
-            reason = f"a key has 1 to {MAX_KEY} characters, not {len(self.key)}"
+        if not 0 < len(self.key) <= MAX_KEY_CHARACTERS:
+            reason = f"a key has 1 to {MAX_KEY_CHARACTERS} characters, not {len(self.key)}"
             raise LogError(reason, field="key", value=self.key)
         try:
             self.key.encode()

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
-from pleroma.control.log.entry import START, Appended, Entry, Outcome, Position
+from pleroma.control.log.entry import LOG_START, Appended, Entry, Outcome, Position
 from pleroma.control.log.sqlite_log import Log
 from pleroma.errors import LogError
 
@@ -23,7 +23,7 @@ _BYTES_AT_ONCE = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
+class _PendingEntry:
     entry: Entry
     answer: asyncio.Future[Outcome]
 
@@ -35,12 +35,12 @@ class GroupCommit:
     If it fails nevertheless, the state is no longer the log's and nothing more is appended.
     """
 
-    def __init__(self, log: Log, apply: Callable[[Position, bytes], object], *, after: Position = START) -> None:
+    def __init__(self, log: Log, apply: Callable[[Position, bytes], object], *, after: Position = LOG_START) -> None:
         """`after` is where the state stands, as after a snapshot; what the log holds beyond is applied at once."""
         self.applied = after
         self._log = log
         self._apply = apply
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_PendingEntry] = deque()
         self._thread = ThreadPoolExecutor(1, "log")
         self._syncing = False
         self._refusal: LogError | None = None
@@ -57,7 +57,7 @@ class GroupCommit:
         """
         if self._refusal is not None:
             raise self._refusal
-        waiting = _Waiting(entry, asyncio.get_running_loop().create_future())
+        waiting = _PendingEntry(entry, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._begin()
         return await waiting.answer
@@ -106,8 +106,8 @@ class GroupCommit:
         result = loop.run_in_executor(self._thread, self._log.append, [each.entry for each in batch])
         result.add_done_callback(lambda done: self._done(batch, done))
 
-    def _take(self) -> list[_Waiting]:
-        batch: list[_Waiting] = []
+    def _take(self) -> list[_PendingEntry]:
+        batch: list[_PendingEntry] = []
         size = 0
         while self._waiting and len(batch) < _ENTRIES_AT_ONCE and size < _BYTES_AT_ONCE:
             waiting = self._waiting.popleft()
@@ -116,7 +116,7 @@ class GroupCommit:
                 size += len(waiting.entry.body)
         return batch
 
-    def _done(self, batch: Sequence[_Waiting], result: asyncio.Future[list[Outcome]]) -> None:
+    def _done(self, batch: Sequence[_PendingEntry], result: asyncio.Future[list[Outcome]]) -> None:
         self._syncing = False
         error = result.exception()
         if error is not None:
@@ -125,7 +125,7 @@ class GroupCommit:
             self._follow(batch, result.result())
         self._begin()
 
-    def _follow(self, batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
+    def _follow(self, batch: Sequence[_PendingEntry], outcomes: Sequence[Outcome]) -> None:
         """Apply the whole batch, then wake its waiters."""
         try:
             for waiting, outcome in zip(batch, outcomes, strict=True):
@@ -146,7 +146,7 @@ class GroupCommit:
         self.applied = position
 
 
-def _fail(batch: Sequence[_Waiting], error: BaseException) -> None:
+def _fail(batch: Sequence[_PendingEntry], error: BaseException) -> None:
     for waiting in batch:
         if not waiting.answer.done():
             waiting.answer.set_exception(error)

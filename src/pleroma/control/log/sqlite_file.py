@@ -17,8 +17,8 @@ from pathlib import Path
 from pleroma.control.log.lock_file import LockFile
 from pleroma.errors import DiskFull, ForeignLog, LogDamaged, LogError
 
-APPLICATION = 0x506C726D  # "Plrm", where SQLite and `file` look for it
-VERSION = 1
+SQLITE_APPLICATION_ID = 0x506C726D  # "Plrm", where SQLite and `file` look for it
+LOG_FORMAT = 1
 
 _TABLES = (
     "CREATE TABLE entries (position INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, body BLOB NOT NULL)",
@@ -99,8 +99,8 @@ class LogFile:
             with self.writing():
                 for table in _TABLES:
                     connection.execute(table)
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
+                connection.execute(f"PRAGMA application_id = {SQLITE_APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {LOG_FORMAT}")
             _sync(self.path.parent)
 
     def _is_new(self, connection: sqlite3.Connection) -> bool:
@@ -116,11 +116,11 @@ class LogFile:
             raise ForeignLog("this file is not a log", field=str(self.path)) from None
         if (application, version, tables) == (0, 0, 0):
             return True
-        if application != APPLICATION:
+        if application != SQLITE_APPLICATION_ID:
             reason = "this database belongs to another application"
             raise ForeignLog(reason, field=str(self.path), value=application)
-        if version != VERSION:
-            reason = f"the log has format {version}, and this program reads format {VERSION}"
+        if version != LOG_FORMAT:
+            reason = f"the log has format {version}, and this program reads format {LOG_FORMAT}"
             raise ForeignLog(reason, field=str(self.path), value=version)
         return False
 

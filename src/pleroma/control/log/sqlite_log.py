@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pleroma.control.log.entry import START, Appended, Conflict, Entry, Outcome, Position, Repeated
+from pleroma.control.log.entry import LOG_START, Appended, Conflict, Entry, Outcome, Position, Repeated
 from pleroma.control.log.sqlite_file import LogFile
 from pleroma.errors import EntriesDropped, LogDamaged, LogError
 
-REMEMBER = 100_000
+REMEMBERED_POSITIONS = 100_000
 _READ_AT_ONCE = 512
 _BYTES_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class LogSnapshot:
     """The state after the entry at this position."""
 
     position: Position
@@ -37,13 +37,13 @@ class Snapshot:
 class Recovery:
     """What a restart begins from. `damaged` names newer snapshots that could not be used: a reason to warn."""
 
-    snapshot: Snapshot | None
+    snapshot: LogSnapshot | None
     damaged: tuple[Position, ...]
 
     @property
     def position(self) -> Position:
         """Where to read on."""
-        return self.snapshot.position if self.snapshot else START
+        return self.snapshot.position if self.snapshot else LOG_START
 
 
 class Log:
@@ -54,7 +54,7 @@ class Log:
         self._remember = remember
 
     @classmethod
-    def open(cls, path: str | Path, *, remember: int = REMEMBER) -> Self:
+    def open(cls, path: str | Path, *, remember: int = REMEMBERED_POSITIONS) -> Self:
         """Open the log, or begin one. Nobody else can open it until it is closed or this process ends."""
         if remember < 0:
             raise LogError("a log cannot remember fewer than 0 positions", field="remember", value=remember)
@@ -92,11 +92,11 @@ class Log:
                 outcomes.append(known or Appended(position))
         return outcomes
 
-    def read(self, after: int = START) -> Iterator[tuple[Position, bytes]]:
+    def read(self, after: int = LOG_START) -> Iterator[tuple[Position, bytes]]:
         """The entries after a position, in order; a few at a time are in memory. Appending meanwhile is fine."""
         with self._file.reading() as connection:
             head, first = _head(connection), _first(connection)
-        if not START <= after <= head:
+        if not LOG_START <= after <= head:
             raise LogError(f"the log ends at {head}", field="after", value=after)
         if first is not None and after < first - 1:
             raise EntriesDropped(f"the log begins at {first}", field="after", value=after)
@@ -138,7 +138,7 @@ class Log:
         """Keep the state after the entry at this position, durably, and the newest intact one before it."""
         with self._file.writing() as connection:
             head, kept = _head(connection), _snapshots(connection)
-            newest = kept[0] if kept else START
+            newest = kept[0] if kept else LOG_START
             if not newest <= position <= head:
                 reason = f"the last snapshot is at {newest} and the log ends at {head}"
                 raise LogError(reason, field="position", value=position)
@@ -154,7 +154,7 @@ class Log:
             for position in _snapshots(connection):
                 state = _load(connection, position)
                 if state is not None:
-                    return Recovery(Snapshot(position, state), tuple(damaged))
+                    return Recovery(LogSnapshot(position, state), tuple(damaged))
                 damaged.append(position)
         return Recovery(None, tuple(damaged))
 
@@ -174,7 +174,7 @@ class Log:
 
 def _head(connection: sqlite3.Connection) -> Position:
     # never empty again once it was not: compaction stops at the older of two snapshots
-    return Position(connection.execute("SELECT max(position) FROM entries").fetchone()[0] or START)
+    return Position(connection.execute("SELECT max(position) FROM entries").fetchone()[0] or LOG_START)
 
 
 def _first(connection: sqlite3.Connection) -> Position | None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pleroma.errors import ControlError
 
-MAX_NAME = 200
-MAX_LEASE = 64
+MAX_NAME_CHARACTERS = 200
+MAX_LEASE_CHARACTERS = 64
 
 
 def check_name(name: object) -> None:
     """Of a schema or a principal."""
-    _check("name", name, MAX_NAME)
+    _check("name", name, MAX_NAME_CHARACTERS)
 
 
 def check_lease(name: object) -> None:
-    _check("lease", name, MAX_LEASE)
+    _check("lease", name, MAX_LEASE_CHARACTERS)
 
 
 def _check(field: str, name: object, most: int) -> None:

@@ -17,10 +17,10 @@ from pleroma.errors import ControlError, shown
 from pleroma.index import Index, index_from_json
 
 Role = Literal["admin", "publisher", "subscriber", "both", "tuner"]
-Kind = Literal["advertisement", "subscription"]
+RegistrationKind = Literal["advertisement", "subscription"]
 
-ROLES: tuple[Role, ...] = get_args(Role)
-KINDS: tuple[Kind, ...] = get_args(Kind)
+PRINCIPAL_ROLES: tuple[Role, ...] = get_args(Role)
+REGISTRATION_KINDS: tuple[RegistrationKind, ...] = get_args(RegistrationKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Register:
     withdrawn.
     """
 
-    kind: Kind
+    kind: RegistrationKind
     principal: str
     host: str
     schema: str

@@ -15,13 +15,13 @@ from pleroma.control.state.command import LearnHost
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere, TopologyError
 from pleroma.routing import Host, HostId, Port, SwitchId, Topology
 
-ANY = "any"
+ANY_HOST = "any"
 
 
 def host_of(command: LearnHost) -> Host:
     """The host that a command describes, with its address in the one form."""
     check_name(command.name)
-    if command.name == ANY:
+    if command.name == ANY_HOST:
         raise ControlError("no host can be called so: it stands for any of them", field="name", value=command.name)
     check_name(command.switch)
     if not isinstance(command.address, str) or not isinstance(command.mac, str):

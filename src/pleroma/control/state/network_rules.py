@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from pleroma.control.state.records import Registered
+from pleroma.control.state.result import GuardOp
 from pleroma.errors import LimitReached
 from pleroma.index import Dz, DzSet, Index
 from pleroma.routing import (
@@ -44,14 +45,13 @@ from pleroma.routing import (
     in_safe_order,
 )
 
-Method = Literal["lightweight", "versioning"]
-METHODS: tuple[Method, ...] = get_args(Method)
-Phase = Literal["prepared", "swapped"]
-More = AdmitOp | DetourOp
+ChangeMethod = Literal["lightweight", "versioning"]
+CHANGE_METHODS: tuple[ChangeMethod, ...] = get_args(ChangeMethod)
+ChangePhase = Literal["prepared", "swapped"]
 
 
 @dataclass(slots=True)
-class Changing:
+class PlanChange:
     """A schema between two plans.
 
     `other` has the regions that registrations have besides those in force: until the swap those of the next plan, after
@@ -59,8 +59,8 @@ class Changing:
     """
 
     schema: str
-    method: Method
-    phase: Phase
+    method: ChangeMethod
+    phase: ChangePhase
     before: Index
     after: Index
     prefix: Dz
@@ -78,7 +78,7 @@ class Changing:
         return self.area.longest > self.prefix.length
 
 
-class Rules:
+class NetworkRules:
     """`topology` has the place of every host; what is there of the network now may be less (`route_on`)."""
 
     def __init__(self, topology: Topology, max_length: int) -> None:
@@ -86,7 +86,7 @@ class Rules:
         self._now = topology
         self.router = Router(topology, max_length=max_length)
         self.admissions = Admissions()
-        self.changing: Changing | None = None
+        self.changing: PlanChange | None = None
         self.detours = Router(topology.with_limit(None), max_length=max_length)
         """Has registrations only while a light-weight change is under way."""
 
@@ -96,7 +96,7 @@ class Rules:
         detours = [DetourOp(s, Change.ADD, flow) for s, table in self.detours.tables.items() for flow in table]
         return [*in_safe_order(flows), *detours, *self.admissions.operations(self.topology)]
 
-    def route_on(self, topology: Topology) -> tuple[list[FlowOp], list[More]]:
+    def route_on(self, topology: Topology) -> tuple[list[FlowOp], list[GuardOp]]:
         """Switches or links have come or gone; nothing to do if it is all as before."""
         if topology == self._now == self.router.topology:
             return [], []
@@ -124,10 +124,10 @@ class Rules:
                 self._admit(each, self._other[each.id])
         self._make_room()
 
-    def add(self, made: Registered, other: DzSet | None = None) -> tuple[list[FlowOp], list[More]]:
+    def add(self, made: Registered, other: DzSet | None = None) -> tuple[list[FlowOp], list[GuardOp]]:
         """`other` is its region in the other plan, while the plan changes."""
         flows = self.router.apply(request_of(made))
-        more: list[More] = list(self._admit(made, made.region))
+        more: list[GuardOp] = list(self._admit(made, made.region))
         if self.changing is None or not self._concerns(made):
             return flows, more
         if other is not None:
@@ -139,7 +139,7 @@ class Rules:
             more += _detours(self.detours.apply(detoured))
         return flows, more
 
-    def remove(self, gone: Iterable[Registered]) -> tuple[list[FlowOp], list[More]]:
+    def remove(self, gone: Iterable[Registered]) -> tuple[list[FlowOp], list[GuardOp]]:
         leaving = list(gone)
         concerned = [each for each in leaving if self._concerns(each)]
         doubles = [each.id for each in self._doubles(concerned)]
@@ -153,11 +153,11 @@ class Rules:
                 more += self._expel(each, other)
         return flows, more
 
-    def exchange(self, gone: Iterable[Registered], come: Iterable[Registered]) -> tuple[list[FlowOp], list[More]]:
+    def exchange(self, gone: Iterable[Registered], come: Iterable[Registered]) -> tuple[list[FlowOp], list[GuardOp]]:
         """The same registrations with other regions, in one step: whoever is on the way may be lost."""
         old, new = list(gone), list(come)
         flows = self.router.exchange([each.id for each in old], map(request_of, new))
-        more: list[More] = [op for each in new for op in self._admit(each, each.region)]
+        more: list[GuardOp] = [op for each in new for op in self._admit(each, each.region)]
         return flows, more + [op for each in old for op in self._expel(each, each.region)]
 
     # -- from plan to plan ---------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Rules:
         """How many no table would miss: an eighth of the smallest, and one in any case."""
         return max(min(self.topology.limits.values(), default=sys.maxsize) // 8, 1)
 
-    def prepare(self, changing: Changing, registered: Iterable[Registered]) -> tuple[list[FlowOp], list[More]]:
+    def prepare(self, changing: PlanChange, registered: Iterable[Registered]) -> tuple[list[FlowOp], list[GuardOp]]:
         """`changing.other` has the regions of the new plan for these registrations."""
         concerned = [each for each in registered if each.id in changing.other]
         self.changing = changing
@@ -193,7 +193,7 @@ class Rules:
         self.changing.other = {each.id: each.region for each in before}
         return self.router.exchange(gone, [*map(request_of, after), *self._doubles(after)])
 
-    def clear(self, registered: Iterable[Registered]) -> tuple[list[FlowOp], list[More]]:
+    def clear(self, registered: Iterable[Registered]) -> tuple[list[FlowOp], list[GuardOp]]:
         """The change is over."""
         concerned = list(registered)
         flows = self.router.exchange([each.id for each in self._doubles(concerned)], ())
@@ -267,5 +267,5 @@ def _request(registered: Registered, id: str, region: DzSet) -> Registration:
     return kind(id, registered.host, region)
 
 
-def _detours(ops: Iterable[FlowOp]) -> list[More]:
+def _detours(ops: Iterable[FlowOp]) -> list[GuardOp]:
     return [DetourOp(*op) for op in ops]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
-from pleroma.control.state.command import Kind, Role
+from pleroma.control.state.command import RegistrationKind, Role
 from pleroma.index import Dz, DzSet, Index, IndexPlan
 from pleroma.routing import HostId
 
@@ -63,7 +63,7 @@ class Registered:
     """
 
     id: str
-    kind: Kind
+    kind: RegistrationKind
     principal: str
     host: HostId
     entry: SchemaEntry

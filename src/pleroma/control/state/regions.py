@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pleroma.arrays.jit  # noqa: F401  # covers run compiled
 from pleroma.content import Filter
-from pleroma.control.state.command import CreateSchema, Kind
+from pleroma.control.state.command import CreateSchema, RegistrationKind
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.errors import AlreadyThere, LimitReached, PlanError
@@ -54,7 +54,7 @@ def check_plan(index: Index, entry: SchemaEntry, settings: ControlSettings) -> N
         raise PlanError(reason, field="index", value=index.bits)
 
 
-def cover(prefix: Dz, kind: Kind, filter: Filter, index: Index, most: int) -> tuple[Index, DzSet]:
+def cover(prefix: Dz, kind: RegistrationKind, filter: Filter, index: Index, most: int) -> tuple[Index, DzSet]:
     """The region of a filter, of at most so many cells under a prefix, and the index that can give it.
 
     A quiet index sends nothing outside its rectangles. A subscription that reaches out opens it, by which all other

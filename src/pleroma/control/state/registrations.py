@@ -1,8 +1,8 @@
-"""The roll of registrations in force, found by id, by principal and by lease."""
+"""The registrations in force, found by id, by principal and by lease."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Protocol, TypeVar
 
 from pleroma.control.state.records import Registered
@@ -13,51 +13,71 @@ Lease = tuple[str, str]
 """A principal, and the name it gave: names of different principals are different leases."""
 
 
-class Watcher(Protocol):
-    """Is told of every change, as it happens. Errors are not for it to raise."""
+class RegistrationListener(Protocol):
+    """Hears of every registration and withdrawal while it is applied. It must not raise an error."""
 
-    def kept(self, registered: Registered) -> None: ...
+    def on_registered(self, registered: Registered) -> None: ...
 
-    def dropped(self, registered: Registered) -> None: ...
+    def on_withdrawn(self, registered: Registered) -> None: ...
 
 
-class Roll:
-    """In the order of registration, everywhere."""
+class Registrations(Mapping[str, Registered]):
+    """Registrations by id, in the order of registration; `by_principal` and `by_lease` group them in the same order."""
 
     def __init__(self) -> None:
-        self.watcher: Watcher | None = None
-        self.by_id: dict[str, Registered] = {}
         self.by_principal: dict[str, dict[str, Registered]] = {}
         self.by_lease: dict[Lease, dict[str, Registered]] = {}
+        self._by_id: dict[str, Registered] = {}
         self._subscriptions: dict[str, int] = {}
+        self._listeners: list[RegistrationListener] = []
+
+    def __getitem__(self, id: str) -> Registered:
+        return self._by_id[id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def values(self) -> ValuesView[Registered]:
+        return self._by_id.values()
+
+    def items(self) -> ItemsView[str, Registered]:
+        return self._by_id.items()
+
+    def subscribe(self, listener: RegistrationListener) -> None:
+        """Have the listener hear of all changes from now on."""
+        self._listeners.append(listener)
 
     def subscriptions_of(self, principal: str) -> int:
+        """How many subscriptions a principal has."""
         return self._subscriptions.get(principal, 0)
 
-    def keep(self, registered: Registered) -> None:
+    def add(self, registered: Registered) -> None:
         self._put(registered)
         if registered.kind == "subscription":
             self._subscriptions[registered.principal] = self.subscriptions_of(registered.principal) + 1
-        if self.watcher is not None:
-            self.watcher.kept(registered)
+        for listener in self._listeners:
+            listener.on_registered(registered)
 
     def replace(self, registered: Iterable[Registered]) -> None:
-        """The same registrations, with other regions."""
+        """Put the same registrations with other regions in the place of those that are here."""
         for each in registered:
             self._put(each)
 
-    def drop(self, registered: Registered) -> None:
-        del self.by_id[registered.id]
+    def remove(self, registered: Registered) -> None:
+        del self._by_id[registered.id]
         _take_out(self.by_principal, registered.principal, registered.id)
         if registered.lease is not None:
             _take_out(self.by_lease, (registered.principal, registered.lease), registered.id)
         if registered.kind == "subscription":
             self._subscriptions[registered.principal] -= 1
-        if self.watcher is not None:
-            self.watcher.dropped(registered)
+        for listener in self._listeners:
+            listener.on_withdrawn(registered)
 
     def _put(self, registered: Registered) -> None:
-        self.by_id[registered.id] = registered
+        self._by_id[registered.id] = registered
         self.by_principal.setdefault(registered.principal, {})[registered.id] = registered
         if registered.lease is not None:
             self.by_lease.setdefault((registered.principal, registered.lease), {})[registered.id] = registered

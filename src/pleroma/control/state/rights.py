@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from pleroma.content import Filter, Schema
-from pleroma.control.state.command import ROLES, CreatePrincipal, Kind
+from pleroma.control.state.command import PRINCIPAL_ROLES, CreatePrincipal, RegistrationKind
 from pleroma.control.state.records import Principal, Registered
 from pleroma.errors import ControlError, FilterSyntax, NotAllowed, UnknownName
 
@@ -17,7 +17,7 @@ _ROLES = {"advertisement": ("publisher", "both", "admin"), "subscription": ("sub
 _DONE = {"advertisement": "publish", "subscription": "read"}
 
 
-def check_registration(principal: Principal, kind: Kind, filter: Filter) -> None:
+def check_registration(principal: Principal, kind: RegistrationKind, filter: Filter) -> None:
     """That a principal may publish, or read, all that a filter matches."""
     text = limit(principal, kind, filter.schema)
     if text is not None and not parsed(filter.schema, text).covers(filter):
@@ -25,7 +25,7 @@ def check_registration(principal: Principal, kind: Kind, filter: Filter) -> None
         raise NotAllowed(reason, field="filter", value=str(filter), allowed=text)
 
 
-def limit(principal: Principal, kind: Kind, schema: Schema) -> str | None:
+def limit(principal: Principal, kind: RegistrationKind, schema: Schema) -> str | None:
     """The filter, as text, that a principal has to keep within; None if there is no limit. It may be barred at all."""
     if principal.role not in _ROLES[kind]:
         allowed = ", ".join(_ROLES[kind])
@@ -51,8 +51,8 @@ def check_withdrawal(principal: Principal, registered: Registered) -> None:
 
 def check_principal(command: CreatePrincipal, schema: Callable[[str], Schema]) -> None:
     """That its role, token and limits can be understood."""
-    if command.role not in ROLES:
-        raise UnknownName("role", str(command.role), ROLES, field="role")
+    if command.role not in PRINCIPAL_ROLES:
+        raise UnknownName("role", str(command.role), PRINCIPAL_ROLES, field="role")
     if not isinstance(command.digest, str) or not _DIGEST.fullmatch(command.digest):
         raise ControlError("is the SHA-256 of the token, in hex", field="digest")
     limit = command.subscriptions

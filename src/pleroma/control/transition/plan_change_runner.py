@@ -2,7 +2,7 @@
 
 The steps are commands in the log, so a controller that is started again goes on with the step it finds. Before the last
 one it waits for the publishers to say that they use the new plan. One that cannot be reached loses its lease meanwhile;
-one without a lease has `UNLEASED` seconds. Before each step it waits as long as a packet may be under way.
+one without a lease has `UNLEASED_ADOPTION_SECONDS`. Before each step it waits as long as a packet may be under way.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any
 
 from pleroma.control.control_state import ControlState
 from pleroma.control.state.command import Advance, ChangePlan
-from pleroma.control.state.network_rules import Changing
+from pleroma.control.state.network_rules import PlanChange
 from pleroma.control.state.records import Registered
 from pleroma.control.state.registrations import Lease
 from pleroma.control.state.result import Done
 from pleroma.errors import ControllerClosed, PlanTooOld, PleromaError
 
-UNLEASED = 2.0
-LONGEST = 60.0
+UNLEASED_ADOPTION_SECONDS = 2.0
+LEASED_ADOPTION_SECONDS = 60.0
 """Seconds that publishers have to adopt a plan: more than any lease lasts without being renewed."""
-UNDER_WAY = 0.25
+IN_FLIGHT_SECONDS = 0.25
 """Seconds after which a packet is through the network, or lost, and no switch forwards by rules that it had before."""
-PAUSE = 0.2
+STEP_RETRY_SECONDS = 0.2
 _CLOSING = "the controller is closing; the change goes on when it is back"
 
 
-class Transitions:
+class PlanChangeRunner:
     """`submit` carries out a command, `confirmed` waits until the network has all that was decided so far."""
 
     def __init__(
@@ -38,9 +38,9 @@ class Transitions:
         submit: Callable[[Advance | ChangePlan], Awaitable[Done]],
         confirmed: Callable[[], Awaitable[None]],
     ) -> None:
-        self.under_way = UNDER_WAY
-        self.unleased = UNLEASED
-        self.longest = LONGEST
+        self.under_way = IN_FLIGHT_SECONDS
+        self.unleased = UNLEASED_ADOPTION_SECONDS
+        self.longest = LEASED_ADOPTION_SECONDS
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         """Until so many seconds have passed for those that are under way."""
         self.stragglers: list[str] = []
@@ -58,7 +58,7 @@ class Transitions:
 
     def look(self) -> None:
         """There may be a change to take further."""
-        if self._state.plans.changing is not None:
+        if self._state.plans.change is not None:
             self._work.set()
 
     async def change(self, command: ChangePlan) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Transitions:
 
     async def finished(self) -> None:
         """Until no change is under way."""
-        if self._state.plans.changing is not None:
+        if self._state.plans.change is not None:
             if self._closed:
                 raise ControllerClosed(_CLOSING)
             future = asyncio.get_running_loop().create_future()
@@ -101,17 +101,17 @@ class Transitions:
         while True:
             await self._work.wait()
             self._work.clear()
-            while (changing := self._state.plans.changing) is not None:
+            while (changing := self._state.plans.change) is not None:
                 try:
                     await self._step(changing)
                 except PleromaError:  # the network is behind, or the disk is full: it is tried until it succeeds
-                    await asyncio.sleep(PAUSE)
+                    await asyncio.sleep(STEP_RETRY_SECONDS)
             waiting, self._waiting = self._waiting, []
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
 
-    async def _step(self, changing: Changing) -> None:
+    async def _step(self, changing: PlanChange) -> None:
         await self._confirmed()
         if changing.phase == "swapped":
             await self._publishers(changing)
@@ -119,12 +119,12 @@ class Transitions:
             await self.sleep(self.under_way)
         await self._submit(Advance(changing.schema, "swap" if changing.phase == "prepared" else "clear"))
 
-    def _is_published(self, changing: Changing) -> bool:
+    def _is_published(self, changing: PlanChange) -> bool:
         """Where nobody may send, nothing is under way."""
         standing = self._state.registrations.values()
         return any(each.kind == "advertisement" and each.schema == changing.schema for each in standing)
 
-    async def _publishers(self, changing: Changing) -> None:
+    async def _publishers(self, changing: PlanChange) -> None:
         """Until all have adopted the plan, or had their time."""
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -134,10 +134,12 @@ class Transitions:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(left, 1.0)):  # leases also end without a word
                         await self._news.wait()
-        self._adopted = {lease: said for lease, said in self._adopted.items() if lease in self._state.roll.by_lease}
+        self._adopted = {
+            lease: said for lease, said in self._adopted.items() if lease in self._state.registrations.by_lease
+        }
         self.stragglers = [each.id for leased in (False, True) for each in self._late(changing, leased)]
 
-    def _late(self, changing: Changing, leased: bool) -> list[Registered]:
+    def _late(self, changing: PlanChange, leased: bool) -> list[Registered]:
         """Publishers that may still use the old plan."""
         epoch = self._state.schemas[changing.schema].epoch
         standing = (self._state.registrations.get(each) for each in changing.other)

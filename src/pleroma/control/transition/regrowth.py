@@ -13,11 +13,11 @@ from pleroma.content import Filter
 from pleroma.index import EVERYTHING, Dz, DzSet, Index, TreeIndex
 from pleroma.index.tree_index import Bounds
 
-MOST_CELLS = 8
+MAX_AREA_CELLS = 8
 """A change that is in more places than this is taken to be in the nodes around them; each may cost a rule a switch."""
 
 
-def differing(before: Index, after: Index, most: int = MOST_CELLS) -> DzSet:
+def differing(before: Index, after: Index, most: int = MAX_AREA_CELLS) -> DzSet:
     """Cells outside of which both plans give everything the same dz: at most so many."""
     if not isinstance(before, TreeIndex) or not isinstance(after, TreeIndex):
         return EVERYTHING
@@ -25,14 +25,14 @@ def differing(before: Index, after: Index, most: int = MOST_CELLS) -> DzSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TreePart:
     """What is below a node, and the cuts on the way to it: (attribute, coordinate, whether it is above)."""
 
     tree: TreeIndex
     way: tuple[tuple[int, float, bool], ...]
 
     @classmethod
-    def of(cls, index: TreeIndex, dz: Dz) -> Part:
+    def of(cls, index: TreeIndex, dz: Dz) -> TreePart:
         layout, node, way = index.layout, 0, []
         for place in range(dz.length - 1, -1, -1):
             above = bool(dz >> place & 1)
@@ -56,7 +56,7 @@ class Regrowth:
     area: DzSet
     most: int
     """How many members a region may have."""
-    _parts: dict[Dz, Part] = field(default_factory=dict, compare=False, repr=False)
+    _parts: dict[Dz, TreePart] = field(default_factory=dict, compare=False, repr=False)
 
     def concerns(self, region: DzSet) -> bool:
         """Whether there is anything of it in the area."""
@@ -91,6 +91,6 @@ class Regrowth:
         part = self._parts.get(cell)
         if part is None:
             below = 1 << cell.length - self.prefix.length
-            part = self._parts[cell] = Part.of(self.index, Dz(cell & below - 1 | below))
+            part = self._parts[cell] = TreePart.of(self.index, Dz(cell & below - 1 | below))
         boxes = tuple(box for box in wanted.boxes if part.is_met(self.index.bounds(box.ranges)))
         return part.tree.cover(replace(wanted, boxes=boxes), max_members=most).under(cell)

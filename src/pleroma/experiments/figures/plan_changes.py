@@ -20,11 +20,11 @@ from pleroma.control import (
     Advance,
     ChangePlan,
     Command,
+    CommandRefused,
     ControlSettings,
     ControlState,
     CreatePrincipal,
     CreateSchema,
-    Refused,
     Register,
 )
 from pleroma.evaluation.sample import Sample
@@ -110,7 +110,7 @@ class Standing:
     def _do(self, command: Command) -> None:
         self._position += 1
         result = self.state.apply(self._position, command)
-        if isinstance(result, Refused):
+        if isinstance(result, CommandRefused):
             raise result.error
 
 

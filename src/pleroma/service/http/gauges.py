@@ -22,7 +22,7 @@ def gauges(controller: Controller, network: DataPlane, collection: Collection | 
     subscriptions = sum(each.startswith("s") for each in state.registrations)
     kinds = {"advertisement": len(state.registrations) - subscriptions, "subscription": subscriptions}
     yield gauge("pleroma_registrations", "Advertisements and subscriptions in force", kinds.items(), "kind")
-    yield gauge("pleroma_leases", "Leases that registrations stand under", [("", len(state.roll.by_lease))])
+    yield gauge("pleroma_leases", "Leases that registrations stand under", [("", len(state.registrations.by_lease))])
     rules = [(str(switch), float(len(table))) for switch, table in state.router.tables.items()]
     yield gauge("pleroma_flow_rules", "Rules of a switch", rules, "switch")
     epochs = [(name, float(entry.epoch)) for name, entry in state.schemas.items()]
@@ -33,7 +33,7 @@ def gauges(controller: Controller, network: DataPlane, collection: Collection | 
     yield gauge("pleroma_plan_changing", what, changing, "schema")
     detours = sum(map(len, state.rules.detours.tables.values()))
     yield gauge("pleroma_detours", "Rules that stand only while a plan changes", [("", detours)])
-    late = len(controller.transitions.stragglers)
+    late = len(controller.plan_changes.stragglers)
     yield gauge("pleroma_plan_stragglers", "Advertisements that the last change of plans went on without", [("", late)])
     unsaved, behind = controller.snapshot_failure is not None, controller.network_failure is not None
     yield gauge("pleroma_snapshot_failed", "1 if the last snapshot could not be saved", [("", unsaved)])
@@ -41,5 +41,5 @@ def gauges(controller: Controller, network: DataPlane, collection: Collection | 
     yield from network.metrics()
     if collection is not None:
         yield from collection.metrics()
-    for name, count in controller.statistics.totals.items():
+    for name, count in controller.client_counters.totals.items():
         yield counter(f"pleroma_events_{name}", f"Events that clients reported as {name}", [("", count)])

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from pleroma.control import Principal
-from pleroma.control.feed import TYPES
+from pleroma.control.feed import FEED_TYPES
 from pleroma.service.http.context import Service
 from pleroma.service.http.json_answers import to_bytes
 
@@ -38,7 +38,7 @@ def seen_by(principal: Principal, item: Mapping[str, Any]) -> Mapping[str, Any] 
     return None
 
 
-async def events(service: Service, principal: Principal, types: frozenset[str] = TYPES) -> AsyncIterator[bytes]:
+async def events(service: Service, principal: Principal, types: frozenset[str] = FEED_TYPES) -> AsyncIterator[bytes]:
     """Until the client goes, the service stops, or the principal is removed."""
     feed = service.controller.feed.subscribe(types=types)
     closing = asyncio.ensure_future(service.closing.wait())

@@ -66,7 +66,7 @@ async def over_broker(
             await Controller.open(folder, TOPOLOGY, _Nothing(), coarse, settled=settled) as controller,
             AsyncExitStack() as stack,
         ):
-            standing.follow(controller.state.roll)
+            standing.follow(controller.state.registrations)
             if upstream is not None:
                 upstream.join(broker, partial(_learn, controller))
                 await stack.enter_async_context(upstream)

@@ -74,7 +74,7 @@ async def over_openflow(
         network,
         await Controller.open(folder, base, network, control, routing_on=network.available) as controller,
     ):
-        controller.transitions.under_way = CACHED
+        controller.plan_changes.under_way = CACHED
         plane = OpenFlowPlane(network, controller, folder)
         network.watch = plane.rewire
         plane.rewire()

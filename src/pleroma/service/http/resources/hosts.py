@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pleroma.control import ForgetHost, LearnHost
-from pleroma.control.state.learned_hosts import ANY
+from pleroma.control.state.learned_hosts import ANY_HOST
 from pleroma.errors import AlreadyThere, BadRequest, NotAllowed, NotFound, PleromaError, TooFast, UnknownName
 from pleroma.routing import HostId
 from pleroma.service.http.context import Service
@@ -61,7 +61,7 @@ def hosts(service: Service) -> APIRouter:
         if sum(used.values()) >= service.settings.attachments:
             reason = f"there are {service.settings.attachments} attachments, and no room for more"
             raise TooFast(reason, service.settings.attachment_seconds)
-        there = service.state.topology.host[_any(service, request, used) if host == ANY else _known(service, host)]
+        there = service.state.topology.host[_any(service, request, used) if host == ANY_HOST else _known(service, host)]
         seconds = service.settings.attachment_seconds
         answer = {
             "host": there.name,
@@ -100,5 +100,5 @@ def _known(service: Service, host: str) -> HostId:
 
 def _least_used(used: Mapping[HostId, int]) -> HostId:
     if not used:
-        raise BadRequest("say at which host: nobody can tell from here", field="host", value=ANY)
+        raise BadRequest("say at which host: nobody can tell from here", field="host", value=ANY_HOST)
     return min(used, key=lambda name: used[name])

@@ -25,7 +25,7 @@ def leases(service: Service) -> APIRouter:
         name = caller(request).name
         leased = service.leases.renew(name, lease)
         if using is not None:
-            service.controller.transitions.adopted(name, lease, using.plans)
+            service.controller.plan_changes.adopted(name, lease, using.plans)
         return json_response({"lease": lease, "seconds": service.leases.seconds, "registrations": list(leased)})
 
     return router

@@ -81,7 +81,7 @@ async def _move(
 ) -> Response:
     controller = service.controller
     if method != "at_once":
-        await (controller.transitions.change if wait else controller.submit)(ChangePlan(name, index, method, after))
+        await (controller.plan_changes.change if wait else controller.submit)(ChangePlan(name, index, method, after))
     elif index.to_json() != (entry := service.schema(name)).index.to_json() or after not in (None, entry.epoch):
         await controller.submit(AdoptPlan(name, index, after))
     entry = service.schema(name)

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.control import Principal, Register, Registered, Withdraw
-from pleroma.control.state.command import Kind
+from pleroma.control.state.command import RegistrationKind
 from pleroma.errors import ContentError, NotFound, UnknownName
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
@@ -35,7 +35,7 @@ _LONG_TEXT, _MANY_BOXES = 300, 8
 """A filter of more than this is read in a thread, for the work grows with the product of its parts: up to seconds."""
 
 
-def registrations(service: Service, kind: Kind) -> APIRouter:
+def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
     shape = AdvertisementAnswer if kind == "advertisement" else SubscriptionAnswer
     router = APIRouter(prefix=f"/v1/{kind}s", tags=[f"{kind}s"], route_class=StrictRoute)
 
@@ -69,7 +69,7 @@ def registrations(service: Service, kind: Kind) -> APIRouter:
     return router
 
 
-def _article(kind: Kind) -> str:
+def _article(kind: RegistrationKind) -> str:
     return "an advertisement" if kind == "advertisement" else "a subscription"
 
 
@@ -95,7 +95,7 @@ def _read(schema: Schema, new: NewRegistration) -> Filter:
     return from_json(schema, new.boxes) if new.filter is None else Filter.parse(schema, new.filter)
 
 
-def _visible(service: Service, kind: Kind, principal: Principal, id: str) -> Registered:
+def _visible(service: Service, kind: RegistrationKind, principal: Principal, id: str) -> Registered:
     found = service.state.registrations.get(id)
     if found is None or found.kind != kind or not _sees(principal, found):
         raise NotFound(f"there is no such {kind}", field="id", value=id)
@@ -106,7 +106,9 @@ def _sees(principal: Principal, registered: Registered) -> bool:
     return principal.role == "admin" or registered.principal == principal.name
 
 
-def _behind(service: Service, kind: Kind, principal: Principal, at: RegistrationPaging) -> Iterator[Registered]:
+def _behind(
+    service: Service, kind: RegistrationKind, principal: Principal, at: RegistrationPaging
+) -> Iterator[Registered]:
     """In the order of creation, which is that of the numbers in the ids: a page can begin behind one that is gone."""
     after = _number(at.after)
     for each in service.state.registrations.values():

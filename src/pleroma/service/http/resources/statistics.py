@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pleroma.control import Principal
-from pleroma.control.client_counters import COUNTERS
+from pleroma.control.client_counters import CLIENT_COUNTERS
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
 from pleroma.service.http.json_answers import json_response
@@ -27,9 +27,9 @@ def statistics(service: Service) -> APIRouter:
     async def summary(request: Request) -> Response:
         """What clients count is since the controller started. Waste is the part of what arrived that nobody wanted."""
         principal = caller(request)
-        state, reported = service.state, service.controller.statistics
+        state, reported = service.state, service.controller.client_counters
         everything = principal.role == "admin"
-        own = state.registered_by.get(principal.name, {})
+        own = state.registrations.by_principal.get(principal.name, {})
         kinds = [each.kind for each in (state.registrations if everything else own).values()]
         shown = [each for each in reported.subscriptions if everything or each in own][:SHOWN]
         answer: dict[str, Any] = {
@@ -39,7 +39,7 @@ def statistics(service: Service) -> APIRouter:
             "subscriptions": kinds.count("subscription"),
             "rules": sum(map(len, state.router.tables.values())),
             "reported": _totals(service, principal),
-            "by_subscription": {each: _all(COUNTERS, reported.subscriptions[each]) for each in shown},
+            "by_subscription": {each: _all(CLIENT_COUNTERS, reported.subscriptions[each]) for each in shown},
         }
         if everything:
             answer["principals"] = {name: _all(_NAMES, counted) for name, counted in reported.principals.items()}
@@ -59,7 +59,7 @@ def statistics(service: Service) -> APIRouter:
     return router
 
 
-_NAMES = ("published", *COUNTERS)
+_NAMES = ("published", *CLIENT_COUNTERS)
 
 
 def _all(names: tuple[str, ...], counted: Mapping[str, int]) -> dict[str, int]:
@@ -67,7 +67,7 @@ def _all(names: tuple[str, ...], counted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _totals(service: Service, principal: Principal) -> dict[str, Any]:
-    reported = service.controller.statistics
+    reported = service.controller.client_counters
     counted = reported.totals if principal.role == "admin" else reported.principals.get(principal.name, {})
     totals: dict[str, Any] = _all(_NAMES, counted)
     received = totals["delivered"] + totals["wasted"]

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from pleroma.control.feed import TYPES
+from pleroma.control.feed import FEED_TYPES
 from pleroma.errors import TooFast, UnknownName
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
@@ -33,9 +33,9 @@ def streams(service: Service) -> APIRouter:
         },
     )
     async def stream(request: Request, asked: Annotated[StreamQuestion, Query()]) -> Response:
-        types = frozenset(asked.types.split(",")) if asked.types else TYPES
-        for name in sorted(types - TYPES):
-            raise UnknownName("type", name, sorted(TYPES), field="types")
+        types = frozenset(asked.types.split(",")) if asked.types else FEED_TYPES
+        for name in sorted(types - FEED_TYPES):
+            raise UnknownName("type", name, sorted(FEED_TYPES), field="types")
         if open_streams >= service.settings.streams:
             raise TooFast(f"there are {service.settings.streams} streams, and no room for more", _RETRY)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
