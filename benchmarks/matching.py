@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from pleroma.matching.engine import Engine
 from pleroma.matching.matcher import Matches
 from pleroma.matching.pivots import Pivots
 from pleroma.matching.scan import Scan
-from pleroma.matching.snapshot import load, save
 from pleroma.matching.tama.tama import Tama
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -49,7 +46,6 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
     }
     growth = {str(size): narrow[f"ms_at_{size}"] for size in SIZES}
     narrow_ratio = _ratio_to_brute(engine, table, occurrences(random, COMPARED, 1_000, 100))
-    snapshot = _snapshot(engine, events)
     changes = _changes(engine, random)
     del engine, table
     advance(1)
@@ -81,7 +77,6 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
         "ratio_to_brute": {"tama_paper": narrow_ratio, "wide": wide_ratio},
         "ratio_to_rtree": _ratio_to_rtree(),
         **changes,
-        "snapshot": snapshot,
         "batch_events_per_s_two_threads": throughput,
         "growth": growth,
     }
@@ -201,19 +196,3 @@ def _changes(engine: Engine, random: np.random.Generator) -> dict[str, int]:
         engine.remove(number)
     deleting = time.process_time() - start
     return {"inserts_per_s": round(CHANGES / inserting), "deletes_per_s": round(CHANGES / deleting)}
-
-
-def _snapshot(engine: Engine, events: Occurrences) -> dict[str, float]:
-    """A million to a file, and back to the first answer."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "matcher"
-        start = time.perf_counter()
-        save(engine, path)
-        saved = time.perf_counter()
-        again = load(path)
-        again.match(next(iter(events)))
-        return {
-            "save_s": round(saved - start, 2),
-            "load_and_first_match_s": round(time.perf_counter() - saved, 3),
-            "gb": round(path.stat().st_size / 1e9, 2),
-        }

@@ -67,10 +67,6 @@ class BitSets:
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: getattr(self, name) for name in ("grid", "sets", "summary", "sizes")}
 
-    @classmethod
-    def restore(cls, table: Table, arrays: dict[str, NDArray[Any]]) -> Self:
-        return cls(table, **arrays)
-
 
 @compiled
 def _likeness(

@@ -42,17 +42,13 @@ class Standing(NamedTuple):
 class Engine:
     """A `Matcher`; `structure` is one of `choice.STRUCTURES`, or `auto` for what suits each part."""
 
-    def __init__(self, structure: str = AUTOMATIC, young: int = YOUNG, parts: Sequence[Part] = ()) -> None:
+    def __init__(self, structure: str = AUTOMATIC, young: int = YOUNG) -> None:
         choose(Table.from_rows([]), structure)
         self._structure = structure
         self._young = young
         self._lock = threading.Lock()
-        self._standing = Standing(tuple(parts), Newcomers(young))
-        self._size = sum(map(len, parts))
-
-    @property
-    def standing(self) -> Standing:
-        return self._standing
+        self._standing = Standing((), Newcomers(young))
+        self._size = 0
 
     def __len__(self) -> int:
         return self._size

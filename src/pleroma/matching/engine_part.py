@@ -14,11 +14,11 @@ from pleroma.matching.structure import Structure
 
 
 class Part:
-    def __init__(self, structure: Structure, why: str, dead: Marks | None = None) -> None:
+    def __init__(self, structure: Structure, why: str) -> None:
         self.structure = structure
         self.why = why
-        self.dead: Marks = np.zeros(len(structure.table), np.bool_) if dead is None else dead
-        self.removed = int(self.dead.sum())
+        self.dead: Marks = np.zeros(len(structure.table), np.bool_)
+        self.removed = 0
 
     @classmethod
     def of(cls, table: Table, name: str = AUTOMATIC) -> Part:

@@ -72,10 +72,6 @@ class Pivots:
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: getattr(self, name) for name in ("grid", "levels", "first", "entries", "always")}
 
-    @classmethod
-    def restore(cls, table: Table, arrays: dict[str, NDArray[Any]]) -> Self:
-        return cls(table, **arrays)
-
 
 def _depth(table: Table) -> int:
     """Levels enough for a typical pivot to fill a cell of the last; more would only take room."""

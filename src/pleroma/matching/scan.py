@@ -4,10 +4,9 @@ handful of newcomers needs."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints, Ints32, Marks
@@ -38,13 +37,6 @@ class Scan:
             begin, end,
         )  # fmt: skip
         return Found(rows, ends)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    @classmethod
-    def restore(cls, table: Table, arrays: dict[str, NDArray[Any]]) -> Self:  # noqa: ARG003 - there are none
-        return cls.build(table)
 
 
 @compiled

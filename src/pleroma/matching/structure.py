@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
-
-from numpy.typing import NDArray
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 from pleroma.arrays.types import Ints, Ints32, Marks
 from pleroma.matching.constraint_table import Occurrences, Table
@@ -33,9 +31,3 @@ class Structure(Protocol):
 
     def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
         """Exactly the rows not `dead` whose every constraint the event satisfies, for events `begin` to `end`."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What `restore` needs besides the table."""
-
-    @classmethod
-    def restore(cls, table: Table, arrays: dict[str, NDArray[Any]]) -> Self: ...

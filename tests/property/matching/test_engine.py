@@ -1,8 +1,5 @@
 """The engine finds what asking every subscription would find, whoever came and went before, in any structure."""
 
-import tempfile
-from pathlib import Path
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +9,6 @@ from pleroma.errors import MatchingError
 from pleroma.matching.choice import AUTOMATIC, STRUCTURES
 from pleroma.matching.constraint_table import Occurrences, Table
 from pleroma.matching.engine import Engine
-from pleroma.matching.snapshot import load, save
 from support.matching_cases import events, subscriptions, wants
 
 YOUNG = 8
@@ -74,13 +70,6 @@ class ComingsAndGoings(RuleBasedStateMachine):
     def nothing_leaves_that_is_not_there(self, wanted):
         with pytest.raises(MatchingError):
             self.engine.remove_content(wanted, interface=9)
-
-    @rule()
-    def stop_and_go_on(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "matcher"
-            save(self.engine, path)
-            self.engine = load(path, self.structure, verify=True)
 
     @invariant()
     def finds_what_matches(self):

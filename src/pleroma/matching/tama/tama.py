@@ -96,10 +96,6 @@ class Tama:
         names = ("knots", "levels", "keys", "first", "last", "entries", "always", "deepest", "exact")
         return {name: getattr(self, name) for name in names}
 
-    @classmethod
-    def restore(cls, table: Table, arrays: dict[str, NDArray[Any]]) -> Self:
-        return cls(table, **arrays)
-
 
 def _uniform(table: Table) -> Floats:
     """Between the least and the greatest finite bound of each attribute."""
