@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pleroma.matching.bit_sets import BitSets
-from pleroma.matching.constraint_table import Constraint, Occurrences, Table
+from pleroma.matching.constraint_table import Constraint, ConstraintTable, Occurrences
 from pleroma.matching.engine import Engine
 from pleroma.matching.matcher import Matches
 from pleroma.matching.pivots import Pivots
@@ -82,7 +82,7 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
     }
 
 
-def subscriptions(random: np.random.Generator, size: int, attributes: int, width: float) -> Table:
+def subscriptions(random: np.random.Generator, size: int, attributes: int, width: float) -> ConstraintTable:
     """Each has its constraints on attributes drawn without repetition."""
     chosen = np.empty((size, CONSTRAINTS), np.int32)
     for start in range(0, size, 50_000):
@@ -90,7 +90,7 @@ def subscriptions(random: np.random.Generator, size: int, attributes: int, width
         lots = random.random((stop - start, attributes), np.float32)
         chosen[start:stop] = np.argpartition(lots, CONSTRAINTS, axis=1)[:, :CONSTRAINTS]
     low = random.uniform(0, 1 - width, size * CONSTRAINTS)
-    return Table.of(np.arange(size), np.arange(size + 1) * CONSTRAINTS, chosen.ravel(), low, low + width)
+    return ConstraintTable.of(np.arange(size), np.arange(size + 1) * CONSTRAINTS, chosen.ravel(), low, low + width)
 
 
 def occurrences(random: np.random.Generator, size: int, attributes: int, per_event: int) -> Occurrences:
@@ -109,7 +109,7 @@ def _compile() -> None:
         engine.match_batch(events)
 
 
-def _built(table: Table, structure: str = "auto") -> tuple[Engine, float]:
+def _built(table: ConstraintTable, structure: str = "auto") -> tuple[Engine, float]:
     engine = Engine(structure)
     start = time.process_time()
     engine.add_all(table)
@@ -145,7 +145,7 @@ def _two_threads(engine: Engine, events: Occurrences) -> float:
     return round(1000 * min(times) / len(events), 4)
 
 
-def _ratio_to_brute(engine: Engine, table: Table, events: Occurrences) -> float:
+def _ratio_to_brute(engine: Engine, table: ConstraintTable, events: Occurrences) -> float:
     scan = Scan.build(table)
     dead = np.zeros(len(table), np.bool_)
     start = time.process_time()
@@ -168,7 +168,7 @@ def _ratio_to_rtree() -> float | str:
     low = random.uniform(0, 0.9, (RTREE_BOXES, RTREE_DIMENSIONS))
     attributes = np.tile(np.arange(RTREE_DIMENSIONS), RTREE_BOXES)
     first = np.arange(RTREE_BOXES + 1) * RTREE_DIMENSIONS
-    table = Table.of(np.arange(RTREE_BOXES), first, attributes, low.ravel(), (low + 0.1).ravel())
+    table = ConstraintTable.of(np.arange(RTREE_BOXES), first, attributes, low.ravel(), (low + 0.1).ravel())
     points = random.random((1_000, RTREE_DIMENSIONS))
     properties = index.Property(dimension=RTREE_DIMENSIONS)
     boxes = ((i, (*each, *(each + 0.1)), None) for i, each in enumerate(low))

@@ -8,7 +8,7 @@ from random import Random
 
 from pleroma.control import AdoptPlan, ChangePlan, Register
 from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
-from pleroma.index.selective_index import Rectangle, Region
+from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 from support.control_cases import boxes
@@ -31,7 +31,10 @@ PLANS = [
     GridIndex(WEATHER, (0, 0, 1), {0: (-5.0, 3.0, 30.0)}),
     SelectiveIndex(
         WEATHER,
-        (Region(Dz.parse("0"), WARM, grid(6, "temperature", "wind")), Region(Dz.parse("1"), None, grid(4, "wind"))),
+        (
+            SelectiveRegion(Dz.parse("0"), WARM, grid(6, "temperature", "wind")),
+            SelectiveRegion(Dz.parse("1"), None, grid(4, "wind")),
+        ),
     ),
     grid(12, "sky", "wind", "temperature"),
 ]

@@ -4,7 +4,7 @@ from ipaddress import IPv6Address
 
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Filter
-from pleroma.index import Dz, GridIndex, IndexPlan, Rectangle, Region, SelectiveIndex
+from pleroma.index import Dz, GridIndex, IndexPlan, Rectangle, SelectiveIndex, SelectiveRegion
 from pleroma.wire.tunnel import wrap
 from support.strategies import STOCK
 
@@ -32,9 +32,9 @@ def twice(schema=STOCK, quiet=False):
     return SelectiveIndex(
         schema,
         (
-            Region(Dz.parse("00"), Rectangle(tuple(sides)), grid),
-            Region(Dz.parse("01"), Rectangle(tuple(others)), grid),
-            Region(Dz.parse("1"), None, grid),
+            SelectiveRegion(Dz.parse("00"), Rectangle(tuple(sides)), grid),
+            SelectiveRegion(Dz.parse("01"), Rectangle(tuple(others)), grid),
+            SelectiveRegion(Dz.parse("1"), None, grid),
         ),
         repeated=True,
         quiet=quiet,

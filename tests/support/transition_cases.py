@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pleroma.content.filter_json import from_json
 from pleroma.control.state.network_rules import request_of
 from pleroma.index import Dz, DzSet, GridIndex, SelectiveIndex, TreeIndex
-from pleroma.index.selective_index import Rectangle, Region
+from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Advertise, Change, Subscribe
 from pleroma.routing.router import Family, Router
@@ -40,8 +40,8 @@ def selectives(draw, schema):
 
 def selective(schema, spans, quiet=False, bits=2):
     grid = GridIndex.regular(schema, bits)
-    inner = Region(Dz.parse("0"), Rectangle(tuple(spans[n] for n in sorted(spans))), grid)
-    return SelectiveIndex(schema, (inner, Region(Dz.parse("1"), None, grid)), quiet=quiet)
+    inner = SelectiveRegion(Dz.parse("0"), Rectangle(tuple(spans[n] for n in sorted(spans))), grid)
+    return SelectiveIndex(schema, (inner, SelectiveRegion(Dz.parse("1"), None, grid)), quiet=quiet)
 
 
 @st.composite

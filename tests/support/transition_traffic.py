@@ -13,7 +13,7 @@ from pleroma.content.filter_json import to_json
 from pleroma.control import AdoptPlan, ChangePlan, Controller, ControlSettings, CreateSchema, Register, Withdraw
 from pleroma.errors import PlanChanging
 from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
-from pleroma.index.selective_index import Rectangle, Region
+from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, FlowTable
 from pleroma.routing.flow import difference
@@ -35,8 +35,8 @@ def grid(bits, *dimensions):
 
 
 def rectangles(low, high):
-    inner = Region(Dz.parse("0"), Rectangle(((low, high),) * 3), grid(6, "x", "y", "z"))
-    return SelectiveIndex(SPACE, (inner, Region(Dz.parse("1"), None, grid(4, "z"))))
+    inner = SelectiveRegion(Dz.parse("0"), Rectangle(((low, high),) * 3), grid(6, "x", "y", "z"))
+    return SelectiveIndex(SPACE, (inner, SelectiveRegion(Dz.parse("1"), None, grid(4, "z"))))
 
 
 PLANS = [

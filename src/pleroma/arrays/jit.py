@@ -22,7 +22,7 @@ from numba.core.dispatcher import Dispatcher
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CONSTANTS = (bool, int, float, str, tuple, np.generic)
+CONSTANT_TYPES = (bool, int, float, str, tuple, np.generic)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -42,7 +42,7 @@ def stamp(function: FunctionType) -> str:
         found.update(_text(one.__code__.co_filename))
         for name in sorted(set(_globals(one.__code__))):
             value = one.__globals__.get(name)
-            if isinstance(value, CONSTANTS):
+            if isinstance(value, CONSTANT_TYPES):
                 found.update(f"{name}={value!r};".encode())
             elif isinstance(value, Dispatcher) and value.py_func not in seen:
                 seen.add(value.py_func)

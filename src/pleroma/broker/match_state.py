@@ -14,7 +14,7 @@ from pleroma.broker.programs import ProgramOwner
 from pleroma.content import Event, Filter
 from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.control.state.registrations import Registrations
-from pleroma.matching.edge_filter import MANY, EdgeFilter
+from pleroma.matching.edge_filter import MIN_ENGINE_FILTERS, EdgeFilter
 from pleroma.matching.filter_matcher import FilterMatcher
 from pleroma.wire import Codec
 
@@ -102,7 +102,7 @@ class MatchState:
                 found.setdefault(each.entry.number, []).append(self._wish(each))
         for number, wishes in found.items():
             space = self.spaces[number]
-            if len(wishes) >= MANY:  # one by one they would be put in order again and again
+            if len(wishes) >= MIN_ENGINE_FILTERS:  # one by one they would be put in order again and again
                 space.edge = FilterMatcher(space.entry.schema, ((wish, wish.filter) for wish in wishes))
             else:
                 for wish in wishes:

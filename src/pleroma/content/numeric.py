@@ -12,7 +12,7 @@ from pleroma.content.attribute import EQUALITY, ORDER, Attribute
 from pleroma.content.range import Key, Range
 from pleroma.errors import SchemaError, shown
 
-EXACT = 2**53
+MAX_EXACT_INTEGER = 2**53
 """Integers below this are exact as doubles, hence as coordinates."""
 
 
@@ -25,7 +25,7 @@ def whole(name: str, bound: Any) -> int:
     """The bound of an integer domain, or the error that says why it cannot be one."""
     if isinstance(bound, bool) or not isinstance(bound, int):
         raise SchemaError(f"{shown(bound)} is not a whole number", field=name, value=bound)
-    if abs(bound) >= EXACT:
+    if abs(bound) >= MAX_EXACT_INTEGER:
         raise SchemaError("integer bounds must lie within ±2**53", field=name, value=bound)
     return bound
 

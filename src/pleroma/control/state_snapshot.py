@@ -24,7 +24,7 @@ from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.regions import prefix
 from pleroma.errors import OtherControl
 from pleroma.index import Dz, DzSet, IndexPlan, index_from_json
-from pleroma.index.dzset import PACKED
+from pleroma.index.dzset import PACKED_BYTES
 from pleroma.routing import Host, Topology
 from pleroma.routing.router import collecting_later
 
@@ -108,7 +108,7 @@ def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: in
     prefix, area = Dz.parse(read["prefix"]), DzSet.parse(*read["area"])
     changing = PlanChange(read["schema"], read["method"], read["phase"], before, after, prefix, area)
     for each, members in read["other"]:
-        size = members * PACKED
+        size = members * PACKED_BYTES
         changing.other[each] = DzSet.unpack(regions[at : at + size])
         at += size
     state.plans.resume(changing)
@@ -130,7 +130,7 @@ def _restore_registrations(state: ControlState, lines: Iterable[bytes], regions:
     for line in lines:
         name, members, publisher, text, boxes = line.decode().split("\t")
         rest = rests.get(text) or rests.setdefault(text, json.loads(text))
-        size = int(members) * PACKED
+        size = int(members) * PACKED_BYTES
         region = DzSet.unpack(regions[at : at + size])
         at += size
         kind, principal, host, schema, *lease = rest

@@ -17,12 +17,12 @@ from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.content import Filter
 from pleroma.errors import ContentError, PlanError
 from pleroma.evaluation.box_cover import cover_of_box
-from pleroma.evaluation.dz_rows import Cells, joined, packed
+from pleroma.evaluation.dz_rows import DzRows, joined, packed
 from pleroma.evaluation.grid_evaluator import cells
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, grid_kernels
 from pleroma.index.axis import Axis
-from pleroma.index.grid_kernels import HALF
+from pleroma.index.grid_kernels import HALF_CODE_BITS
 from pleroma.index.grid_tables import NO_LIMIT
 from pleroma.index.selective_codes import homes_of
 
@@ -32,13 +32,13 @@ _ONE = np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Covered:
+class BatchCovers:
     """The cover of owner i: rows `first[i]` to `first[i + 1]`, sorted."""
 
-    rows: Cells
+    rows: DzRows
     first: Ints
 
-    def of(self, owner: int) -> Cells:
+    def of(self, owner: int) -> DzRows:
         return self.rows[self.first[owner] : self.first[owner + 1]]
 
     @property
@@ -47,15 +47,15 @@ class Covered:
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
 
-def covers_of(index: Index, subscriptions: Sequence[Filter], sample: Sample, max_members: int | None) -> Covered:
+def covers_of(index: Index, subscriptions: Sequence[Filter], sample: Sample, max_members: int | None) -> BatchCovers:
     """Of any index: where nothing makes many at once, one by one. The sample has these subscriptions."""
     if isinstance(index, GridIndex) or (isinstance(index, SelectiveIndex) and not index.quiet):
         return covered(index, sample, max_members)
     found = [packed(index.cover(each, max_members=max_members)) for each in subscriptions]
-    return Covered(np.concatenate(found), _firsts([len(each) for each in found]))
+    return BatchCovers(np.concatenate(found), _firsts([len(each) for each in found]))
 
 
-def covered(index: GridIndex | SelectiveIndex, sample: Sample, max_members: int | None = None) -> Covered:
+def covered(index: GridIndex | SelectiveIndex, sample: Sample, max_members: int | None = None) -> BatchCovers:
     """The covers of a sample's owners, whose boxes stand together."""
     if index.schema != sample.schema:
         raise ContentError(f"the filters are of schema {sample.schema.name!r}, the index of {index.schema.name!r}")
@@ -75,24 +75,24 @@ def covered(index: GridIndex | SelectiveIndex, sample: Sample, max_members: int 
     for region, boxes in zip(index.regions, homes, strict=True):
         if boxes.any():
             found = _of_grid(region.grid, sample.boxes_alone(boxes), share)
-            parts.append(Covered(_behind(region.number, found.rows), found.first))
+            parts.append(BatchCovers(_behind(region.number, found.rows), found.first))
     if not parts:
-        return Covered(np.zeros((0, 2), np.uint64), _firsts(np.zeros(sample.owners)))
+        return BatchCovers(np.zeros((0, 2), np.uint64), _firsts(np.zeros(sample.owners)))
     rows, owner = np.concatenate([part.rows for part in parts]), np.concatenate([part.owner for part in parts])
     counts = np.bincount(owner, minlength=sample.owners)
-    return Covered(*_limited(rows[np.argsort(owner, kind="stable")], _firsts(counts), most))
+    return BatchCovers(*_limited(rows[np.argsort(owner, kind="stable")], _firsts(counts), most))
 
 
-def _of_grid(grid: GridIndex, sample: Sample, most: Ints) -> Covered:
+def _of_grid(grid: GridIndex, sample: Sample, most: Ints) -> BatchCovers:
     """Owner i has at most `most[i]` members."""
     boxes = _firsts(np.bincount(sample.owner, minlength=sample.owners))
     if not grid.axes:
         some = np.diff(boxes) > 0
-        return Covered(np.zeros((int(some.sum()), 2), np.uint64), _firsts(some))
+        return BatchCovers(np.zeros((int(some.sum()), 2), np.uint64), _firsts(some))
     low = np.column_stack([_cells(axis, sample.first[:, d]) for d, axis in grid.axes.items()])
     high = np.column_stack([_cells(axis, sample.last[:, d]) for d, axis in grid.axes.items()])
     tables = grid.tables
-    return Covered(*_covers(tables.order, tables.used, tables.axis_bits, low, high, boxes, most))
+    return BatchCovers(*_covers(tables.order, tables.used, tables.axis_bits, low, high, boxes, most))
 
 
 def _cells(axis: Axis, values: Floats) -> Ints:
@@ -103,7 +103,7 @@ def _firsts(counts: Any) -> Ints:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _behind(number: Dz, rows: Cells) -> Cells:
+def _behind(number: Dz, rows: DzRows) -> DzRows:
     """Cells moved behind the bits of a region's number."""
     shift = np.uint64(number.length)
     high, low = rows[:, 0], rows[:, 1] >> np.uint64(16)
@@ -120,14 +120,18 @@ def _behind(number: Dz, rows: Cells) -> Cells:
 def _row(high: np.int64, low: np.int64) -> tuple[np.uint64, np.uint64]:
     """A code in two words of `HALF` bits, with its leading 1, as a row."""
     length = -1
-    while (high >> np.int64(length + 1 - HALF) if length + 1 >= HALF else high | low >> np.int64(length + 1)) != 0:
+    while (
+        high >> np.int64(length + 1 - HALF_CODE_BITS)
+        if length + 1 >= HALF_CODE_BITS
+        else high | low >> np.int64(length + 1)
+    ) != 0:
         length += 1
     a, b = np.uint64(high), np.uint64(low)
-    left = 2 * HALF - length
-    half, full = np.uint64(HALF), (_ONE << np.uint64(HALF)) - _ONE
-    if left >= HALF:
+    left = 2 * HALF_CODE_BITS - length
+    half, full = np.uint64(HALF_CODE_BITS), (_ONE << np.uint64(HALF_CODE_BITS)) - _ONE
+    if left >= HALF_CODE_BITS:
         a, b = b, np.uint64(0)
-        left -= HALF
+        left -= HALF_CODE_BITS
         a = a << np.uint64(left) & full
     else:
         a = (a << np.uint64(left) | b >> (half - np.uint64(left))) & full
@@ -136,7 +140,7 @@ def _row(high: np.int64, low: np.int64) -> tuple[np.uint64, np.uint64]:
 
 
 @compiled
-def _sort(rows: Cells, first: int, end: int) -> None:
+def _sort(rows: DzRows, first: int, end: int) -> None:
     part = rows[first:end].copy()
     order = np.argsort(part[:, 0], kind="mergesort")
     for i in range(order.shape[0]):
@@ -149,7 +153,7 @@ def _sort(rows: Cells, first: int, end: int) -> None:
 
 
 @compiled
-def _covers(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, boxes: Ints, most: Ints) -> tuple[Cells, Ints]:
+def _covers(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, boxes: Ints, most: Ints) -> tuple[DzRows, Ints]:
     owners = boxes.shape[0] - 1
     rows = np.empty((1024, 2), np.uint64)
     first = np.zeros(owners + 1, np.int64)
@@ -174,7 +178,7 @@ def _covers(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, boxes: I
 
 
 @compiled
-def _limited(rows: Cells, first: Ints, most: int) -> tuple[Cells, Ints]:
+def _limited(rows: DzRows, first: Ints, most: int) -> tuple[DzRows, Ints]:
     """Each owner's cells as the members of a region, and of those at most so many."""
     count = 0
     firsts = np.zeros_like(first)
@@ -207,7 +211,7 @@ def shared_bits(a: Words, b: Words) -> int:
 
 
 @compiled
-def coarsened(rows: Cells, most: int) -> Cells:
+def coarsened(rows: DzRows, most: int) -> DzRows:
     """What `DzSet.coarsen` finds, of a region with more members: sizes are whole atoms, in two words.
 
     Members are the leaves of a binary tree, in which leaf i stands at 2 i and the cell that joins the leaves before and

@@ -12,7 +12,7 @@ import numpy as np
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints
-from pleroma.index.cover import NEARLY, OVERSHOOT
+from pleroma.index.cover import MAX_REFINED_CELLS, NEARLY_FULL
 from pleroma.index.grid_kernels import chosen, descend
 
 
@@ -32,7 +32,7 @@ def _fill(shares: Floats) -> float:
     found = 1.0
     for share in shares:
         found *= share
-    return found if found == 1.0 else min(found, NEARLY)
+    return found if found == 1.0 else min(found, NEARLY_FULL)
 
 
 @compiled
@@ -50,7 +50,7 @@ def cover_of_box(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max
     halves = 2.0 ** -np.arange(length + 1).astype(np.float64)
     nodes[0, low_at] = 1
     count = leaves = 1
-    enough = max(max_members, min(4 * max_members, OVERSHOOT))
+    enough = max(max_members, min(4 * max_members, MAX_REFINED_CELLS))
     heap = [(0.0, np.int64(0))]
     heap.pop()
     begin = 0

@@ -17,26 +17,26 @@ from pleroma.arrays.types import Ints, Words
 from pleroma.index import DzSet
 from pleroma.index.codes import Codes
 
-Cells = NDArray[np.uint64]
+DzRows = NDArray[np.uint64]
 """Rows of (first 64 bits, the other 48 with the length)."""
 Word = Any
 """An unsigned one; what it is compared with has to be one as well."""
-SHORT = 56
+ONE_WORD_BITS = 56
 """Cells of so many bits and their lengths are told apart by one word, and sorted as one."""
 _LENGTH = np.uint64(0xFFFF)
 _BEHIND = np.uint64(16)
 _ONE = np.uint64(1)
 
 
-def packed(region: DzSet) -> Cells:
+def packed(region: DzSet) -> DzRows:
     return np.frombuffer(region.pack(), ">u8").reshape(-1, 2).astype(np.uint64)
 
 
-def ordered(cells: Cells) -> Cells:
+def ordered(cells: DzRows) -> DzRows:
     """The distinct ones, sorted."""
     if not len(cells):
         return cells
-    if (cells[:, 1] & _LENGTH).max() <= SHORT:
+    if (cells[:, 1] & _LENGTH).max() <= ONE_WORD_BITS:
         words = np.sort(cells[:, 0] | cells[:, 1])
         kept = words[np.concatenate([[True], words[1:] != words[:-1]])]
         length = kept & np.uint64(0xFF)
@@ -45,17 +45,17 @@ def ordered(cells: Cells) -> Cells:
     return np.asarray(found[np.concatenate([[True], (found[1:] != found[:-1]).any(axis=1)])])
 
 
-def members(cells: Cells) -> Cells:
+def members(cells: DzRows) -> DzRows:
     """Of the region that any cells make up."""
     return _canonical(ordered(cells))
 
 
-def union(parts: Sequence[Cells]) -> Cells:
+def union(parts: Sequence[DzRows]) -> DzRows:
     """The members of the union of regions, each given by its members in order."""
     return _canonical(gathered(parts)) if len(parts) > 1 else parts[0]
 
 
-def gathered(parts: Sequence[Cells]) -> Cells:
+def gathered(parts: Sequence[DzRows]) -> DzRows:
     """The distinct cells of several sorted lists, sorted."""
     level = list(parts)
     while len(level) > 1:
@@ -64,7 +64,7 @@ def gathered(parts: Sequence[Cells]) -> Cells:
     return level[0]
 
 
-def unfilled(cells: Cells) -> int:
+def unfilled(cells: DzRows) -> int:
     """How many of these, sorted and distinct, are the longest around something: those that longer ones do not fill.
 
     It never falls when a cell is added. What is inside a cell of the set fills nothing else, since that cell is there
@@ -73,7 +73,7 @@ def unfilled(cells: Cells) -> int:
     return int(_unfilled(cells))
 
 
-def events_in(codes: Codes, cells: Cells) -> Ints:
+def events_in(codes: Codes, cells: DzRows) -> Ints:
     """How many of the codes each cell holds."""
     if codes.words.shape[1] == 1:
         words = np.sort(codes.words[:, 0])
@@ -108,7 +108,7 @@ def siblings(a_high: Word, a_low: Word, b_high: Word, b_low: Word) -> bool:
 
 
 @compiled
-def joined(cells: Cells, first: int, end: int) -> int:
+def joined(cells: DzRows, first: int, end: int) -> int:
     """Makes sorted cells the members of their union, in place; returns where they end now."""
     kept = first
     for i in range(first, end):
@@ -124,13 +124,13 @@ def joined(cells: Cells, first: int, end: int) -> int:
 
 
 @compiled
-def _canonical(cells: Cells) -> Cells:
+def _canonical(cells: DzRows) -> DzRows:
     found = cells.copy()
     return found[: joined(found, 0, found.shape[0])].copy()
 
 
 @compiled
-def _merged(a: Cells, b: Cells) -> Cells:
+def _merged(a: DzRows, b: DzRows) -> DzRows:
     found = np.empty((a.shape[0] + b.shape[0], 2), np.uint64)
     i = j = count = 0
     while i < a.shape[0] or j < b.shape[0]:
@@ -153,7 +153,7 @@ def _merged(a: Cells, b: Cells) -> Cells:
 
 
 @compiled
-def _unfilled(cells: Cells) -> int:
+def _unfilled(cells: DzRows) -> int:
     """From the back, so that what is inside a cell comes before it; `whole` has the largest cells that are full."""
     whole = np.empty_like(cells)
     top = 0
@@ -174,7 +174,7 @@ def _unfilled(cells: Cells) -> int:
 
 
 @compiled
-def _held(high: Words, low: Words, cells: Cells) -> Ints:
+def _held(high: Words, low: Words, cells: DzRows) -> Ints:
     """Sorted codes of one word (then `low` is empty) or two."""
     found = np.empty(cells.shape[0], np.int64)
     every = ~np.uint64(0)

@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
-from pleroma.evaluation.dz_rows import Cells, events_in, gathered, members, unfilled, union
+from pleroma.evaluation.dz_rows import DzRows, events_in, gathered, members, unfilled, union
 from pleroma.index.codes import Codes
 
 
 class SharedDz:
     """`hosts[i]` has the members of what host i asks for; None where that is not known in full."""
 
-    def __init__(self, hosts: Sequence[Cells | None]) -> None:
+    def __init__(self, hosts: Sequence[DzRows | None]) -> None:
         self.hosts = hosts
-        self._demands: dict[tuple[int, ...], Cells] = {}
+        self._demands: dict[tuple[int, ...], DzRows] = {}
         self._rules: dict[frozenset[tuple[int, ...]], int] = {}
 
     @classmethod
-    def of(cls, rows: Cells, host: Ints, known: Sequence[bool] | NDArray[np.bool_] | None = None) -> SharedDz:
+    def of(cls, rows: DzRows, host: Ints, known: Sequence[bool] | NDArray[np.bool_] | None = None) -> SharedDz:
         """Row i is asked for by `host[i]`. Of hosts that are not `known`, if that is given, rows are missing."""
         ends = np.cumsum(np.bincount(host, minlength=0 if known is None else len(known)))
         parts = np.split(rows[np.argsort(host, kind="stable")], ends[:-1])
@@ -46,7 +46,7 @@ class SharedDz:
             self._rules[parted] = unfilled(gathered(demands)) if demands else 0
         return self._rules[parted]
 
-    def _demand(self, hosts: tuple[int, ...]) -> Cells:
+    def _demand(self, hosts: tuple[int, ...]) -> DzRows:
         if hosts not in self._demands:
             self._demands[hosts] = union([each for i in hosts if (each := self.hosts[i]) is not None])
         return self._demands[hosts]

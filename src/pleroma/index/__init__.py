@@ -5,7 +5,7 @@ from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.index.dzset import EVERYTHING, NOTHING, DzSet
 from pleroma.index.grid_index import GridIndex
 from pleroma.index.plan import Index, IndexPlan, index_from_json
-from pleroma.index.selective_index import Rectangle, Region, SelectiveIndex
+from pleroma.index.selective_index import Rectangle, SelectiveIndex, SelectiveRegion
 from pleroma.index.tree_index import TreeIndex
 from pleroma.index.waste import Waste, evaluate
 
@@ -23,8 +23,8 @@ __all__ = [
     "Index",
     "IndexPlan",
     "Rectangle",
-    "Region",
     "SelectiveIndex",
+    "SelectiveRegion",
     "TreeIndex",
     "Waste",
     "evaluate",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pleroma.index.dz import Dz
 
-WORD = 64
+WORD_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +38,5 @@ class Codes:
     def dz(self, row: int) -> Dz:
         value = 0
         for word in self.words[row]:
-            value = value << WORD | int(word)
-        return Dz(1 << self.bits | value >> self.words.shape[1] * WORD - self.bits)
+            value = value << WORD_BITS | int(word)
+        return Dz(1 << self.bits | value >> self.words.shape[1] * WORD_BITS - self.bits)

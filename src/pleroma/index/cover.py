@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from pleroma.index.dz import Dz
 
-OVERSHOOT = 1024
+MAX_REFINED_CELLS = 1024
 """A cover is refined to four times the allowed members, or to this many, before the best of them are kept."""
-NEARLY = 0.999999
+NEARLY_FULL = 0.999999
 """Several boxes may fill a cell together, but only one that holds all of it makes it full for sure."""
 
 Box = Sequence[tuple[int, int]]
@@ -59,7 +59,7 @@ class Cover:
         fill = self._fill(nodes[0].prefix, 0)
         if fill == 0.0:
             return []
-        enough = None if max_members is None else max(max_members, min(4 * max_members, OVERSHOOT))
+        enough = None if max_members is None else max(max_members, min(4 * max_members, MAX_REFINED_CELLS))
         leaves = 1
         heap: list[tuple[float, int]] = []
         self._pull_down(nodes, 0, fill, heap)
@@ -112,7 +112,7 @@ class Cover:
             if share == 1.0:
                 return 1.0
             total += share
-        return min(total, NEARLY)
+        return min(total, NEARLY_FULL)
 
 
 def fewest(volume: Sequence[float], child: Sequence[int], most: int) -> list[int]:

@@ -14,7 +14,7 @@ from pleroma.errors import DzError
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 
 _ATOMS = 1 << MAX_LENGTH
-PACKED = 16
+PACKED_BYTES = 16
 """How many bytes a packed dz takes. In the order of these bytes, a dz follows right after those that cover it."""
 Bounds = tuple[int, ...]  # start, end, start, end, ... strictly increasing
 
@@ -54,7 +54,7 @@ class DzSet:
     @classmethod
     def unpack(cls, data: bytes) -> DzSet:
         """The region that `pack` wrote. It stays packed, a tenth of the size, and is read anew whenever it is used."""
-        if len(data) % PACKED:
+        if len(data) % PACKED_BYTES:
             raise DzError(f"{len(data)} bytes are no packed region", field="region", value=len(data))
         made = cls.__new__(cls)
         made._known_bounds = made._known_members = None
@@ -88,7 +88,7 @@ class DzSet:
         return iter(self.members)
 
     def __len__(self) -> int:
-        return len(self._packed) // PACKED if self._packed is not None else len(self.members)
+        return len(self._packed) // PACKED_BYTES if self._packed is not None else len(self.members)
 
     def __bool__(self) -> bool:
         return bool(self._packed) if self._packed is not None else bool(self._known_bounds)
@@ -118,7 +118,7 @@ class DzSet:
     @property
     def longest(self) -> int:
         if self._packed:
-            return max(self._packed[PACKED - 1 :: PACKED])
+            return max(self._packed[PACKED_BYTES - 1 :: PACKED_BYTES])
         return max(map(int.bit_length, self), default=1) - 1
 
     # -- algebra -------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class DzSet:
 
 def packed(dz: Dz) -> bytes:
     """One dz as `DzSet.pack` writes it."""
-    return (dz.start << 16 | dz.length).to_bytes(PACKED)
+    return (dz.start << 16 | dz.length).to_bytes(PACKED_BYTES)
 
 
 def unpacked(data: bytes) -> Dz:
@@ -197,7 +197,7 @@ def unpacked(data: bytes) -> Dz:
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    return (data[at : at + PACKED] for at in range(0, len(data), PACKED))
+    return (data[at : at + PACKED_BYTES] for at in range(0, len(data), PACKED_BYTES))
 
 
 Choice = tuple[int, tuple[Dz, ...]]

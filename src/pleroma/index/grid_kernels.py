@@ -8,14 +8,14 @@ import numpy as np
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints, Words
-from pleroma.index.cover import NEARLY, OVERSHOOT
+from pleroma.index.cover import MAX_REFINED_CELLS, NEARLY_FULL
 
 SPREAD_BITS = 8
 """A cell number is spread over its places in the code by tables of this many bits at a time."""
 
-BLOCK = 512
+EVENTS_PER_BLOCK = 512
 
-HALF = 56
+HALF_CODE_BITS = 56
 """`cover` returns a code of up to 112 bits in two words of this many, clear of the sign."""
 
 
@@ -39,9 +39,9 @@ def encode(
     for the cache are taken axis by axis, so that what an axis is like is decided once per block.
     """
     sane = True
-    cells = np.empty(BLOCK, np.int64)
-    for start in range(0, points.shape[0], BLOCK):
-        size = min(BLOCK, points.shape[0] - start)
+    cells = np.empty(EVENTS_PER_BLOCK, np.int64)
+    for start in range(0, points.shape[0], EVENTS_PER_BLOCK):
+        size = min(EVENTS_PER_BLOCK, points.shape[0] - start)
         out[start : start + size] = 0
         for j in range(dims.shape[0]):
             d, begin, end = dims[j], listed[j], listed[j + 1]
@@ -94,7 +94,7 @@ def _overlap(prefix: Ints, depth: int, used: Ints, bits: Ints, low: Ints, high: 
         if share == 1.0:
             return 1.0
         total += share
-    return min(total, NEARLY)
+    return min(total, NEARLY_FULL)
 
 
 @compiled
@@ -109,9 +109,9 @@ def descend(nodes: Ints, node: Int, axes: Int, j: Int, bit: Int) -> None:
     """Move a node to one of its halves, cut along axis j."""
     nodes[node, j] = nodes[node, j] << 1 | bit
     nodes[node, axes] += 1
-    carry = nodes[node, axes + 2] >> (HALF - 1) & 1
+    carry = nodes[node, axes + 2] >> (HALF_CODE_BITS - 1) & 1
     nodes[node, axes + 1] = nodes[node, axes + 1] << 1 | carry
-    nodes[node, axes + 2] = (nodes[node, axes + 2] << 1 | bit) & ((1 << HALF) - 1)
+    nodes[node, axes + 2] = (nodes[node, axes + 2] << 1 | bit) & ((1 << HALF_CODE_BITS) - 1)
 
 
 @compiled
@@ -133,7 +133,7 @@ def cover(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, max_length
     fill = _overlap(nodes[0, :axes], 0, used, bits, low, high)
     if fill == 0.0:
         return np.zeros((0, 2), np.int64)
-    enough = max(max_members, min(4 * max_members, OVERSHOOT))
+    enough = max(max_members, min(4 * max_members, MAX_REFINED_CELLS))
     pending = [(np.int64(0), fill)]
     child = np.zeros(axes, np.int64)
     while True:

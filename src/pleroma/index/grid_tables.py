@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.errors import DomainError
 from pleroma.index import grid_kernels
-from pleroma.index.codes import WORD, Codes
+from pleroma.index.codes import WORD_BITS, Codes
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
 
@@ -47,7 +47,7 @@ class GridTables:
             used[depth + 1] = used[depth]
             used[depth + 1, j] += 1
         chunks = [-(-axis.bits // grid_kernels.SPREAD_BITS) for axis in axes]
-        words = max(1, -(-grid.bits // WORD))
+        words = max(1, -(-grid.bits // WORD_BITS))
         return cls(
             columns=len(grid.schema),
             bits=grid.bits,
@@ -80,7 +80,7 @@ class GridTables:
         low, high = cells[:, :, 0] >> room << room, cells[:, :, 1] | (1 << room) - 1
         most = NO_LIMIT if max_members is None else max_members
         rows = grid_kernels.cover(self.order, self.used, self.axis_bits, low, high, max_length, most)
-        return DzSet(Dz(high_bits << grid_kernels.HALF | low_bits) for high_bits, low_bits in rows.tolist())
+        return DzSet(Dz(high_bits << grid_kernels.HALF_CODE_BITS | low_bits) for high_bits, low_bits in rows.tolist())
 
 
 def _spread(order: Ints, chunks: list[int], word: int) -> Words:
@@ -90,8 +90,8 @@ def _spread(order: Ints, chunks: list[int], word: int) -> Words:
     first = np.cumsum([0, *chunks])
     for j in range(len(chunks)):
         for significance, place in enumerate(np.flatnonzero(order == j)[::-1].tolist()):
-            if place // WORD == word:
+            if place // WORD_BITS == word:
                 chunk, bit = divmod(significance, grid_kernels.SPREAD_BITS)
-                shift = np.uint64(WORD - 1 - place % WORD)
+                shift = np.uint64(WORD_BITS - 1 - place % WORD_BITS)
                 tables[first[j] + chunk] |= (values >> np.uint64(bit) & np.uint64(1)) << shift
     return tables

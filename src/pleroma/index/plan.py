@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pleroma.index.codes import Codes
 
-FORMAT = 1
+PLAN_FORMAT = 1
 
 
 class Index(Protocol):
@@ -74,7 +74,7 @@ class IndexPlan:
 
     def _body(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": PLAN_FORMAT,
             "epoch": self.epoch,
             "schema": self.schema.to_json(),
             "index": self.index.to_json(),
@@ -90,8 +90,8 @@ class IndexPlan:
             data = json.loads(text)
         except ValueError as error:
             raise PlanError(f"a plan is JSON: {error}") from None
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise PlanError(f"a plan is an object with format {FORMAT}", field="format")
+        if not isinstance(data, dict) or data.get("format") != PLAN_FORMAT:
+            raise PlanError(f"a plan is an object with format {PLAN_FORMAT}", field="format")
         body = {name: value for name, value in data.items() if name != "checksum"}
         if data.get("checksum") != _checksum(body):
             raise PlanError("the checksum does not fit the contents", field="checksum", value=data.get("checksum"))

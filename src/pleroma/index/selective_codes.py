@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats
 from pleroma.errors import DomainError
-from pleroma.index.codes import WORD, Codes
+from pleroma.index.codes import WORD_BITS, Codes
 from pleroma.index.dz import Dz
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def encode(index: SelectiveIndex, points: NDArray[np.float64]) -> Codes:
         row, d = wrong[0].tolist()
         value = float(points[row, d])
         raise DomainError(f"{value} in row {row} is no point", field=index.schema.attributes[d].name, value=value)
-    words = max(1, -(-index.bits // WORD))
+    words = max(1, -(-index.bits // WORD_BITS))
     rows = [np.flatnonzero(taken) for taken in taken_by(index, points)]
     pairs = zip(index.regions, rows, strict=True)
     parts = [_behind(region.number, region.grid.encode(points[taken]).words, words) for region, taken in pairs]
@@ -84,13 +84,13 @@ def _homes(low: Floats, high: Floats, first: Floats, last: Floats, repeated: boo
 def _behind(number: Dz, codes: NDArray[np.uint64], words: int) -> NDArray[np.uint64]:
     """Left-aligned codes moved to the right by the length of a number, which takes their place."""
     made = np.zeros((len(codes), words), np.uint64)
-    skipped, shift = divmod(number.length, WORD)
+    skipped, shift = divmod(number.length, WORD_BITS)
     for word in range(codes.shape[1]):
         if word + skipped < words:
             made[:, word + skipped] |= codes[:, word] >> np.uint64(shift)
         if shift and word + skipped + 1 < words:
-            made[:, word + skipped + 1] |= codes[:, word] << np.uint64(WORD - shift)
-    aligned = number.start << 2 * WORD - 112
+            made[:, word + skipped + 1] |= codes[:, word] << np.uint64(WORD_BITS - shift)
+    aligned = number.start << 2 * WORD_BITS - 112
     for word in range(words):
-        made[:, word] |= np.uint64(aligned >> WORD * (1 - word) & 2**WORD - 1)
+        made[:, word] |= np.uint64(aligned >> WORD_BITS * (1 - word) & 2**WORD_BITS - 1)
     return made

@@ -64,7 +64,7 @@ class Rectangle:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class SelectiveRegion:
     """A number, the rectangle it stands for (none: the rest of the event space), and the grid inside."""
 
     number: Dz
@@ -81,7 +81,7 @@ class SelectiveIndex:
     """
 
     schema: Schema
-    regions: tuple[Region, ...]
+    regions: tuple[SelectiveRegion, ...]
     repeated: bool = False
     quiet: bool = False
 
@@ -108,7 +108,7 @@ class SelectiveIndex:
         return max(region.number.length + region.grid.bits for region in self.regions)
 
     @property
-    def rest(self) -> Region:
+    def rest(self) -> SelectiveRegion:
         return self.regions[-1]
 
     def opened(self) -> SelectiveIndex:
@@ -211,7 +211,7 @@ class SelectiveIndex:
         return cls(schema, tuple(_region(schema, each) for each in listed), repeated, quiet)
 
 
-def _region(schema: Schema, data: Any) -> Region:
+def _region(schema: Schema, data: Any) -> SelectiveRegion:
     if not isinstance(data, Mapping) or not isinstance(data.get("number"), str):
         raise PlanError("a region has a number, sides and a grid", field="regions")
     sides, grid = data.get("sides"), data.get("grid")
@@ -219,4 +219,4 @@ def _region(schema: Schema, data: Any) -> Region:
     if not sane or not isinstance(grid, Mapping):
         raise PlanError("a region has a number, sides and a grid", field="regions", value=data["number"])
     rectangle = None if sides is None else Rectangle(tuple(tuple(side) for side in sides))
-    return Region(Dz.parse(data["number"]), rectangle, GridIndex.from_json(schema, grid))
+    return SelectiveRegion(Dz.parse(data["number"]), rectangle, GridIndex.from_json(schema, grid))

@@ -13,7 +13,7 @@ from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.errors import DomainError
 from pleroma.index import grid_kernels, tree_walk
-from pleroma.index.codes import WORD, Codes
+from pleroma.index.codes import WORD_BITS, Codes
 
 if TYPE_CHECKING:
     from pleroma.index.tree_index import Bounds, TreeIndex
@@ -39,9 +39,9 @@ class TreeTables:
     @classmethod
     def of(cls, tree: TreeIndex) -> TreeTables:
         layout = tree.layout
-        room = WORD * max(1, -(-tree.bits // WORD))
+        room = WORD_BITS * max(1, -(-tree.bits // WORD_BITS))
         aligned = [(code ^ 1 << depth) << room - depth for code, depth in zip(layout.codes, layout.depth, strict=True)]
-        shifts = range(room - WORD, -1, -WORD)
+        shifts = range(room - WORD_BITS, -1, -WORD_BITS)
         return cls(
             names=tree.schema.names,
             bits=tree.bits,
@@ -51,7 +51,7 @@ class TreeTables:
             end=np.array(layout.end, np.int64),
             parent=np.array(layout.parent, np.int64),
             depth=np.array(layout.depth, np.int64),
-            words=np.array([[code >> s & 2**WORD - 1 for s in shifts] for code in aligned], np.uint64),
+            words=np.array([[code >> s & 2**WORD_BITS - 1 for s in shifts] for code in aligned], np.uint64),
         )
 
     def encode(self, points: NDArray[np.float64]) -> Codes:

@@ -39,7 +39,7 @@ Bounds = tuple[Sequence[float], Sequence[float]]
 """The first and the last coordinates that a box can be met at."""
 
 
-class Layout(NamedTuple):
+class TreeLayout(NamedTuple):
     """By node, in preorder. `cuts` has a number for leaves too, that means nothing."""
 
     cuts: list[float]
@@ -62,7 +62,7 @@ class TreeIndex:
     bits: int
     dimensions: tuple[int, ...] = (LEAF,)
     cuts: tuple[float, ...] = ()
-    layout: Layout = field(init=False, repr=False, compare=False)
+    layout: TreeLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.bits, bool) or not isinstance(self.bits, int) or not 0 <= self.bits <= MAX_LENGTH:
@@ -74,7 +74,7 @@ class TreeIndex:
                 raise PlanError(f"{cut!r} is not a coordinate to cut at", field="cuts", value=cut)
         object.__setattr__(self, "layout", self._laid_out())
 
-    def _laid_out(self) -> Layout:
+    def _laid_out(self) -> TreeLayout:
         size, dims = len(self.dimensions), self.dimensions
         cuts = [0.0] * size
         right, parent, depth, codes = [0] * size, [0] * size, [0] * size, [0] * size
@@ -107,7 +107,7 @@ class TreeIndex:
         for node in range(size - 1, -1, -1):
             if dims[node] != LEAF:
                 end[node] = end[right[node]]
-        return Layout(cuts, right, end, parent, depth, codes)
+        return TreeLayout(cuts, right, end, parent, depth, codes)
 
     @property
     def leaves(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
-from pleroma.index.cover import OVERSHOOT
+from pleroma.index.cover import MAX_REFINED_CELLS
 
 Numbers = Any
 """A list, or an array for compiled code."""
@@ -92,4 +92,4 @@ def refined(
 
 def enough(most: int | None, nodes: int) -> int:
     """How far a cover is refined before the best members are kept."""
-    return nodes if most is None else max(most, min(4 * most, OVERSHOOT))
+    return nodes if most is None else max(most, min(4 * most, MAX_REFINED_CELLS))

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 from pleroma.matching.edge_filter import EdgeFilter
 
 if TYPE_CHECKING:
-    from pleroma.matching.constraint_table import Constraint, Occurrences, Table
+    from pleroma.matching.constraint_table import Constraint, ConstraintTable, Occurrences
     from pleroma.matching.engine import Engine
     from pleroma.matching.filter_matcher import FilterMatcher
     from pleroma.matching.group_matches import wanted_by
     from pleroma.matching.matcher import Matcher
 
-__all__ = ["Constraint", "EdgeFilter", "Engine", "FilterMatcher", "Matcher", "Occurrences", "Table", "wanted_by"]
+__all__ = [
+    "Constraint",
+    "ConstraintTable",
+    "EdgeFilter",
+    "Engine",
+    "FilterMatcher",
+    "Matcher",
+    "Occurrences",
+    "wanted_by",
+]
 
 _WITH_ARRAYS = {
     "Constraint": "constraint_table",
@@ -22,7 +31,7 @@ _WITH_ARRAYS = {
     "FilterMatcher": "filter_matcher",
     "Matcher": "matcher",
     "Occurrences": "constraint_table",
-    "Table": "constraint_table",
+    "ConstraintTable": "constraint_table",
     "wanted_by": "group_matches",
 }
 

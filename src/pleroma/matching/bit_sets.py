@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
+from pleroma.index.codes import WORD_BITS
 from pleroma.matching.boundaries import boundaries, spans
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.row_kernels import below, clear, holds, lay_out, with_room
-from pleroma.matching.structure import Found
+from pleroma.matching.structure import MatchedRows
 
-CELLS = 32
-BITS = 64
-ALIKE = 5
+CELLS_PER_ATTRIBUTE = 32
+LIKENESS_CONSTRAINTS = 5
 """How many constraints of a subscription decide who its neighbours are."""
 
 
@@ -33,7 +33,7 @@ class BitSets:
 
     name: ClassVar[str] = "bit-sets"
 
-    table: Table
+    table: ConstraintTable
     grid: Floats
     sets: Words
     summary: Words
@@ -41,7 +41,7 @@ class BitSets:
     """How many words of each set are not empty: the emptiest sets are and-ed first."""
 
     @classmethod
-    def build(cls, table: Table, cells: int = CELLS) -> Self:
+    def build(cls, table: ConstraintTable, cells: int = CELLS_PER_ATTRIBUTE) -> Self:
         width = max(table.width, 1)  # where nobody asks for anything, there is still a set of all
         grid = boundaries(table.attribute, table.low, table.high, width, cells)
         begin, end = spans(table.attribute, table.low, table.high, grid)
@@ -56,13 +56,13 @@ class BitSets:
     def nbytes(self) -> int:
         return self.table.nbytes + sum(array.nbytes for array in self.arrays().values())
 
-    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
+    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
         t = self.table
         rows, ends = _search(
             t.first, t.attribute, t.low, t.high, dead, self.grid, self.sets, self.summary, self.sizes,
             events.first, events.attribute, events.value, begin, end,
         )  # fmt: skip
-        return Found(rows, ends)
+        return MatchedRows(rows, ends)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: getattr(self, name) for name in ("grid", "sets", "summary", "sizes")}
@@ -78,7 +78,7 @@ def _likeness(
     for row in range(rows):
         key = np.uint64(0)
         last = np.int64(-1)
-        for _ in range(ALIKE):
+        for _ in range(LIKENESS_CONSTRAINTS):
             best, at = np.int64(rank.shape[0]), -1
             for k in range(first[row], first[row + 1]):
                 if last < rank[attribute[k]] < best:
@@ -103,26 +103,26 @@ def _bit_sets(
     first: Ints, attribute: Ints32, begin: NDArray[np.uint16], end: NDArray[np.uint16], width: int, cells: int
 ) -> tuple[Words, Words]:
     rows = first.shape[0] - 1
-    words = (rows + BITS - 1) // BITS
+    words = (rows + WORD_BITS - 1) // WORD_BITS
     sets = np.zeros((width * (cells + 1), words), np.uint64)
-    summary = np.zeros((width * (cells + 1), (words + BITS - 1) // BITS), np.uint64)
+    summary = np.zeros((width * (cells + 1), (words + WORD_BITS - 1) // WORD_BITS), np.uint64)
     word = np.empty(width * (cells + 1), np.uint64)
     for w in range(words):
-        size = min(rows - w * BITS, BITS)
-        word[:] = ~np.uint64(0) >> np.uint64(BITS - size)
-        for row in range(w * BITS, w * BITS + size):
-            keep = ~(np.uint64(1) << np.uint64(row - w * BITS))
+        size = min(rows - w * WORD_BITS, WORD_BITS)
+        word[:] = ~np.uint64(0) >> np.uint64(WORD_BITS - size)
+        for row in range(w * WORD_BITS, w * WORD_BITS + size):
+            keep = ~(np.uint64(1) << np.uint64(row - w * WORD_BITS))
             for k in range(first[row], first[row + 1]):
                 base = attribute[k] * (cells + 1)
                 for cell in range(begin[k]):
                     word[base + cell] &= keep
                 for cell in range(end[k] + 1, cells + 1):
                     word[base + cell] &= keep
-        bit = np.uint64(1) << np.uint64(w % BITS)
+        bit = np.uint64(1) << np.uint64(w % WORD_BITS)
         for i in range(word.shape[0]):
             sets[i, w] = word[i]
             if word[i]:
-                summary[i, w // BITS] |= bit
+                summary[i, w // WORD_BITS] |= bit
     return sets, summary
 
 
@@ -192,7 +192,7 @@ def _search(
         for i in range(left.shape[0]):
             some = left[i]
             while some:
-                places[size] = i * BITS + lowest(some)
+                places[size] = i * WORD_BITS + lowest(some)
                 words[size] = sets[chosen[0], places[size]]
                 size += 1
                 some &= some - one
@@ -208,7 +208,7 @@ def _search(
         for i in range(size):
             word = words[i]
             while word:
-                candidate = places[i] * BITS + lowest(word)
+                candidate = places[i] * WORD_BITS + lowest(word)
                 word &= word - one
                 if not dead[candidate] and holds(values, first, attribute, low, high, candidate):
                     found = with_room(found, count)

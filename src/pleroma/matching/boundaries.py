@@ -14,14 +14,14 @@ from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints, Ints32
 from pleroma.matching.row_kernels import below, strictly_below
 
-SAMPLED = 4
+BOUNDS_PER_BOUNDARY = 4
 """Bounds looked at for each boundary made."""
 
 
 def boundaries(attribute: Ints32, low: Floats, high: Floats, width: int, cells: int) -> Floats:
     """For each attribute its `cells - 1` boundaries, infinite behind those it needs."""
     counts = np.bincount(attribute, minlength=width).astype(np.int64)
-    sample, first = _sample(attribute, low, high, counts, SAMPLED * cells)
+    sample, first = _sample(attribute, low, high, counts, BOUNDS_PER_BOUNDARY * cells)
     return _picked(sample, first, cells)
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints
 from pleroma.errors import UnknownName
-from pleroma.matching.bit_sets import ALIKE, BITS, CELLS, BitSets
+from pleroma.index.codes import WORD_BITS
+from pleroma.matching.bit_sets import CELLS_PER_ATTRIBUTE, LIKENESS_CONSTRAINTS, BitSets
 from pleroma.matching.boundaries import boundaries, spans
-from pleroma.matching.constraint_table import Table
+from pleroma.matching.constraint_table import ConstraintTable
 from pleroma.matching.pivots import Pivots
 from pleroma.matching.scan import Scan
 from pleroma.matching.structure import Structure
@@ -26,14 +27,26 @@ from pleroma.matching.tama.tama import Tama
 STRUCTURES: Mapping[str, type[Structure]] = {each.name: each for each in (Scan, Pivots, BitSets, Tama)}
 AUTOMATIC = "auto"
 
-SAMPLE = 4096
+SAMPLED_SUBSCRIPTIONS = 4096
 SAMPLE_CELLS = 64
-MOST_BYTES = 1200
+MAX_BIT_SET_BYTES = 1200
 """Bit sets may take so much for a subscription."""
-# nanoseconds for one row scanned, one entry passed over, one row checked in the table, one word and-ed to the end,
-# one word of the summary for one attribute, one constraint counted, one attribute of an event looked up in one table,
-# and whatever an event is
-ROW, ENTRY, CHECK, WORD, SUMMARY, COUNT, LOOKUP, START = 20.0, 1.5, 60.0, 250.0, 0.3, 20.0, 60.0, 500.0
+ROW_NS = 20.0
+"""To scan one row."""
+ENTRY_NS = 1.5
+"""To pass over one entry of the pivots."""
+CHECK_NS = 60.0
+"""To check one row in the table."""
+WORD_NS = 250.0
+"""To and one word of the bit sets through to the end."""
+SUMMARY_NS = 0.3
+"""To and one word of the summary of the bit sets, for one attribute."""
+COUNT_NS = 20.0
+"""To count one satisfied constraint, as TAMA does."""
+LOOKUP_NS = 60.0
+"""To look up one attribute of an event in one table."""
+EVENT_NS = 500.0
+"""For an event, whatever the structure."""
 
 
 class Choice(NamedTuple):
@@ -41,7 +54,7 @@ class Choice(NamedTuple):
     why: str
 
 
-def choose(table: Table, name: str = AUTOMATIC) -> Choice:
+def choose(table: ConstraintTable, name: str = AUTOMATIC) -> Choice:
     """The structure of this name, or the cheapest."""
     if name != AUTOMATIC:
         if name not in STRUCTURES:
@@ -53,14 +66,14 @@ def choose(table: Table, name: str = AUTOMATIC) -> Choice:
     return Choice(STRUCTURES[best], f"estimated microseconds an event: {told}")
 
 
-def estimates(table: Table) -> dict[str, float]:
+def estimates(table: ConstraintTable) -> dict[str, float]:
     """Nanoseconds an event, for events that have every attribute and values like the constraints' bounds."""
     rows = len(table)
-    costs = {Scan.name: ROW * rows}
+    costs = {Scan.name: ROW_NS * rows}
     width = table.width
     if not rows or not width:
         return costs
-    sample = table.take(np.arange(0, rows, max(1, rows // SAMPLE)))
+    sample = table.take(np.arange(0, rows, max(1, rows // SAMPLED_SUBSCRIPTIONS)))
     grid = boundaries(sample.attribute, sample.low, sample.high, width, SAMPLE_CELLS)
     begin, end = spans(sample.attribute, sample.low, sample.high, grid)
     used = np.isfinite(grid).sum(axis=1) + 1
@@ -69,16 +82,19 @@ def estimates(table: Table) -> dict[str, float]:
     rank = np.argsort(np.argsort(-popular, kind="stable"))
     # bits to tell words apart, of which a constraint uses some for its attribute and three for its place
     told = 3.0 + np.log2(max(width * len(sample) / max(sample.constraints, 1), 1.0))
-    depth = min(float(ALIKE), np.log2(max(rows / BITS, 1.0)) / told)
+    depth = min(float(LIKENESS_CONSTRAINTS), np.log2(max(rows / WORD_BITS, 1.0)) / told)
     passed, looked, survived = _passing(sample.first, rank[sample.attribute], share, depth)
     scale = rows / len(sample)
-    costs[Pivots.name] = START + 2 * LOOKUP * width + scale * (ENTRY * passed + CHECK * looked)
-    if width * (CELLS + 1) / 8 <= MOST_BYTES:
+    costs[Pivots.name] = EVENT_NS + 2 * LOOKUP_NS * width + scale * (ENTRY_NS * passed + CHECK_NS * looked)
+    if width * (CELLS_PER_ATTRIBUTE + 1) / 8 <= MAX_BIT_SET_BYTES:
         costs[BitSets.name] = (
-            START + LOOKUP * width + rows / BITS / BITS * width * SUMMARY + scale * survived / BITS * WORD
+            EVENT_NS
+            + LOOKUP_NS * width
+            + rows / WORD_BITS / WORD_BITS * width * SUMMARY_NS
+            + scale * survived / WORD_BITS * WORD_NS
         )
     counted = rows * float(share.sum()) / len(sample)
-    costs[Tama.name] = START + 10 * LOOKUP * width + counted * COUNT
+    costs[Tama.name] = EVENT_NS + 10 * LOOKUP_NS * width + counted * COUNT_NS
     return costs
 
 

@@ -19,7 +19,7 @@ from pleroma.arrays.types import Floats, Ints, Ints32
 from pleroma.errors import ContentError
 from pleroma.matching.row_kernels import permuted
 
-ATTRIBUTES = 1 << 16
+MAX_ATTRIBUTES = 1 << 16
 """Attributes are numbered below this."""
 
 
@@ -36,7 +36,7 @@ Assignments = Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class ConstraintTable:
     """Row by row: whose it is (`ids`), where it came from (`interfaces`), and its constraints, from `first[row]` on."""
 
     ids: Ints
@@ -50,7 +50,7 @@ class Table:
     def of(
         cls, ids: ArrayLike, first: ArrayLike, attribute: ArrayLike, low: ArrayLike, high: ArrayLike,
         interfaces: ArrayLike | None = None,
-    ) -> Table:  # fmt: skip
+    ) -> ConstraintTable:  # fmt: skip
         """From arrays of the outside world, all checked."""
         names = np.asarray(ids, np.int64)
         sources = np.zeros(len(names), np.int32) if interfaces is None else np.asarray(interfaces, np.int32)
@@ -66,7 +66,7 @@ class Table:
         return made
 
     @classmethod
-    def from_rows(cls, rows: Iterable[tuple[int, Sequence[Constraint], int]]) -> Table:
+    def from_rows(cls, rows: Iterable[tuple[int, Sequence[Constraint], int]]) -> ConstraintTable:
         """From (id, constraints, interface) one by one."""
         listed = list(rows)
         flat = [each for _, constraints, _ in listed for each in constraints]
@@ -80,7 +80,7 @@ class Table:
         )
 
     @classmethod
-    def joined(cls, tables: Sequence[Table]) -> Table:
+    def joined(cls, tables: Sequence[ConstraintTable]) -> ConstraintTable:
         """One after the other."""
         starts = np.cumsum([0, *(table.constraints for table in tables)])
         firsts = [table.first[:-1] + start for table, start in zip(tables, starts, strict=False)]
@@ -128,10 +128,10 @@ class Table:
         columns = (self.attribute[part].tolist(), self.low[part].tolist(), self.high[part].tolist())
         return tuple(map(Constraint, *columns))
 
-    def take(self, rows: Ints) -> Table:
+    def take(self, rows: Ints) -> ConstraintTable:
         """These rows, in this order."""
         first, attribute, low, high = permuted(self.first, self.attribute, self.low, self.high, rows)
-        return Table(self.ids[rows], self.interfaces[rows], first, attribute, low, high)
+        return ConstraintTable(self.ids[rows], self.interfaces[rows], first, attribute, low, high)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: getattr(self, name) for name in ("ids", "interfaces", "first", "attribute", "low", "high")}
@@ -154,10 +154,10 @@ class Occurrences:
             raise ContentError("one value for each attribute", field="value")
         made._check()
         number = np.repeat(np.arange(len(made)), np.diff(made.first))
-        places = np.sort(number * ATTRIBUTES + made.attribute)
+        places = np.sort(number * MAX_ATTRIBUTES + made.attribute)
         twice = np.flatnonzero(places[1:] == places[:-1])
         if twice.size:
-            wrong = int(places[twice[0]]) % ATTRIBUTES
+            wrong = int(places[twice[0]]) % MAX_ATTRIBUTES
             raise ContentError("an event has one value for an attribute", field="attribute", value=wrong)
         return made
 
@@ -197,6 +197,8 @@ class Occurrences:
 
 
 def check_attributes(numbers: Ints32) -> None:
-    if numbers.size and not 0 <= numbers.min() <= numbers.max() < ATTRIBUTES:
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < MAX_ATTRIBUTES:
         wrong = numbers.min() if numbers.min() < 0 else numbers.max()
-        raise ContentError(f"attributes are numbered from 0 to {ATTRIBUTES - 1}", field="attribute", value=int(wrong))
+        raise ContentError(
+            f"attributes are numbered from 0 to {MAX_ATTRIBUTES - 1}", field="attribute", value=int(wrong)
+        )

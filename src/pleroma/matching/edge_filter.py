@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Hashable)
 
-FEW = 16
+MIN_CHANGES_FOR_TABLE = 16
 """Newcomers beyond this, and beyond a part of all, are worth a new table; so are as many that have left."""
-PART = 32
-WORTH = 4
+FILTERS_PER_CHANGE = 32
+LOOKS_PER_FILTER = 4
 """A table takes about as long to make as looking at each filter so many times."""
-MANY = 8192
+MIN_ENGINE_FILTERS = 8192
 """From here on the engine is faster than a table, and by far smaller."""
 
 
@@ -54,7 +54,7 @@ class EdgeFilter(Generic[T]):
             self._engine.add(owner, wanted)
             return
         self._newcomers[owner] = wanted
-        if len(self._newcomers) > max(FEW, len(self._filters) // PART):
+        if len(self._newcomers) > max(MIN_CHANGES_FOR_TABLE, len(self._filters) // FILTERS_PER_CHANGE):
             self._settle()
 
     def remove(self, owner: T) -> None:
@@ -65,11 +65,11 @@ class EdgeFilter(Generic[T]):
             return
         if self._newcomers.pop(owner, None) is None:
             self._gone.add(owner)
-            if len(self._gone) > max(FEW, len(self._filters) // PART):
+            if len(self._gone) > max(MIN_CHANGES_FOR_TABLE, len(self._filters) // FILTERS_PER_CHANGE):
                 self._settle()
 
     def _settle(self) -> None:
-        if len(self._filters) >= MANY:
+        if len(self._filters) >= MIN_ENGINE_FILTERS:
             self._engine = _engine(self._filters)
         self._table = _Table(self._filters.items() if self._engine is None else ())
         self._newcomers.clear()
@@ -86,7 +86,7 @@ class EdgeFilter(Generic[T]):
         if self._newcomers:
             found += [owner for owner, wanted in self._newcomers.items() if wanted.matches(event)]
             self._looks += len(self._newcomers)
-            if self._looks > WORTH * len(self._filters):
+            if self._looks > LOOKS_PER_FILTER * len(self._filters):
                 self._settle()
         return found
 

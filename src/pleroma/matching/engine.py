@@ -18,43 +18,43 @@ import numpy as np
 from pleroma.arrays.types import Ints
 from pleroma.errors import MatchingError
 from pleroma.matching.choice import AUTOMATIC, choose
-from pleroma.matching.constraint_table import Assignments, Constraint, Occurrences, Table
-from pleroma.matching.engine_part import Part
-from pleroma.matching.matcher import Matches, Miss, Statistics
+from pleroma.matching.constraint_table import Assignments, Constraint, ConstraintTable, Occurrences
+from pleroma.matching.engine_part import EnginePart
+from pleroma.matching.matcher import MatcherStatistics, Matches, Miss
 from pleroma.matching.newcomers import Newcomers
-from pleroma.matching.structure import Found
+from pleroma.matching.structure import MatchedRows
 from pleroma.matching.tama.tama import Tama
 
-YOUNG = 1024
-FAN = 4
+MAX_NEWCOMERS = 1024
+MIN_SIZE_RATIO = 4
 """A part less than so many times as large as all behind it is joined with them."""
-PIECES = 4
+PIECES_PER_THREAD = 4
 """Pieces of a batch for each thread, so that none waits long for another."""
 
 
-class Standing(NamedTuple):
+class EngineView(NamedTuple):
     """What readers see: parts, the largest first, and those who came after."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[EnginePart, ...]
     newcomers: Newcomers
 
 
 class Engine:
     """A `Matcher`; `structure` is one of `choice.STRUCTURES`, or `auto` for what suits each part."""
 
-    def __init__(self, structure: str = AUTOMATIC, young: int = YOUNG) -> None:
-        choose(Table.from_rows([]), structure)
+    def __init__(self, structure: str = AUTOMATIC, young: int = MAX_NEWCOMERS) -> None:
+        choose(ConstraintTable.from_rows([]), structure)
         self._structure = structure
         self._young = young
         self._lock = threading.Lock()
-        self._standing = Standing((), Newcomers(young))
+        self._view = EngineView((), Newcomers(young))
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
     def __contains__(self, subscription: int) -> bool:
-        parts, newcomers = self._standing
+        parts, newcomers = self._view
         return subscription in newcomers.places or any(part.place(subscription) is not None for part in parts)
 
     # -- coming and going ----------------------------------------------------------------------------------------
@@ -63,23 +63,23 @@ class Engine:
         with self._lock:
             if subscription in self:
                 raise MatchingError("there is one with this number", field="subscription", value=subscription)
-            newcomers = self._standing.newcomers
+            newcomers = self._view.newcomers
             newcomers.add(subscription, constraints, interface)
             self._size += 1
             if len(newcomers) == newcomers.room:
                 self._settle(newcomers.table())
 
-    def add_all(self, table: Table) -> None:
+    def add_all(self, table: ConstraintTable) -> None:
         """Many at once, in one go."""
         with self._lock:
-            parts, newcomers = self._standing
+            parts, newcomers = self._view
             if len(np.unique(table.ids)) < len(table):
                 raise MatchingError("a number is given twice", field="ids")
             taken = [each for part in parts if len(part) for each in part.known(table.ids)]
             taken += [each for each in table.ids.tolist() if each in newcomers.places]
             if taken:
                 raise MatchingError("there is one with this number", field="subscription", value=int(taken[0]))
-            self._settle(Table.joined([newcomers.table(), table]))
+            self._settle(ConstraintTable.joined([newcomers.table(), table]))
             self._size += len(table)
 
     def remove(self, subscription: int) -> None:
@@ -98,9 +98,9 @@ class Engine:
             corner[attribute] = max(low, corner.get(attribute, low))
         hopeless = any(corner[attribute] >= high for attribute, _, high in wanted)
         with self._lock:
-            parts, newcomers = self._standing
+            parts, newcomers = self._view
             events = Occurrences.from_events([corner])
-            places: list[Part | Newcomers] = [*parts, newcomers]
+            places: list[EnginePart | Newcomers] = [*parts, newcomers]
             for part in places:
                 table, rows = part.live() if hopeless else part.found(events)
                 for row in rows[table.interfaces[rows] == interface].tolist():
@@ -111,7 +111,7 @@ class Engine:
         raise MatchingError("nothing like this from this interface", field="constraints", value=wanted)
 
     def _remove(self, subscription: int) -> None:
-        parts, newcomers = self._standing
+        parts, newcomers = self._view
         if not newcomers.remove(subscription):
             for part in parts:
                 row = part.place(subscription)
@@ -119,27 +119,27 @@ class Engine:
                     part.remove(row)
                     if part.removed > len(part):
                         kept = tuple(each for each in parts if each is not part)
-                        rest = Table.joined([part.table(), newcomers.table()])
-                        self._standing = self._settled(kept, rest)
+                        rest = ConstraintTable.joined([part.table(), newcomers.table()])
+                        self._view = self._settled(kept, rest)
                     break
             else:
                 raise MatchingError("there is none with this number", field="subscription", value=subscription)
         self._size -= 1
 
-    def _settle(self, table: Table) -> None:
-        self._standing = self._settled(self._standing.parts, table)
+    def _settle(self, table: ConstraintTable) -> None:
+        self._view = self._settled(self._view.parts, table)
 
-    def _settled(self, parts: tuple[Part, ...], table: Table) -> Standing:
+    def _settled(self, parts: tuple[EnginePart, ...], table: ConstraintTable) -> EngineView:
         """These parts and the rows of a table, which may become one with the smallest."""
         joined, size = [table], len(table)
-        while parts and len(parts[-1]) < FAN * size:
+        while parts and len(parts[-1]) < MIN_SIZE_RATIO * size:
             size += len(parts[-1])
             joined.append(parts[-1].table())
             parts = parts[:-1]
         if size:
-            parts += (Part.of(Table.joined(joined) if len(joined) > 1 else table, self._structure),)
+            parts += (EnginePart.of(ConstraintTable.joined(joined) if len(joined) > 1 else table, self._structure),)
         ordered = tuple(sorted(parts, key=len, reverse=True))
-        return Standing(ordered, Newcomers(self._young))
+        return EngineView(ordered, Newcomers(self._young))
 
     # -- asking --------------------------------------------------------------------------------------------------
 
@@ -148,26 +148,26 @@ class Engine:
 
     def match_one(self, events: Occurrences) -> Ints:
         """The ids that want the first of these events."""
-        return self._search(self._standing, events, 0, 1).ids
+        return self._search(self._view, events, 0, 1).ids
 
     def match_batch(self, events: Occurrences, threads: int = 1) -> Matches:
-        standing = self._standing
+        view = self._view
         if threads <= 1 or len(events) < 2:
-            return self._search(standing, events, 0, len(events))
-        edges = np.linspace(0, len(events), min(PIECES * threads, len(events)) + 1).astype(int).tolist()
+            return self._search(view, events, 0, len(events))
+        edges = np.linspace(0, len(events), min(PIECES_PER_THREAD * threads, len(events)) + 1).astype(int).tolist()
         with ThreadPoolExecutor(threads) as pool:
-            pieces = list(pool.map(lambda a, b: self._search(standing, events, a, b), edges, edges[1:]))
+            pieces = list(pool.map(lambda a, b: self._search(view, events, a, b), edges, edges[1:]))
         starts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
         ends = [piece.ends + start for piece, start in zip(pieces, starts, strict=False)]
         return Matches(np.concatenate([piece.ids for piece in pieces]), np.concatenate(ends))
 
-    def _search(self, standing: Standing, events: Occurrences, begin: int, end: int) -> Matches:
-        found: list[tuple[Ints, Found]] = []
-        for part in standing.parts:
+    def _search(self, view: EngineView, events: Occurrences, begin: int, end: int) -> Matches:
+        found: list[tuple[Ints, MatchedRows]] = []
+        for part in view.parts:
             rows = part.structure.search(events, begin, end, part.dead)
             found.append((part.structure.table.ids, rows))
-        if len(standing.newcomers):
-            table, rows = standing.newcomers.search(events, begin, end)
+        if len(view.newcomers):
+            table, rows = view.newcomers.search(events, begin, end)
             found.append((table.ids, rows))
         if len(found) == 1:
             ids, rows = found[0]
@@ -186,7 +186,7 @@ class Engine:
         """The interfaces with at least one subscription that wants the event."""
         events = Occurrences.from_events([event])
         found: set[int] = set()
-        parts, newcomers = self._standing
+        parts, newcomers = self._view
         for part in parts:
             structure = part.structure
             if isinstance(structure, Tama):
@@ -201,7 +201,7 @@ class Engine:
         return sorted(found)
 
     def constraints(self, subscription: int) -> tuple[Constraint, ...]:
-        parts, newcomers = self._standing
+        parts, newcomers = self._view
         row = newcomers.places.get(subscription)
         if row is not None:
             return newcomers.row(row)
@@ -219,9 +219,9 @@ class Engine:
                 misses.append(Miss(constraint, value))
         return misses
 
-    def statistics(self) -> Statistics:
-        parts, newcomers = self._standing
+    def statistics(self) -> MatcherStatistics:
+        parts, newcomers = self._view
         told = tuple(part.statistics() for part in parts)
         constraints = sum(part.constraints for part in parts) + newcomers.table().constraints
         memory = sum(each.memory for each in told) + newcomers.nbytes
-        return Statistics(len(self), constraints, memory, len(newcomers.places), told)
+        return MatcherStatistics(len(self), constraints, memory, len(newcomers.places), told)

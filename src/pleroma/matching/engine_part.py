@@ -8,12 +8,12 @@ import numpy as np
 
 from pleroma.arrays.types import Ints, Ints32, Marks
 from pleroma.matching.choice import AUTOMATIC, choose
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.matcher import PartStatistics
 from pleroma.matching.structure import Structure
 
 
-class Part:
+class EnginePart:
     def __init__(self, structure: Structure, why: str) -> None:
         self.structure = structure
         self.why = why
@@ -21,7 +21,7 @@ class Part:
         self.removed = 0
 
     @classmethod
-    def of(cls, table: Table, name: str = AUTOMATIC) -> Part:
+    def of(cls, table: ConstraintTable, name: str = AUTOMATIC) -> EnginePart:
         structure, why = choose(table, name)
         return cls(structure.build(table), why)
 
@@ -64,15 +64,15 @@ class Part:
         self.dead[row] = True
         self.removed += 1
 
-    def found(self, events: Occurrences) -> tuple[Table, Ints32]:
+    def found(self, events: Occurrences) -> tuple[ConstraintTable, Ints32]:
         """The rows that want the first event."""
         return self.structure.table, self.structure.search(events, 0, 1, self.dead).rows
 
-    def live(self) -> tuple[Table, Ints]:
+    def live(self) -> tuple[ConstraintTable, Ints]:
         """The rows that have not left."""
         return self.structure.table, np.flatnonzero(~self.dead)
 
-    def table(self) -> Table:
+    def table(self) -> ConstraintTable:
         """Those that are still here."""
         table, rows = self.live()
         return table.take(rows) if self.removed else table

@@ -16,9 +16,9 @@ from pleroma.content import Box, Category, Event, Filter, Integer, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
 from pleroma.matching.choice import AUTOMATIC
-from pleroma.matching.constraint_table import Constraint, Occurrences, Table
+from pleroma.matching.constraint_table import Constraint, ConstraintTable, Occurrences
 from pleroma.matching.engine import Engine
-from pleroma.matching.matcher import Statistics
+from pleroma.matching.matcher import MatcherStatistics
 
 T = TypeVar("T", bound=Hashable)
 
@@ -40,7 +40,7 @@ class FilterMatcher(Generic[T]):
         numbered = [each for owner, wanted in dict(filters).items() for each in self._number(owner, wanted)]
         rows = [(number, box_constraints(schema, box), 0) for number, box in numbered]
         if rows:
-            self._engine.add_all(Table.from_rows(rows))
+            self._engine.add_all(ConstraintTable.from_rows(rows))
 
     def __len__(self) -> int:
         return len(self._boxes)
@@ -103,7 +103,7 @@ class FilterMatcher(Generic[T]):
             wanting.append(list(dict.fromkeys(self._owners[n] for n in numbers)))
         return wanting
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> MatcherStatistics:
         return self._engine.statistics()
 
 

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from pleroma.content import Box, Filter
 from pleroma.content.batch import EventBatch
 from pleroma.matching import brute_force
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.engine import Engine
 
-FEW = 100_000_000
+MIN_ENGINE_PAIRS = 100_000_000
 """Pairs of a filter and an event for which an engine does not pay."""
-PIECE = 2048
+EVENTS_PER_PIECE = 2048
 """Events asked at a time."""
 
 
-def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch, few: int = FEW) -> NDArray[np.bool_]:
+def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch, few: int = MIN_ENGINE_PAIRS) -> NDArray[np.bool_]:
     """Group by event: whether at least one filter of the group matches."""
     if sum(map(len, groups)) * len(events) < few:
         return brute_force.wanted_by(groups, events)
@@ -34,14 +34,14 @@ def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch, few: int =
     engine.add_all(table)
     wanted = np.zeros((len(groups), len(events)), np.bool_)
     points = events.ordinals()
-    for start in range(0, len(events), PIECE):
-        found = engine.match_batch(Occurrences.dense(points[start : start + PIECE]), os.cpu_count() or 1)
+    for start in range(0, len(events), EVENTS_PER_PIECE):
+        found = engine.match_batch(Occurrences.dense(points[start : start + EVENTS_PER_PIECE]), os.cpu_count() or 1)
         rows = np.repeat(np.arange(start, start + len(found)), np.diff(found.ends, prepend=0))
         wanted[table.interfaces[found.ids], rows] = True
     return wanted
 
 
-def _table(groups: Sequence[Sequence[Filter]], events: EventBatch) -> Table:
+def _table(groups: Sequence[Sequence[Filter]], events: EventBatch) -> ConstraintTable:
     """A row for each box that some event could be in, its group for an interface."""
     boxes = [(group, box) for group, filters in enumerate(groups) for each in filters for box in each.boxes]
     width = len(events.schema)
@@ -53,4 +53,4 @@ def _table(groups: Sequence[Sequence[Filter]], events: EventBatch) -> Table:
     first = np.concatenate(([0], np.cumsum(asked.sum(axis=1))))
     interfaces = np.array([group for group, _ in boxes], np.int32)[possible]
     low, high = bounds[:, :, 0][asked], bounds[:, :, 1][asked]
-    return Table.of(np.arange(len(bounds)), first, np.nonzero(asked)[1], low, high, interfaces)
+    return ConstraintTable.of(np.arange(len(bounds)), first, np.nonzero(asked)[1], low, high, interfaces)

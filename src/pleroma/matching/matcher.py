@@ -26,7 +26,7 @@ class PartStatistics(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class MatcherStatistics:
     subscriptions: int
     constraints: int
     memory: int
@@ -72,4 +72,4 @@ class Matcher(Protocol):
     def explain(self, subscription: int, event: Assignments) -> list[Miss]:
         """Why it does not match: nothing, if it does."""
 
-    def statistics(self) -> Statistics: ...
+    def statistics(self) -> MatcherStatistics: ...

@@ -13,15 +13,15 @@ import numpy as np
 
 from pleroma.arrays.types import Ints, Ints32, Marks
 from pleroma.errors import ContentError
-from pleroma.matching.constraint_table import ATTRIBUTES, Constraint, Occurrences, Table
+from pleroma.matching.constraint_table import MAX_ATTRIBUTES, Constraint, ConstraintTable, Occurrences
 from pleroma.matching.scan import scan
-from pleroma.matching.structure import Found
+from pleroma.matching.structure import MatchedRows
 
 
 class _Seen(NamedTuple):
     """What readers may look at."""
 
-    table: Table
+    table: ConstraintTable
     """Its arrays reach beyond the rows."""
     rows: int
     width: int
@@ -33,7 +33,7 @@ class Newcomers:
         self.dead: Marks = np.zeros(room, np.bool_)
         self.places: dict[int, int] = {}
         first = np.zeros(room + 1, np.int64)
-        empty = Table(
+        empty = ConstraintTable(
             np.empty(room, np.int64), np.empty(room, np.int32), first, np.empty(0, np.int32), np.empty(0), np.empty(0)
         )
         self._seen = _Seen(empty, 0, 0)
@@ -50,8 +50,8 @@ class Newcomers:
         begin = int(table.first[row])
         end = begin + len(constraints)
         for attribute, low, high in constraints:
-            if not 0 <= attribute < ATTRIBUTES:
-                reason = f"attributes are numbered from 0 to {ATTRIBUTES - 1}"
+            if not 0 <= attribute < MAX_ATTRIBUTES:
+                reason = f"attributes are numbered from 0 to {MAX_ATTRIBUTES - 1}"
                 raise ContentError(reason, field="attribute", value=attribute)
             if not low < high:
                 reason = "a constraint wants a range [low, high) with something in it"
@@ -74,25 +74,25 @@ class Newcomers:
             self.dead[row] = True
         return row is not None
 
-    def search(self, events: Occurrences, begin: int, end: int) -> tuple[Table, Found]:
+    def search(self, events: Occurrences, begin: int, end: int) -> tuple[ConstraintTable, MatchedRows]:
         t, rows, width = self._seen
         found = scan(
             t.first, t.attribute, t.low, t.high, self.dead, rows, width, events.first, events.attribute, events.value,
             begin, end,
         )  # fmt: skip
-        return t, Found(*found)
+        return t, MatchedRows(*found)
 
-    def found(self, events: Occurrences) -> tuple[Table, Ints32]:
+    def found(self, events: Occurrences) -> tuple[ConstraintTable, Ints32]:
         """The rows that want the first event."""
         table, found = self.search(events, 0, 1)
         return table, found.rows
 
-    def live(self) -> tuple[Table, Ints]:
+    def live(self) -> tuple[ConstraintTable, Ints]:
         """The rows that have not left."""
         table, rows, _ = self._seen
         return table, np.flatnonzero(~self.dead[:rows])
 
-    def table(self) -> Table:
+    def table(self) -> ConstraintTable:
         """Those that are still here."""
         table, rows = self.live()
         return table.take(rows)
@@ -105,9 +105,9 @@ class Newcomers:
         return self._seen.table.nbytes + self.dead.nbytes
 
 
-def _roomier(table: Table, constraints: int) -> Table:
+def _roomier(table: ConstraintTable, constraints: int) -> ConstraintTable:
     """The same rows, which readers share, and larger copies of their constraints."""
     used = table.constraints
     attribute, low, high = np.empty(constraints, np.int32), np.empty(constraints), np.empty(constraints)
     attribute[:used], low[:used], high[:used] = table.attribute, table.low, table.high
-    return Table(table.ids, table.interfaces, table.first, attribute, low, high)
+    return ConstraintTable(table.ids, table.interfaces, table.first, attribute, low, high)

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
 from pleroma.matching.boundaries import boundaries, spans
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.row_kernels import below, clear, holds, lay_out, with_room
-from pleroma.matching.structure import Found
+from pleroma.matching.structure import MatchedRows
 
-COARSE = 8
+COARSE_BITS = 8
 """Bits of the cells that an entry carries of its second constraint."""
-FINEST = 12
-SAMPLE = 4096
+MAX_DEPTH = 12
+DEPTH_SAMPLE_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class Pivots:
 
     name: ClassVar[str] = "pivots"
 
-    table: Table
+    table: ConstraintTable
     grid: Floats
     levels: Ints
     """For each attribute a bit for every level at which something is filed."""
@@ -47,7 +47,7 @@ class Pivots:
     """The rows without constraints."""
 
     @classmethod
-    def build(cls, table: Table) -> Self:
+    def build(cls, table: ConstraintTable) -> Self:
         width = table.width
         depth = _depth(table)
         grid = boundaries(table.attribute, table.low, table.high, width, 1 << depth)
@@ -61,30 +61,30 @@ class Pivots:
     def nbytes(self) -> int:
         return self.table.nbytes + sum(array.nbytes for array in self.arrays().values())
 
-    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
+    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
         t = self.table
         rows, ends = _search(
             t.first, t.attribute, t.low, t.high, dead, self.grid, self.levels, self.first, self.entries, self.always,
             events.first, events.attribute, events.value, begin, end,
         )  # fmt: skip
-        return Found(rows, ends)
+        return MatchedRows(rows, ends)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: getattr(self, name) for name in ("grid", "levels", "first", "entries", "always")}
 
 
-def _depth(table: Table) -> int:
+def _depth(table: ConstraintTable) -> int:
     """Levels enough for a typical pivot to fill a cell of the last; more would only take room."""
-    sample = table.take(np.arange(0, len(table), max(1, len(table) // SAMPLE)))
+    sample = table.take(np.arange(0, len(table), max(1, len(table) // DEPTH_SAMPLE_ROWS)))
     starts = sample.first[:-1][np.diff(sample.first) > 0]
     if not starts.size:
-        return COARSE
-    grid = boundaries(sample.attribute, sample.low, sample.high, sample.width, 1 << FINEST)
+        return COARSE_BITS
+    grid = boundaries(sample.attribute, sample.low, sample.high, sample.width, 1 << MAX_DEPTH)
     begin, end = spans(sample.attribute, sample.low, sample.high, grid)
     used = np.isfinite(grid).sum(axis=1) + 1
     share = (end.astype(np.float64) - begin + 1.0) / used[sample.attribute]
     typical = float(np.median(np.minimum.reduceat(share, starts)))
-    return int(min(max(np.ceil(-np.log2(min(typical, 1.0))), COARSE), FINEST))
+    return int(min(max(np.ceil(-np.log2(min(typical, 1.0))), COARSE_BITS), MAX_DEPTH))
 
 
 @compiled
@@ -130,8 +130,8 @@ def _file(
             word = (
                 np.uint64(row) << np.uint64(32)
                 | np.uint64(attribute[s]) << np.uint64(16)
-                | np.uint64(begin[s] >> (depth - COARSE)) << np.uint64(8)
-                | np.uint64(end[s] >> (depth - COARSE))
+                | np.uint64(begin[s] >> (depth - COARSE_BITS)) << np.uint64(8)
+                | np.uint64(end[s] >> (depth - COARSE_BITS))
             )
             for cell in range(from_cell >> shift, (to_cell >> shift) + 1):
                 node = a << (depth + 1) | ((1 << level) + cell)
@@ -178,7 +178,7 @@ def _search(
             a = event_attribute[k]
             if a < width:
                 cells[a] = below(grid[a], values[a])
-                coarse[a] = cells[a] >> (depth - COARSE)
+                coarse[a] = cells[a] >> (depth - COARSE_BITS)
         for row in always:
             if not dead[row]:
                 found = with_room(found, count)

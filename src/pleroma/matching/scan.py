@@ -10,33 +10,33 @@ import numpy as np
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints, Ints32, Marks
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.row_kernels import clear, holds, lay_out, with_room
-from pleroma.matching.structure import Found
+from pleroma.matching.structure import MatchedRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
     name: ClassVar[str] = "scan"
 
-    table: Table
+    table: ConstraintTable
     width: int
 
     @classmethod
-    def build(cls, table: Table) -> Self:
+    def build(cls, table: ConstraintTable) -> Self:
         return cls(table, table.width)
 
     @property
     def nbytes(self) -> int:
         return self.table.nbytes
 
-    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
+    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
         t = self.table
         rows, ends = scan(
             t.first, t.attribute, t.low, t.high, dead, len(t), self.width, events.first, events.attribute, events.value,
             begin, end,
         )  # fmt: skip
-        return Found(rows, ends)
+        return MatchedRows(rows, ends)
 
 
 @compiled

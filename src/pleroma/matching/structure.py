@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 from pleroma.arrays.types import Ints, Ints32, Marks
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 
 
-class Found(NamedTuple):
+class MatchedRows(NamedTuple):
     """The rows that match, event after event; those of event `e` end before `ends[e]`."""
 
     rows: Ints32
@@ -19,7 +19,7 @@ class Structure(Protocol):
     name: ClassVar[str]
 
     @property
-    def table(self) -> Table:
+    def table(self) -> ConstraintTable:
         """The subscriptions, in the order of rows that suits the structure."""
 
     @property
@@ -27,7 +27,7 @@ class Structure(Protocol):
         """Of all arrays, the table's among them."""
 
     @classmethod
-    def build(cls, table: Table) -> Self: ...
+    def build(cls, table: ConstraintTable) -> Self: ...
 
-    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
+    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
         """Exactly the rows not `dead` whose every constraint the event satisfies, for events `begin` to `end`."""

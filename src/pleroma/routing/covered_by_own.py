@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 
 from pleroma.index.dz import Dz
-from pleroma.index.dzset import PACKED, DzSet, packed
+from pleroma.index.dzset import PACKED_BYTES, DzSet, packed
 
 
 class CoveredByOwn:
@@ -40,9 +40,9 @@ class CoveredByOwn:
         return {dz: count for dz, count in counts.items() if count}
 
     def _loaded_count(self, dz: Dz) -> int:
-        places, wanted = range(len(self._loaded) // PACKED), packed(dz)
+        places, wanted = range(len(self._loaded) // PACKED_BYTES), packed(dz)
         first = bisect_left(places, wanted, key=self._at)
         return bisect_right(places, wanted, lo=first, key=self._at) - first
 
     def _at(self, place: int) -> bytes:
-        return self._loaded[place * PACKED : (place + 1) * PACKED]
+        return self._loaded[place * PACKED_BYTES : (place + 1) * PACKED_BYTES]

@@ -10,7 +10,7 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Ints, Words
 from pleroma.index.dz import Dz
-from pleroma.index.dzset import PACKED, unpacked
+from pleroma.index.dzset import PACKED_BYTES, unpacked
 
 
 class Outermost(NamedTuple):
@@ -32,8 +32,8 @@ def outermost(packed: bytes) -> Iterator[Outermost]:
     starts, insides = _groups(words)
     ends = [*starts[1:].tolist(), len(words)]
     for start, inside, end in zip(starts.tolist(), insides.tolist(), ends, strict=True):
-        dz = unpacked(data[start * PACKED : (start + 1) * PACKED])
-        yield Outermost(dz, inside - start, data[inside * PACKED : end * PACKED])
+        dz = unpacked(data[start * PACKED_BYTES : (start + 1) * PACKED_BYTES])
+        yield Outermost(dz, inside - start, data[inside * PACKED_BYTES : end * PACKED_BYTES])
 
 
 @compiled

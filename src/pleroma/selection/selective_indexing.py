@@ -16,7 +16,7 @@ import numpy as np
 from pleroma.errors import TuningError
 from pleroma.evaluation.grid_evaluator import GridEvaluator, parts
 from pleroma.evaluation.sample import Sample
-from pleroma.index import Dz, GridIndex, Rectangle, Region, SelectiveIndex, Waste
+from pleroma.index import Dz, GridIndex, Rectangle, SelectiveIndex, SelectiveRegion, Waste
 from pleroma.index.axis import Axis
 from pleroma.index.grid_index import Span, bits_within, round_robin
 from pleroma.selection.clusters import rectangles
@@ -75,7 +75,7 @@ class _Layout:
         self.places = [*zip(given[::-1], small_first, strict=True), (last, None)]
         self.room = [bits - number.length for number, _ in self.places]
         everything = GridIndex(schema, ())
-        bare = SelectiveIndex(schema, tuple(Region(n, r, everything) for n, r in self.places), repeated)
+        bare = SelectiveIndex(schema, tuple(SelectiveRegion(n, r, everything) for n, r in self.places), repeated)
         self._evaluators = [self._evaluator(at, part) for at, part in enumerate(parts(sample, bare))]
 
     def _sides(self, at: int) -> list[Span]:
@@ -104,7 +104,7 @@ class _Layout:
             order = round_robin(schema, dims, self.room[at], lambda d, at=at: self._useful(at, d))  # type: ignore[misc]
             sides = self._sides(at)
             within = {} if rectangle is None else {d: sides[d] for d in sorted(set(order))}
-            regions.append(Region(number, rectangle, GridIndex(schema, order, {}, within)))
+            regions.append(SelectiveRegion(number, rectangle, GridIndex(schema, order, {}, within)))
         return SelectiveIndex(schema, tuple(regions), self.repeated)
 
 

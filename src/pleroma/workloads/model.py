@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from pleroma.content.numeric import EXACT
+from pleroma.content.numeric import MAX_EXACT_INTEGER
 from pleroma.errors import WorkloadError
 from pleroma.workloads.setting_checks import check_number, check_one_of, check_positive, check_whole
 
@@ -20,7 +20,7 @@ Correlation = Literal["positive", "inverse", "random"]
 Placement = Literal["inside", "independent"]
 
 MAX_HOTSPOTS = 8
-MAX_BOUND = EXACT // 2 - 1
+MAX_BOUND = MAX_EXACT_INTEGER // 2 - 1
 """Bounds within this have a size that is exact as a double."""
 MAX_VALUES = 10**8
 """More numbers than this would fill the memory of an ordinary machine: refused with an error, not met with a crash."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanError
-from pleroma.index import IndexPlan, Rectangle, Region, SelectiveIndex, evaluate
+from pleroma.index import IndexPlan, Rectangle, SelectiveIndex, SelectiveRegion, evaluate
 from pleroma.index.selective_codes import homes_of
 from pleroma.selection.selective_indexing import numbers
 from support.grids import grids
@@ -36,7 +36,7 @@ def cases(draw):
     found = draw(st.lists(rectangles(schema, wanted), max_size=5))
     most = 112 - numbers(len(found))[-1].length
     places = zip(numbers(len(found)), [*found, None], strict=True)
-    regions = tuple(Region(number, rectangle, draw(grids(schema, most))) for number, rectangle in places)
+    regions = tuple(SelectiveRegion(number, rectangle, draw(grids(schema, most))) for number, rectangle in places)
     index = SelectiveIndex(schema, regions, draw(st.booleans()), draw(st.booleans()))
     return index, wanted, draw(st.lists(events(schema), min_size=1, max_size=8))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pleroma.errors import IndexingError
 from pleroma.matching.tama.counting_kernels import cell_of
-from pleroma.matching.tama.discretization import Cell, Separation, discretize
+from pleroma.matching.tama.discretization import LevelCell, Separation, discretize
 from pleroma.matching.tama.encoding import decode_cells, decode_value, encode_cells, encode_value
 
 
@@ -43,7 +43,7 @@ def test_cells_survive_being_sent_as_bits(span):
 def test_a_value_survives_being_sent_as_bits(span, data):
     cell, _, level = span
     first_level = data.draw(st.integers(0, level))
-    expected = [Cell(each, cell >> (level - each)) for each in range(first_level, level + 1)]
+    expected = [LevelCell(each, cell >> (level - each)) for each in range(first_level, level + 1)]
     assert decode_value(encode_value(cell, first_level, level)) == expected
 
 
@@ -58,7 +58,7 @@ def test_bits_from_anywhere_are_cells_or_refused(data):
 
 def test_cells_of_no_range_are_refused():
     with pytest.raises(IndexingError):
-        encode_cells([Cell(3, 1), Cell(3, 6), Cell(4, 0)], 4)
+        encode_cells([LevelCell(3, 1), LevelCell(3, 6), LevelCell(4, 0)], 4)
     with pytest.raises(IndexingError):
         discretize(3, 2, 4)
     with pytest.raises(IndexingError):

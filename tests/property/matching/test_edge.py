@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pleroma.matching.edge_filter import FEW, EdgeFilter
+from pleroma.matching.edge_filter import MIN_CHANGES_FOR_TABLE, EdgeFilter
 from support.strategies import events, filters, schemas
 
 
@@ -35,7 +35,7 @@ class Comings(RuleBasedStateMachine):
         self.edge.add(owner, self.known[which])
         self.model[owner] = self.known[which]
 
-    @rule(first=st.integers(0, 60), count=st.integers(1, 3 * FEW), which=st.integers(0, 3))
+    @rule(first=st.integers(0, 60), count=st.integers(1, 3 * MIN_CHANGES_FOR_TABLE), which=st.integers(0, 3))
     def many_join(self, first, count, which):
         for owner in range(first, first + count):
             self.join(owner, which)
@@ -45,7 +45,7 @@ class Comings(RuleBasedStateMachine):
         self.edge.remove(owner)
         self.model.pop(owner, None)
 
-    @rule(first=st.integers(0, 60), count=st.integers(1, 2 * FEW))
+    @rule(first=st.integers(0, 60), count=st.integers(1, 2 * MIN_CHANGES_FOR_TABLE))
     def many_leave(self, first, count):
         for owner in range(first, first + count):
             self.leave(owner)

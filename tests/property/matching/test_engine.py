@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pleroma.errors import MatchingError
 from pleroma.matching.choice import AUTOMATIC, STRUCTURES
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.engine import Engine
 from support.matching_cases import events, subscriptions, wants
 
@@ -35,7 +35,7 @@ class ComingsAndGoings(RuleBasedStateMachine):
         numbers = range(self.next, self.next + len(several))
         self.next = numbers.stop
         rows = list(zip(reversed(numbers) if backwards else numbers, several, strict=True))
-        self.engine.add_all(Table.from_rows((number, wanted, 1) for number, wanted in rows))
+        self.engine.add_all(ConstraintTable.from_rows((number, wanted, 1) for number, wanted in rows))
         self.model.update({number: (wanted, 1) for number, wanted in rows})
 
     @precondition(lambda self: getattr(self, "model", None))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pleroma.matching.bit_sets import BitSets
 from pleroma.matching.choice import STRUCTURES
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.tama.discretization import Separation
 from pleroma.matching.tama.tama import Tama
 from support.matching_cases import events, subscriptions, wants
@@ -28,7 +28,7 @@ def expected(rows, asked):
 @given(rows=st.lists(subscriptions, max_size=12), repeated=st.integers(1, 12), asked=st.lists(events, max_size=6))
 def test_exactly_what_matches_is_found(name, rows, repeated, asked):
     rows = rows * repeated  # the same subscription from many, and more than one word of bits
-    table = Table.from_rows((i, wanted, 0) for i, wanted in enumerate(rows))
+    table = ConstraintTable.from_rows((i, wanted, 0) for i, wanted in enumerate(rows))
     assert found_by(STRUCTURES[name].build(table), Occurrences.from_events(asked)) == expected(rows, asked)
 
 
@@ -36,7 +36,7 @@ def test_exactly_what_matches_is_found(name, rows, repeated, asked):
 @given(rows=st.lists(subscriptions, min_size=1, max_size=12), gone=st.data(), asked=st.lists(events, max_size=3))
 def test_rows_that_left_are_not_found(name, rows, gone, asked):
     left = gone.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
-    structure = STRUCTURES[name].build(Table.from_rows((i, wanted, 0) for i, wanted in enumerate(rows)))
+    structure = STRUCTURES[name].build(ConstraintTable.from_rows((i, wanted, 0) for i, wanted in enumerate(rows)))
     dead = np.array([left[i] for i in structure.table.ids])
     found = found_by(structure, Occurrences.from_events(asked), dead)
     assert found == [[i for i in each if not left[i]] for each in expected(rows, asked)]
@@ -49,7 +49,7 @@ def test_rows_that_left_are_not_found(name, rows, gone, asked):
     sample=st.lists(st.floats(-4, 8), min_size=2, unique=True),
 )
 def test_tama_is_exact_at_any_level_with_any_separation(rows, asked, level, sample):
-    table = Table.from_rows((i, wanted, 0) for i, wanted in enumerate(rows))
+    table = ConstraintTable.from_rows((i, wanted, 0) for i, wanted in enumerate(rows))
     separations = [Separation.fitted(sample, steps) for steps in (1, 2, 3, 8, 64)]
     occurrences = Occurrences.from_events(asked)
     exact = Tama.build(table, level, separations)
@@ -64,7 +64,7 @@ def test_tama_is_exact_at_any_level_with_any_separation(rows, asked, level, samp
     asked=st.lists(events, max_size=3),
 )
 def test_interfaces_match_when_one_of_their_subscriptions_does(rows, asked):
-    table = Table.from_rows((i, wanted, interface) for i, (wanted, interface) in enumerate(rows))
+    table = ConstraintTable.from_rows((i, wanted, interface) for i, (wanted, interface) in enumerate(rows))
     structure = Tama.build(table)
     occurrences = Occurrences.from_events(asked)
     dead = np.zeros(len(rows), np.bool_)
@@ -79,7 +79,7 @@ def test_bit_sets_are_exact_with_any_number_of_cells_over_many_words(cells, seed
     random = np.random.default_rng(seed)
     rows = 9000  # more than a word of the summary
     low = random.uniform(-1, 1, (rows, 2))
-    table = Table.of(
+    table = ConstraintTable.of(
         np.arange(rows), np.arange(rows + 1) * 2, random.integers(0, 4, 2 * rows), low.ravel(), (low + 0.3).ravel()
     )
     asked = Occurrences.dense(random.uniform(-1, 1, (5, 4)))

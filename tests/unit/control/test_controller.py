@@ -35,7 +35,7 @@ from pleroma.errors import (
     OtherControl,
     UnknownName,
 )
-from pleroma.index import Dz, GridIndex, Rectangle, Region, SelectiveIndex
+from pleroma.index import Dz, GridIndex, Rectangle, SelectiveIndex, SelectiveRegion
 from pleroma.routing import FlowTable, Presence, build
 from support.control_cases import (
     ANN,
@@ -519,7 +519,9 @@ class TestTheFeed:
         cold = Rectangle(((0.0, 4.0), (0.0, 8.0)))
         grid = GridIndex.regular(WEATHER, 4)
         quiet = SelectiveIndex(
-            WEATHER, (Region(Dz.parse("0"), cold, grid), Region(Dz.parse("1"), None, grid)), quiet=True
+            WEATHER,
+            (SelectiveRegion(Dz.parse("0"), cold, grid), SelectiveRegion(Dz.parse("1"), None, grid)),
+            quiet=True,
         )
 
         async def scenario():

@@ -33,7 +33,7 @@ from pleroma.errors import (
     PlanError,
     UnknownName,
 )
-from pleroma.index import Dz, DzSet, GridIndex, Rectangle, Region, SelectiveIndex
+from pleroma.index import Dz, DzSet, GridIndex, Rectangle, SelectiveIndex, SelectiveRegion
 from pleroma.routing import build
 from support.control_cases import (
     ANN,
@@ -353,9 +353,9 @@ def selective(*, quiet):
     cold = Rectangle(((0.0, 4.0), (0.0, 8.0)))
     calm = Rectangle(((4.0, 10.0), (0.0, 3.0)))
     regions = (
-        Region(Dz.parse("0"), cold, GridIndex.regular(WEATHER, 5)),
-        Region(Dz.parse("10"), calm, GridIndex.regular(WEATHER, 4, ["wind"])),
-        Region(Dz.parse("11"), None, GridIndex.regular(WEATHER, 2)),
+        SelectiveRegion(Dz.parse("0"), cold, GridIndex.regular(WEATHER, 5)),
+        SelectiveRegion(Dz.parse("10"), calm, GridIndex.regular(WEATHER, 4, ["wind"])),
+        SelectiveRegion(Dz.parse("11"), None, GridIndex.regular(WEATHER, 2)),
     )
     return SelectiveIndex(WEATHER, regions, quiet=quiet)
 

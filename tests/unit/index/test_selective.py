@@ -8,7 +8,7 @@ import pytest
 
 from pleroma.content import Filter, Real, Schema
 from pleroma.errors import ContentError, DomainError, DzError, PlanError
-from pleroma.index import Dz, DzSet, GridIndex, IndexPlan, Rectangle, Region, SelectiveIndex, evaluate
+from pleroma.index import Dz, DzSet, GridIndex, IndexPlan, Rectangle, SelectiveIndex, SelectiveRegion, evaluate
 
 PLANE = Schema("plane", (Real("T", False, 0, 100), Real("P", False, 0, 100)))
 HERE = Rectangle(((10.0, 50.0), (10.0, 50.0)))
@@ -23,9 +23,9 @@ def plane(repeated=False, quiet=False, bits=(0, 1)):
     return SelectiveIndex(
         PLANE,
         (
-            Region(Dz.parse("0"), HERE, inside(HERE, *bits)),
-            Region(Dz.parse("10"), THERE, inside(THERE, *bits)),
-            Region(Dz.parse("11"), None, GridIndex(PLANE, (0,))),
+            SelectiveRegion(Dz.parse("0"), HERE, inside(HERE, *bits)),
+            SelectiveRegion(Dz.parse("10"), THERE, inside(THERE, *bits)),
+            SelectiveRegion(Dz.parse("11"), None, GridIndex(PLANE, (0,))),
         ),
         repeated,
         quiet,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pleroma.errors import ContentError, MatchingError, UnknownName
-from pleroma.matching import Constraint, Engine, Occurrences, Table
+from pleroma.matching import Constraint, ConstraintTable, Engine, Occurrences
 from pleroma.matching.matcher import Miss
 
 
@@ -15,7 +15,7 @@ def random_table(attributes, constraints, width, rows, start=0, seed=1):
     chosen = np.stack([random.permutation(attributes)[:constraints] for _ in range(rows)])
     low = random.uniform(0, 1 - width, (rows, constraints))
     first = np.arange(rows + 1) * constraints
-    return Table.of(np.arange(start, start + rows), first, chosen.ravel(), low.ravel(), (low + width).ravel())
+    return ConstraintTable.of(np.arange(start, start + rows), first, chosen.ravel(), low.ravel(), (low + width).ravel())
 
 
 def chosen(engine):
@@ -77,15 +77,15 @@ def test_what_no_engine_takes_is_refused_and_changes_nothing():
     with pytest.raises(MatchingError, match="number"):
         engine.add(1, [])
     with pytest.raises(MatchingError, match="number"):
-        engine.add_all(Table.from_rows([(2, [], 0), (1, [], 0)]))
+        engine.add_all(ConstraintTable.from_rows([(2, [], 0), (1, [], 0)]))
     with pytest.raises(MatchingError, match="twice"):
-        engine.add_all(Table.from_rows([(2, [], 0), (2, [], 0)]))
+        engine.add_all(ConstraintTable.from_rows([(2, [], 0), (2, [], 0)]))
     with pytest.raises(ContentError, match="something in it"):
         engine.add(2, [Constraint(0, 1, 1)])
     with pytest.raises(ContentError, match="attributes are numbered"):
         engine.add(2, [Constraint(70_000, 0, 1)])
     with pytest.raises(ContentError, match="something in it"):
-        Table.from_rows([(2, [Constraint(0, float("nan"), 1)], 0)])
+        ConstraintTable.from_rows([(2, [Constraint(0, float("nan"), 1)], 0)])
     with pytest.raises(ContentError, match="below infinity"):
         engine.match({0: float("nan")})
     with pytest.raises(ContentError, match="one value for an attribute"):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from pleroma.errors import IndexingError
-from pleroma.matching.constraint_table import Constraint, Occurrences, Table
-from pleroma.matching.tama.discretization import Cell, Separation, discretize, worst_false_positives
+from pleroma.matching.constraint_table import Constraint, ConstraintTable, Occurrences
+from pleroma.matching.tama.discretization import LevelCell, Separation, discretize, worst_false_positives
 from pleroma.matching.tama.tama import Tama
 
 TEMPERATURE, DISTANCE, HEIGHT = range(3)
 DOMAINS = [Separation((0.0, 100.0)), Separation((0.0, 1000.0)), Separation((0.0, 100.0))]
-EXAMPLE = Table.from_rows(
+EXAMPLE = ConstraintTable.from_rows(
     [
         (1, [Constraint(TEMPERATURE, 10, 70), Constraint(DISTANCE, 100, 600)], 0),
         (2, [Constraint(TEMPERATURE, 0, 5), Constraint(HEIGHT, 5, 100)], 1),
@@ -31,7 +31,7 @@ def test_the_example_of_the_paper(exact):
 
 def test_a_range_over_five_levels():
     """As in figure 3: one cell at the level where a whole one fits first, then outwards on both sides."""
-    assert discretize(3, 10, 4) == [Cell(2, 1), Cell(3, 4), Cell(4, 3), Cell(4, 10)]
+    assert discretize(3, 10, 4) == [LevelCell(2, 1), LevelCell(3, 4), LevelCell(4, 3), LevelCell(4, 10)]
 
 
 def workload(width, rows=1500, constraints=2, attributes=4, seed=3):
@@ -39,7 +39,7 @@ def workload(width, rows=1500, constraints=2, attributes=4, seed=3):
     chosen = np.stack([random.permutation(attributes)[:constraints] for _ in range(rows)])
     low = random.uniform(0, 1 - width, (rows, constraints))
     first = np.arange(rows + 1) * constraints
-    table = Table.of(np.arange(rows), first, chosen.ravel(), low.ravel(), (low + width).ravel())
+    table = ConstraintTable.of(np.arange(rows), first, chosen.ravel(), low.ravel(), (low + width).ravel())
     return table, Occurrences.dense(random.random((1500, attributes)))
 
 
@@ -68,7 +68,7 @@ def test_optimal_separation_wastes_less_on_skewed_values():
     random = np.random.default_rng(5)
     values = random.pareto(2.0, (2000, 1))
     low = random.permutation(values.ravel())
-    table = Table.of(np.arange(2000), np.arange(2001), np.zeros(2000, np.int32), low, low * 1.3 + 0.01)
+    table = ConstraintTable.of(np.arange(2000), np.arange(2001), np.zeros(2000, np.int32), low, low * 1.3 + 0.01)
     events = Occurrences.dense(values)
     dead = np.zeros(2000, np.bool_)
 
@@ -86,7 +86,7 @@ def test_optimal_separation_wastes_less_on_skewed_values():
 def test_interfaces_that_matched_are_not_asked_again():
     """With one interface for all, the first match is the last: what is left of the event is not looked at."""
     rows = [(i, [Constraint(0, 0.0, 1.0)], i % 3) for i in range(9)]
-    structure = Tama.build(Table.from_rows(rows))
+    structure = Tama.build(ConstraintTable.from_rows(rows))
     events = Occurrences.from_events([{0: 0.5}, {0: 2.0}])
     dead = np.zeros(9, np.bool_)
     assert structure.search_interfaces(events, 0, dead, 3).tolist() == [True] * 3

@@ -7,7 +7,7 @@ import numpy as np
 from pleroma.content import Schema
 from pleroma.content.batch import EventBatch
 from pleroma.control import AdoptPlan, Controller, CreatePrincipal, CreateSchema
-from pleroma.index import Dz, GridIndex, Rectangle, Region, SelectiveIndex, TreeIndex
+from pleroma.index import Dz, GridIndex, Rectangle, SelectiveIndex, SelectiveRegion, TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
@@ -177,7 +177,7 @@ def test_rectangles_are_no_tree(tmp_path):
         async with world(tmp_path) as api:
             sides = tuple(attribute.extent for attribute in STOCK.attributes)
             grid = GridIndex.regular(STOCK, 2)
-            regions = Region(Dz.parse("0"), Rectangle(sides), grid), Region(Dz.parse("1"), None, grid)
+            regions = SelectiveRegion(Dz.parse("0"), Rectangle(sides), grid), SelectiveRegion(Dz.parse("1"), None, grid)
             await api.app.state.service.controller.submit(AdoptPlan("stock", SelectiveIndex(STOCK, regions)))
             assert (await api.error("GET", PATH, 409, "no_tree"))["value"] == "selective"
 

@@ -31,7 +31,7 @@ from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.index import ROOT, Dz, DzSet, GridIndex, Index
-from pleroma.index.codes import WORD, Codes
+from pleroma.index.codes import WORD_BITS, Codes
 from pleroma.matching import wanted_by
 from pleroma.routing import FlowTable, SwitchId, Topology, build
 from pleroma.selection.dimension_selection import Evidence, select
@@ -308,5 +308,5 @@ def _under(prefix: Dz, codes: Codes) -> Codes:
     length = prefix.length
     if not length:
         return codes
-    head = np.uint64((prefix ^ 1 << length) << WORD - length)
+    head = np.uint64((prefix ^ 1 << length) << WORD_BITS - length)
     return Codes(codes.words >> np.uint64(length) | head, codes.bits + length, codes.events)

@@ -15,10 +15,10 @@ import numpy as np
 from pleroma.arrays.types import Marks
 from pleroma.experiments.report import Report, Verdict
 from pleroma.matching.choice import STRUCTURES
-from pleroma.matching.constraint_table import Occurrences, Table
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.engine import Engine
 from pleroma.matching.structure import Structure
-from pleroma.matching.tama.discretization import Cell, Separation, discretize
+from pleroma.matching.tama.discretization import LevelCell, Separation, discretize
 from pleroma.matching.tama.encoding import decode_cells, encode_cells
 from pleroma.matching.tama.tama import Tama
 
@@ -59,7 +59,7 @@ class TamaFigure:
 
 def subscriptions(
     rows: int, width: float, constraints: int = CONSTRAINTS, attributes: int = ATTRIBUTES, interfaces: int = 1
-) -> Table:
+) -> ConstraintTable:
     random = np.random.default_rng(rows + constraints)
     chosen = np.empty((rows, constraints), np.int32)
     for start in range(0, rows, 20_000):
@@ -67,7 +67,7 @@ def subscriptions(
         chosen[start : start + len(lots)] = np.argsort(lots, axis=1)[:, :constraints]
     low = random.uniform(0, 1 - width, rows * constraints)
     first = np.arange(rows + 1) * constraints
-    return Table.of(np.arange(rows), first, chosen.ravel(), low, low + width, np.arange(rows) % interfaces)
+    return ConstraintTable.of(np.arange(rows), first, chosen.ravel(), low, low + width, np.arange(rows) % interfaces)
 
 
 def occurrences(events: int, per_event: int = PER_EVENT, attributes: int = ATTRIBUTES) -> Occurrences:
@@ -159,12 +159,12 @@ def _insertion_time(quick: bool, advance: Advance) -> Lines:
         lows = np.random.default_rng(size).permutation(values)[: size * CONSTRAINTS].tolist()
         ranges = [(low, low * 1.01 + 0.001) for low in lows]
 
-        def cells(low: float, high: float) -> list[Cell]:
+        def cells(low: float, high: float) -> list[LevelCell]:
             return discretize(separation.cell(low, level), separation.cell(high, level), level)
 
         known = [cells(*each) for each in ranges]
         sent = [encode_cells(each, level) for each in known]
-        ways: dict[str, Callable[[int], list[Cell]]] = {
+        ways: dict[str, Callable[[int], list[LevelCell]]] = {
             "direct": lambda i, ranges=ranges, cells=cells: cells(*ranges[i]),  # type: ignore[misc]
             "cached": lambda i, known=known: known[i],  # type: ignore[misc]
             "coded": lambda i, sent=sent: decode_cells(sent[i]),  # type: ignore[misc]
@@ -175,8 +175,8 @@ def _insertion_time(quick: bool, advance: Advance) -> Lines:
     return lines
 
 
-def _insert(way: Callable[[int], list[Cell]], size: int) -> None:
-    table: dict[tuple[int, Cell], list[int]] = {}
+def _insert(way: Callable[[int], list[LevelCell]], size: int) -> None:
+    table: dict[tuple[int, LevelCell], list[int]] = {}
     for i in range(size * CONSTRAINTS):
         for cell in way(i):
             table.setdefault((i % ATTRIBUTES, cell), []).append(i // CONSTRAINTS)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pleroma.arrays.types import Ints
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covered, covers_of
-from pleroma.evaluation.dz_rows import Cells, events_in, ordered, unfilled
+from pleroma.evaluation.dz_rows import DzRows, events_in, ordered, unfilled
 from pleroma.evaluation.grid_evaluator import GridEvaluator, deliveries
 from pleroma.evaluation.network_outcome import Placement
 from pleroma.evaluation.outcome import Outcome, checked
@@ -61,11 +61,11 @@ class _Demands:
     """What subscriptions ask for, each with a port of its own or at the hosts of a placement."""
 
     place: Placement | None
-    rows: Cells
+    rows: DzRows
     shared: SharedDz
 
     @classmethod
-    def of(cls, place: Placement | None, rows: Cells, owner: Ints, done: NDArray[np.bool_] | None = None) -> _Demands:
+    def of(cls, place: Placement | None, rows: DzRows, owner: Ints, done: NDArray[np.bool_] | None = None) -> _Demands:
         """Of those that are done: rules are then at least so many."""
         if place is None:
             return cls(None, rows, SharedDz(()))

@@ -9,7 +9,7 @@ from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints, Ints32, Marks, Words
 from pleroma.matching.row_kernels import clear, lay_out, with_room
 
-EQUALITY = 62
+EQUALITY_BIT = 62
 """The bit of an attribute's levels that says there are constraints for single values."""
 
 
@@ -78,7 +78,7 @@ def _cells(
     if _is_equality(low, high):
         found[0] = _value_key(attribute, low)
         ends[0] = True
-        return 1, np.int64(1) << EQUALITY
+        return 1, np.int64(1) << EQUALITY_BIT
     leaf = np.int64(1) << level
     begin = leaf + cell_of(knots, low, level)
     end = leaf + cell_of(knots, np.nextafter(high, -np.inf), level)
@@ -194,12 +194,12 @@ def search(
             if a >= width:
                 continue
             leaf = (np.int64(1) << deepest) + cell_of(knots[a], values[a], deepest)
-            for level in range(EQUALITY + 1):
+            for level in range(EQUALITY_BIT + 1):
                 if levels[a] >> level == 0:
                     break
                 if not levels[a] >> level & 1:
                     continue
-                if level == EQUALITY:
+                if level == EQUALITY_BIT:
                     at = _place(keys, _value_key(a, values[a]))
                 else:
                     at = _place(keys, _cell_key(a, leaf >> (deepest - level)))
@@ -263,14 +263,14 @@ def search_interfaces(
         if a >= width:
             continue
         leaf = (np.int64(1) << deepest) + cell_of(knots[a], values[a], deepest)
-        for level in range(EQUALITY + 1):
+        for level in range(EQUALITY_BIT + 1):
             if levels[a] >> level == 0:
                 break
             if not levels[a] >> level & 1:
                 continue
             if open_ones == 0:
                 return matched
-            if level == EQUALITY:
+            if level == EQUALITY_BIT:
                 at = _place(keys, _value_key(a, values[a]))
             else:
                 at = _place(keys, _cell_key(a, leaf >> (deepest - level)))

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from pleroma.errors import IndexingError
 
-DEEPEST = 26
+MAX_LEVEL = 26
 
 
-class Cell(NamedTuple):
+class LevelCell(NamedTuple):
     level: int
     number: int
 
@@ -56,7 +56,7 @@ class Separation:
         return min(int((i + share) / steps * cells), cells - 1)
 
 
-def discretize(first: int, last: int, level: int) -> list[Cell]:
+def discretize(first: int, last: int, level: int) -> list[LevelCell]:
     """The cells `first` to `last` of a level, coarsest first and from left to right."""
     check_level(level)
     if not 0 <= first <= last < 1 << level:
@@ -65,18 +65,18 @@ def discretize(first: int, last: int, level: int) -> list[Cell]:
     a, b = first, last + 1
     while a < b:
         if a & 1:
-            cells.append(Cell(level, a))
+            cells.append(LevelCell(level, a))
             a += 1
         if b & 1:
             b -= 1
-            cells.append(Cell(level, b))
+            cells.append(LevelCell(level, b))
         a, b, level = a >> 1, b >> 1, level - 1
     return sorted(cells)
 
 
 def check_level(level: int) -> None:
-    if not 0 <= level <= DEEPEST:
-        raise IndexingError(f"levels go from 0 to {DEEPEST}", field="level", value=level)
+    if not 0 <= level <= MAX_LEVEL:
+        raise IndexingError(f"levels go from 0 to {MAX_LEVEL}", field="level", value=level)
 
 
 def worst_false_positives(width: float, level: int, constraints: int = 1) -> float:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pleroma.errors import IndexingError
-from pleroma.matching.tama.discretization import Cell, check_level
+from pleroma.matching.tama.discretization import LevelCell, check_level
 
 LEVEL_BITS = 6
 
 
-def encode_cells(cells: Sequence[Cell], level: int) -> bytes:
+def encode_cells(cells: Sequence[LevelCell], level: int) -> bytes:
     """Cells as `discretize` gives them, for a table with this last level."""
     check_level(level)
     if not cells or cells != sorted(cells) or cells[-1].level > level:
@@ -32,32 +32,32 @@ def encode_cells(cells: Sequence[Cell], level: int) -> bytes:
     for each in range(start + 1, level + 1):
         left, right = 2 * left, 2 * right + 1
         for side, number in ((-1, left - 1), (1, right + 1)):
-            more = Cell(each, number) in below
+            more = LevelCell(each, number) in below
             bits.add(more, 1)
             if more:
-                below.discard(Cell(each, number))
+                below.discard(LevelCell(each, number))
                 left, right = (number, right) if side < 0 else (left, number)
     if below:
         raise IndexingError("these are not the cells of a range", field="cells", value=cells)
     return bits.framed()
 
 
-def decode_cells(data: bytes) -> list[Cell]:
+def decode_cells(data: bytes) -> list[LevelCell]:
     bits = _Bits.unframed(data)
     start = bits.take(LEVEL_BITS)
     check_level(start)
-    outer = [Cell(start, 0)] * (bits.take(1) + 1)
-    cells = [Cell(start, bits.take(start)) for _ in outer]
+    outer = [LevelCell(start, 0)] * (bits.take(1) + 1)
+    cells = [LevelCell(start, bits.take(start)) for _ in outer]
     left, right = cells[0].number, cells[-1].number
     level = start
     while bits.left:
         level, left, right = level + 1, 2 * left, 2 * right + 1
         if bits.take(1):
             left -= 1
-            cells.append(Cell(level, left))
+            cells.append(LevelCell(level, left))
         if bits.take(1):
             right += 1
-            cells.append(Cell(level, right))
+            cells.append(LevelCell(level, right))
     return cells
 
 
@@ -73,12 +73,12 @@ def encode_value(cell: int, first_level: int, level: int) -> bytes:
     return bits.framed()
 
 
-def decode_value(data: bytes) -> list[Cell]:
+def decode_value(data: bytes) -> list[LevelCell]:
     bits = _Bits.unframed(data)
-    cells = [Cell(bits.take(8), bits.take(32))]
+    cells = [LevelCell(bits.take(8), bits.take(32))]
     while bits.left:
         level, number = cells[-1]
-        cells.append(Cell(level + 1, 2 * number + bits.take(1)))
+        cells.append(LevelCell(level + 1, 2 * number + bits.take(1)))
     return cells
 
 

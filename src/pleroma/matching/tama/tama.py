@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
 from pleroma.errors import IndexingError
-from pleroma.matching.constraint_table import Occurrences, Table
-from pleroma.matching.structure import Found
+from pleroma.matching.constraint_table import ConstraintTable, Occurrences
+from pleroma.matching.structure import MatchedRows
 from pleroma.matching.tama.counting_kernels import file, search, search_interfaces
 from pleroma.matching.tama.discretization import Separation, check_level
 
-LEVEL = 10
+DEFAULT_LEVEL = 10
 """Deep enough for ranges of a hundredth; deeper ones count less often in vain but fill more cells."""
 
 
@@ -34,7 +34,7 @@ class Tama:
 
     name: ClassVar[str] = "tama"
 
-    table: Table
+    table: ConstraintTable
     knots: Floats
     levels: Ints
     """For each attribute a bit for every level in use, and the topmost for equality."""
@@ -49,8 +49,8 @@ class Tama:
     @classmethod
     def build(
         cls,
-        table: Table,
-        level: int = LEVEL,
+        table: ConstraintTable,
+        level: int = DEFAULT_LEVEL,
         separations: Sequence[Separation] | None = None,
         exact: bool = True,
     ) -> Self:
@@ -74,14 +74,14 @@ class Tama:
         """What the paper's figure 12 counts: four bytes for each cell in use and for each subscription in a cell."""
         return 4 * (len(self.entries) + int(np.count_nonzero(self.keys)))
 
-    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> Found:
+    def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
         t = self.table
         rows, ends = search(
             t.first, t.attribute, t.low, t.high, dead, self.knots, self.levels, self.keys, self.first, self.last,
             self.entries, self.always, int(self.deepest[0]), bool(self.exact[0]),
             events.first, events.attribute, events.value, begin, end,
         )  # fmt: skip
-        return Found(rows, ends)
+        return MatchedRows(rows, ends)
 
     def search_interfaces(self, events: Occurrences, event: int, dead: Marks, interfaces: int) -> Marks:
         """Which of the interfaces, numbered from 0, want one event. Whoever has matched is not counted any more."""
@@ -97,7 +97,7 @@ class Tama:
         return {name: getattr(self, name) for name in names}
 
 
-def _uniform(table: Table) -> Floats:
+def _uniform(table: ConstraintTable) -> Floats:
     """Between the least and the greatest finite bound of each attribute."""
     knots = np.empty((table.width, 2))
     low, high = np.full(table.width, np.inf), np.full(table.width, -np.inf)

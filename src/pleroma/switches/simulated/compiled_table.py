@@ -13,7 +13,7 @@ import numpy as np
 
 from pleroma.arrays.types import Ints, Words
 from pleroma.errors import RoutingError
-from pleroma.index.codes import WORD, Codes
+from pleroma.index.codes import WORD_BITS, Codes
 from pleroma.index.dz import MAX_LENGTH
 from pleroma.routing.flow import Flow, Output
 from pleroma.routing.topology import Port
@@ -58,7 +58,7 @@ class CompiledTable:
         high, low, length = high[order], low[order], length[order]
         starts_high, starts_low = np.empty((2, 2 * len(order) + 1), np.uint64)
         owner = np.empty(2 * len(order) + 1, np.int64)
-        last_high, last_low = high | _ones(WORD - length), low | _ones(2 * WORD - length)
+        last_high, last_low = high | _ones(WORD_BITS - length), low | _ones(2 * WORD_BITS - length)
         count = table_kernels.sweep(high, low, last_high, last_low, starts_high, starts_low, owner)
         rule = np.append(order, -1)[owner[:count]]
         return cls(
@@ -66,7 +66,7 @@ class CompiledTable:
             flows=listed,
             groups=((), *groups),
             high=starts_high[:count].copy(),
-            low=starts_low[: count if bits > WORD else 0].copy(),
+            low=starts_low[: count if bits > WORD_BITS else 0].copy(),
             rule=rule,
             group=np.append(group, MISS)[rule],
         )
@@ -85,7 +85,7 @@ class CompiledTable:
 
     def find(self, high: Words, low: Words | None = None) -> Ints:
         """The interval of each code, given by its words; `rule` and `group` tell the rest."""
-        if self.bits <= WORD:
+        if self.bits <= WORD_BITS:
             return np.searchsorted(self.high, high, side="right").astype(np.int64, copy=False) - 1
         if low is None:
             raise RoutingError(f"codes of {self.bits} bits have two words", field="codes")
@@ -103,10 +103,10 @@ class CompiledTable:
 def words_of(codes: Codes) -> tuple[Words] | tuple[Words, Words]:
     """The words as arrays of their own."""
     high = np.ascontiguousarray(codes.words[:, 0])
-    return (high,) if codes.bits <= WORD else (high, np.ascontiguousarray(codes.words[:, 1]))
+    return (high,) if codes.bits <= WORD_BITS else (high, np.ascontiguousarray(codes.words[:, 1]))
 
 
 def _ones(count: Ints) -> Words:
     """Words with as many ones at the end, none or all 64 for counts beyond."""
-    shift = np.clip(WORD - count, 0, WORD - 1).astype(np.uint64)
+    shift = np.clip(WORD_BITS - count, 0, WORD_BITS - 1).astype(np.uint64)
     return np.where(count > 0, ~np.uint64(0) >> shift, np.uint64(0))

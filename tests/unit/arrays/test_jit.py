@@ -13,7 +13,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import pleroma
-from pleroma.arrays.jit import CONSTANTS, compiled, stamp
+from pleroma.arrays.jit import CONSTANT_TYPES, compiled, stamp
 
 CALLER = """
 from called import SHARED, below
@@ -90,7 +90,7 @@ def test_kernels_read_nothing_that_their_stamp_does_not_see() -> None:
             kernels += 1
             for each in dis.get_instructions(kernel.py_func):
                 value = kernel.py_func.__globals__.get(each.argval) if each.opname == "LOAD_GLOBAL" else None
-                seen = (*CONSTANTS, Dispatcher, ModuleType, type, BuiltinFunctionType, type(None))
+                seen = (*CONSTANT_TYPES, Dispatcher, ModuleType, type, BuiltinFunctionType, type(None))
                 if not isinstance(value, seen):
                     strange.append((module.__name__, kernel.py_func.__name__, each.argval))
     assert kernels > 50
