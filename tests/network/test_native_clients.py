@@ -201,7 +201,7 @@ def test_programs_find_a_controller_again_that_was_started_anew(tmp_path):
             async with running(tmp_path, LINE, port=0, settings=leases, openflow=settings) as second:
                 plane = second.service.network
                 async with asyncio.timeout(LIMIT):
-                    while len(plane._inband.sessions) < 2:
+                    while len(plane.requests.sessions) < 2:
                         await asyncio.sleep(0.05)
                 assert set(second.service.state.topology.host) == {"kiosk", "ticker"}
                 await exchange(*programs)

@@ -12,7 +12,7 @@ from pleroma.content import Filter
 from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.service import BrokerSettings, ServiceSettings, running, serve
 from pleroma.service.http.tokens import digest
-from pleroma.service.planes.broker_plane import TOPOLOGY
+from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
 from support.client_service import ServiceProcess
 from support.strategies import STOCK
 
@@ -78,7 +78,7 @@ class Here:
 @contextlib.asynccontextmanager
 async def here(folder, above=None, schemas=(), host="127.0.0.1", port=0, **settings):
     generous = ServiceSettings(**{"requests_per_s": 1e6} | settings)
-    started = running(folder, TOPOLOGY, host, port, settings=generous, broker=BrokerSettings(above))
+    started = running(folder, BROKER_TOPOLOGY, host, port, settings=generous, broker=BrokerSettings(above))
     async with started as service:
         broker = Here(service)
         for schema in schemas:
@@ -108,7 +108,7 @@ if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
         serve(
             Path(folder),
-            TOPOLOGY,
+            BROKER_TOPOLOGY,
             port=int(port),
             settings=ServiceSettings(**json.loads(settings)),
             broker=BrokerSettings(BrokerAbove(*above) if above else None),

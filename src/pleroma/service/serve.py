@@ -33,9 +33,9 @@ from pleroma.service.collecting.collection import CollectingSettings, Collection
 from pleroma.service.http.app import create_app
 from pleroma.service.http.context import Service
 from pleroma.service.http.tokens import digest, new_token, write_private
-from pleroma.service.planes.broker_plane import BrokerPlane, BrokerSettings, over_broker
+from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
 from pleroma.service.planes.data_plane import DataPlane, EmbeddedPlane
-from pleroma.service.planes.openflow_plane import OpenFlowPlane, OpenFlowSettings, over_openflow
+from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
 from pleroma.service.service_settings import LOOPBACK, PORT, ServiceSettings
 from pleroma.switches.live.live_network import LiveNetwork
 
@@ -162,10 +162,8 @@ async def running(
             token = await _first_token(controller, folder / TOKEN_FILE)
             collection = None if collecting is None else await Collection.open(controller, collecting)
             app = create_app(controller, plane, settings, collection)
-            if isinstance(plane, OpenFlowPlane | BrokerPlane):
-                plane.serve(app)
             server = _Server(_config(app), app.state.service)
-            async with collection or contextlib.nullcontext():
+            async with plane.serving(app), collection or contextlib.nullcontext():
                 task = asyncio.create_task(server.serve(sockets=[listening]))
                 try:
                     await _started(server, task)

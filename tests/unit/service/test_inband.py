@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections import Counter
 
 import httpx
@@ -14,7 +15,10 @@ from pleroma.client.inband.conversation import SessionLost
 from pleroma.control import CreateSchema, LearnHost, RemovePrincipal
 from pleroma.errors import WireError
 from pleroma.routing import Port, SwitchId, Topology
-from pleroma.service.inband.inband_server import InbandLimits, InbandServer
+from pleroma.service.inband.host_admission import HostAdmission
+from pleroma.service.inband.inband_limits import InbandLimits
+from pleroma.service.inband.inband_server import InbandServer
+from pleroma.service.inband.switch_carrier import SwitchCarrier
 from pleroma.switches.openflow.openflow_network import Arrival
 from pleroma.wire.api_call import ApiRequest
 from pleroma.wire.inband_messages import MessageKind, MessagePart, MessageRefused, RefusalReason, pack, unpack
@@ -47,17 +51,18 @@ class Echo:
         await send({"type": "http.response.body", "body": said})
 
 
-def echoing(network, *, topology=LINE, app=None, joins=False, **limits):
+def echoing(network, *, topology=LINE, app=None, joins=False, clock=time.monotonic, **limits):
     state = settled(CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN, topology=topology)
     limits = InbandLimits(**({"datagrams_per_s": 1e6} | limits))
     rewired = []
+    controller = controller_of(state)
     network.server = InbandServer(
         app or Echo(),
-        controller_of(state),
-        network.send,
-        joins=lambda _: joins,
-        rewire=lambda: rewired.append(state.topology),
+        controller,
+        SwitchCarrier(network.send),
+        HostAdmission(controller, may_join=lambda _: joins, on_join=lambda: rewired.append(state.topology)),
         limits=limits,
+        clock=clock,
     )
     network.server.rewired = rewired
     return network.server
@@ -155,9 +160,9 @@ def test_an_answer_is_kept_until_the_client_goes_on():
         conversation = network.conversation()
         for n in range(200):
             await asked(conversation, f"/{n}?3000")
-        (session,) = server.sessions.values()
-        assert len(session.calls) <= 2
-        assert 0 < server._room.used < 10_000
+        (session,) = server.sessions
+        assert len(session.requests) <= 2
+        assert 0 < server.sessions.budget.used < 10_000
         await server.close()
 
     run(main)
@@ -218,7 +223,7 @@ def test_a_message_that_was_tampered_with_is_not_answered():
         server = echoing(network)
         conversation = network.conversation()
         await asked(conversation)
-        (session,) = server.sessions.values()
+        (session,) = server.sessions
         (pipe,) = network.pipes.values()
         forged = pack(
             MessagePart(MessageKind.REQUEST, session.welcome.session, 9, 0, 1, ApiRequest("POST", "/x").pack()),
@@ -269,7 +274,7 @@ def test_that_there_is_no_session_is_not_believed_of_one_that_works(monkeypatch)
         server = echoing(network)
         conversation = network.conversation()
         await asked(conversation, "/1")
-        (session,) = server.sessions.values()
+        (session,) = server.sessions
         (pipe,) = network.pipes.values()
         for n in range(10):
             pipe.deliver(pack(MessageRefused(session.welcome.session + bytes(8), RefusalReason.NO_SESSION)))
@@ -307,7 +312,7 @@ def test_garbage_from_either_side_is_passed_over(payloads):
 def test_sessions_are_bounded_and_the_longest_unused_goes():
     async def main():
         network = LossyNetwork()
-        server = echoing(network, sessions_at_a_place=3)
+        server = echoing(network, max_sessions_at_a_place=3)
         talks = [network.conversation() for _ in range(5)]
         for each in talks:
             await asked(each)
@@ -319,12 +324,11 @@ def test_sessions_are_bounded_and_the_longest_unused_goes():
 def test_sessions_that_nobody_uses_are_forgotten():
     async def main():
         network, now = LossyNetwork(), [0.0]
-        server = echoing(network)
-        server._clock = lambda: now[0]
+        server = echoing(network, clock=lambda: now[0])
         await asked(network.conversation())
         now[0] = 1000.0
         await asked(network.conversation(port=2, address="fd00::2", switch="R2"), seconds=5)
-        assert [each.place for each in server.sessions.values()] == [("R2", 2)]
+        assert [each.place for each in server.sessions] == [("R2", 2)]
 
     run(main)
 
@@ -351,16 +355,16 @@ def test_who_sends_too_much_is_not_heard_and_hints_are_rare():
 def test_requests_that_never_become_whole_do_not_fill_the_memory():
     async def main():
         network = LossyNetwork()
-        server = echoing(network, held_by_a_session=20_000)
+        server = echoing(network, max_session_bytes=20_000)
         conversation = network.conversation()
         await asked(conversation)
-        (session,) = server.sessions.values()
+        (session,) = server.sessions
         (pipe,) = network.pipes.values()
         for n in range(2, 300):
             part = MessagePart(MessageKind.REQUEST, session.welcome.session, n, 0, 900, bytes(1000))
             server.arrived(Arrival(pipe.switch, pipe.port, pipe.frame(pack(part, session.key))))
-        assert len(session.calls) <= 64
-        assert server._room.used <= 20_000
+        assert len(session.requests) <= 64
+        assert server.sessions.budget.used <= 20_000
         assert server.counts["no room"] > 0
 
     run(main)
@@ -465,7 +469,8 @@ def test_rights_limits_and_errors_are_those_of_http(tmp_path):
         async with world(tmp_path) as api:
             network = LossyNetwork(3, loss=0.2, twice=0.2, delay=0.005)
             controller = api.app.state.service.controller
-            network.server = InbandServer(api.app, controller, network.send)
+            admission = HostAdmission(controller, may_join=lambda _: False, on_join=lambda: None)
+            network.server = InbandServer(api.app, controller, SwitchCarrier(network.send), admission)
             made = await api.post(
                 "/v1/principals", {"name": "sue", "role": "subscriber", "read": {"stock": "price < 50"}}
             )

@@ -43,7 +43,7 @@ def broker(
     from pleroma.broker.upstream import BrokerAbove
     from pleroma.client.inband.udp_pipe import UdpAddress
     from pleroma.service import BrokerSettings, CollectingSettings, serve
-    from pleroma.service.planes.broker_plane import TOPOLOGY
+    from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
 
     host, port = address(listen)
     above = None
@@ -75,4 +75,4 @@ def broker(
         out.file.flush()
 
     collecting = None if lake is None else CollectingSettings(lake, sample, keep)
-    serve(folder, TOPOLOGY, host, port, broker=BrokerSettings(above), collecting=collecting, announce=announce)
+    serve(folder, BROKER_TOPOLOGY, host, port, broker=BrokerSettings(above), collecting=collecting, announce=announce)

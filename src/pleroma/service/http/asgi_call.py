@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Message, Scope
 
 from pleroma.wire.api_call import ApiRequest, ApiResponse
 
-ASKED = frozenset({"content-type", "if-none-match"})
-TOLD = frozenset({"content-type", "etag", "retry-after"})
+REQUEST_HEADERS = frozenset({"content-type", "if-none-match"})
+ANSWER_HEADERS = frozenset({"content-type", "etag", "retry-after"})
 """The headers that mean something to the API, in requests and in answers."""
 
 
-async def call(app: ASGIApp, request: ApiRequest, client: tuple[str, int], **known: Any) -> ApiResponse:
+async def call_app(app: ASGIApp, request: ApiRequest, client: tuple[str, int], **known: Any) -> ApiResponse:
     """What the application answers. `known` goes into the scope, where nobody but this program can put anything."""
     sent = False
     status, headers, chunks = 500, list[tuple[str, str]](), list[bytes]()
@@ -32,7 +32,7 @@ async def call(app: ASGIApp, request: ApiRequest, client: tuple[str, int], **kno
         if message["type"] == "http.response.start":
             status = message["status"]
             named = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in message["headers"])
-            headers.extend((name, value) for name, value in named if name in TOLD)
+            headers.extend((name, value) for name, value in named if name in ANSWER_HEADERS)
         else:
             chunks.append(message.get("body", b""))
 
@@ -42,7 +42,7 @@ async def call(app: ASGIApp, request: ApiRequest, client: tuple[str, int], **kno
 
 def _scope(request: ApiRequest, client: tuple[str, int]) -> Scope:
     path, _, query = request.path.partition("?")
-    asked = [(name.encode(), value.encode()) for name, value in request.headers if name in ASKED]
+    asked = [(name.encode(), value.encode()) for name, value in request.headers if name in REQUEST_HEADERS]
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},

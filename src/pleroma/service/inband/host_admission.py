@@ -1,13 +1,13 @@
 """Which host asks: the one at the port that a packet came in by, or a new one, where the network learns hosts.
 
-The place decides and the addresses have to agree, so a host that takes another's address gets nowhere with it, and one
-whose card the rules of switches do not know hears of that.
+The place decides and the addresses have to agree. A host that uses the address of another is refused, and so is one
+whose network card is not the one that the rules of the switches send to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 
 import structlog
 
@@ -15,39 +15,47 @@ from pleroma.control import Controller, LearnHost
 from pleroma.errors import NotAllowed
 from pleroma.routing import Host, HostId
 from pleroma.routing.presence import Place
+from pleroma.service.inband.carrier import Peer
 
 log = structlog.get_logger("pleroma.service")
 
 
-class Joining:
-    """`joins` tells whether an unknown host may join at a place; `rewire` is called when one has."""
+class HostAdmission:
+    """`may_join` tells whether an unknown host may join at a place; `on_join` is called when one has joined."""
 
-    def __init__(self, controller: Controller, joins: Callable[[Place], bool], rewire: Callable[[], None]) -> None:
+    def __init__(self, controller: Controller, may_join: Callable[[Place], bool], on_join: Callable[[], None]) -> None:
         self._controller = controller
-        self._joins = joins
-        self._rewire = rewire
+        self._may_join = may_join
+        self._on_join = on_join
 
-    def at(self, place: Place) -> Host | None:
+    def host_at(self, place: Place) -> Host | None:
         hosts = self._controller.state.topology.hosts
         return next((host for host in hosts if (host.switch, host.port) == place), None)
 
-    async def host(self, place: Place, address: IPv4Address | IPv6Address, ethernet: str, wanted: str) -> HostId:
-        """The host that asks. If it is a new one, it gets the name it wants, or that of its address."""
-        switch, port = place
-        known = self.at(place)
-        if known is None and not self._joins(place):
-            reason = f"there is no host at port {port} of {switch}"
-            raise NotAllowed(reason, field="host", value=str(address), allowed="the hosts of the topology")
+    async def admit(self, peer: Peer, wanted_name: str) -> HostId:
+        """The host that the peer is. A new host gets the name it wants, or its address as its name."""
+        known = self.host_at(peer.place)
         if known is not None:
-            if ip_address(known.address) != address:
-                reason = f"port {port} of {switch} belongs to {known.name}, whose address is {known.address}"
-                raise NotAllowed(reason, field="address", value=str(address), allowed=known.address)
-            if known.ethernet != ethernet:
-                reason = f"the card of {known.name} is known as {known.ethernet}: events would not reach this one"
-                raise NotAllowed(reason, field="mac", value=ethernet, allowed=known.ethernet)
+            _check(known, peer)
             return known.name
-        name = wanted or str(address)
-        await self._controller.submit(LearnHost(name, switch, port, str(address), ethernet))
-        log.info("a host joined", host=name, switch=switch, port=port, address=str(address))
-        self._rewire()
+        switch, port = peer.place
+        address = str(peer.address)
+        if not self._may_join(peer.place):
+            reason = f"there is no host at port {port} of {switch}"
+            raise NotAllowed(reason, field="host", value=address, allowed="the hosts of the topology")
+        name = wanted_name or address
+        await self._controller.submit(LearnHost(name, switch, port, address, peer.ethernet))
+        log.info("a host joined", host=name, switch=switch, port=port, address=address)
+        self._on_join()
         return HostId(name)
+
+
+def _check(known: Host, peer: Peer) -> None:
+    """Raise `NotAllowed` unless the peer has the addresses of the host that is known at its place."""
+    if ip_address(known.address) != peer.address:
+        switch, port = peer.place
+        reason = f"port {port} of {switch} belongs to {known.name}, whose address is {known.address}"
+        raise NotAllowed(reason, field="address", value=str(peer.address), allowed=known.address)
+    if known.ethernet != peer.ethernet:
+        reason = f"the card of {known.name} is known as {known.ethernet}: events would not reach this one"
+        raise NotAllowed(reason, field="mac", value=peer.ethernet, allowed=known.ethernet)

@@ -8,142 +8,96 @@ Whatever else arrives is counted, and hardly ever answered (Bhowmik et al. 2017,
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic
 
 import structlog
+from prometheus_client.core import Metric
 from starlette.types import ASGIApp
 
 from pleroma.control import Controller
 from pleroma.errors import BadRequest, PleromaError, TooLarge, WireError
-from pleroma.routing import Port, SwitchId
 from pleroma.routing.presence import Place
-from pleroma.service.http.asgi_call import TOLD, call
+from pleroma.service.http.asgi_call import ANSWER_HEADERS, call_app
 from pleroma.service.http.gate import IN_BAND, InBand
 from pleroma.service.http.limits import Buckets
+from pleroma.service.http.metrics import counter
 from pleroma.service.http.problems import problem_response
-from pleroma.service.inband.host_admission import Joining
-from pleroma.service.inband.inband_session import Call, Room, Session
-from pleroma.switches.openflow.frames import Datagram
-from pleroma.switches.openflow.openflow_network import Arrival
+from pleroma.service.inband.carrier import Arrival_contra, InbandAdmission, InbandCarrier, Peer
+from pleroma.service.inband.inband_limits import InbandLimits
+from pleroma.service.inband.inband_session import InbandSession, SessionRequest
+from pleroma.service.inband.session_table import SessionTable
 from pleroma.wire.api_call import ApiRequest, ApiResponse
 from pleroma.wire.inband_messages import (
-    MAX_NAME_BYTES,
     NONCE_BYTES,
-    SESSION_BYTES,
     Hello,
     MessageKind,
     MessagePart,
     MessageRefused,
     RefusalReason,
-    Welcome,
     is_genuine,
     pack,
     principal_key,
-    session_key,
     unpack,
 )
 from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, cut, pack_numbers, unpack_numbers
-from pleroma.wire.ports import CONTROL_PORT
 
-REPLIES_FROM: dict[int, IPv4Address | IPv6Address] = {4: IPv4Address("169.254.112.108"), 6: IPv6Address("fe80::706c")}
-"""A multicast address cannot be where a packet comes from."""
-_ETHERNET = "02:00:00:00:00:00"
 _STREAM = "/v1/stream"
 
 log = structlog.get_logger("pleroma.service")
 
 
-@dataclass(frozen=True, slots=True)
-class InbandLimits:
-    """Of what strangers can make the controller do or keep."""
+class InbandServer(Generic[Arrival_contra]):
+    """Answers requests that a network carries. Give `arrived` everything that the network delivers to the controller.
 
-    datagrams_per_s: float = 1000.0
-    """At one port of a switch, on average; as many may come at once."""
-    refusals_per_s: float = 5.0
-    sessions: int = 1024
-    sessions_at_a_place: int = 16
-    idle_seconds: float = 300.0
-    held: int = 64 * 2**20
-    """Bytes of requests and answers, of all sessions together."""
-    held_by_a_session: int = 8 * 2**20
-    request_parts: int = 1024
-    running: int = 64
-    answer_seconds: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Where a datagram came from, and so where answers go."""
-
-    place: Place
-    ethernet: str
-    address: IPv4Address | IPv6Address
-    port: int
-
-
-class InbandServer:
-    """Give `arrived` every packet that a switch passes up; `send` puts one out at a port of a switch.
-
-    `joins` tells whether an unknown host may join at a place, and `rewire` is called when one has. `counts` has what
-    arrived in vain, by reason.
+    `carrier` reads arrivals and sends answers, and `admission` tells which host a request comes from. `counts` has how
+    many datagrams arrived in vain, by reason.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         controller: Controller,
-        send: Callable[[SwitchId, Port, bytes], bool],
+        carrier: InbandCarrier[Arrival_contra],
+        admission: InbandAdmission,
         *,
-        joins: Callable[[Place], bool] = lambda _: False,
-        rewire: Callable[[], None] = lambda: None,
         limits: InbandLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._limits = limits or InbandLimits()
         self.counts: Counter[str] = Counter()
-        self.sessions: dict[bytes, Session] = {}
+        self.sessions = SessionTable(self._limits, clock)
         self._app = app
         self._controller = controller
-        self._send = send
-        self._joining = Joining(controller, joins, rewire)
-        self._limits = limits or InbandLimits()
-        self._clock = clock
+        self._carrier = carrier
+        self._admission = admission
         self._arrivals = Buckets(self._limits.datagrams_per_s, clock)
         self._refusals = Buckets(self._limits.refusals_per_s, clock)
-        self._room = Room(self._limits.held, self._limits.held_by_a_session)
         self._running: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Stop what runs; nobody gets an answer any more."""
+        """Stop the requests that run; nobody gets an answer any more."""
         running = list(self._running)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    # -- datagrams -----------------------------------------------------------------------------------------------
+    def metrics(self) -> Iterator[Metric]:
+        in_vain = self.counts.items()
+        yield counter("pleroma_in_band_packets", "In-band packets that were not answered, by reason", in_vain, "reason")
 
-    def arrived(self, arrival: Arrival) -> None:
-        """A packet came up. Nothing in it can raise an error."""
-        place = arrival.switch, arrival.port
-        if self._arrivals.take(f"{place[0]} {place[1]}"):
+    def arrived(self, arrival: Arrival_contra) -> None:
+        """Take what the network delivered. Nothing in it can raise an error."""
+        if self._arrivals.take(_bucket(self._carrier.place(arrival))):
             self.counts["too fast"] += 1
             return
-        datagram = Datagram.unpack(arrival.frame)
-        if datagram is None or datagram.destination[1] != CONTROL_PORT:
+        read = self._carrier.read(arrival)
+        if read is None:
             self.counts["other"] += 1
             return
-        address, port = datagram.source
-        if address.is_multicast or address.is_unspecified:
-            self.counts["other"] += 1
-            return
-        self.received(Peer(place, datagram.source_mac, address, port), datagram.payload)
-
-    def received(self, peer: Peer, payload: bytes) -> None:
-        """A message from somebody."""
+        peer, payload = read
         try:
             message = unpack(payload)
         except WireError:
@@ -158,81 +112,37 @@ class InbandServer:
                 self.counts["misplaced"] += 1
 
     def _reply(self, peer: Peer, data: bytes) -> None:
-        source = REPLIES_FROM[peer.address.version], CONTROL_PORT
-        frame = Datagram(_ETHERNET, peer.ethernet, source, (peer.address, peer.port), data).pack()
-        if not self._send(*peer.place, frame):
+        if not self._carrier.send(peer, data):
             self.counts["unsent"] += 1
 
-    def _hint(self, peer: Peer, about: bytes, reason: RefusalReason) -> None:
-        """Say so, but not often: whoever gets it may not be who asked."""
-        if not self._refusals.take(f"{peer.place[0]} {peer.place[1]}"):
+    def _refuse(self, peer: Peer, about: bytes, reason: RefusalReason) -> None:
+        """Send a refusal, but not often: the peer may have sent under the address of another."""
+        if not self._refusals.take(_bucket(peer.place)):
             self._reply(peer, pack(MessageRefused(about.ljust(NONCE_BYTES, b"\0"), reason)))
-
-    # -- sessions ------------------------------------------------------------------------------------------------
 
     def _hello(self, peer: Peer, hello: Hello, data: bytes) -> None:
         principal = self._controller.state.principals.get(hello.principal)
         if principal is None:
             self.counts["unknown principal"] += 1
-            self._hint(peer, hello.nonce, RefusalReason.NOT_KNOWN)
+            self._refuse(peer, hello.nonce, RefusalReason.NOT_KNOWN)
             return
         key = principal_key(bytes.fromhex(principal.digest))
         if not is_genuine(data, key):
             self.counts["forged"] += 1
-            self._hint(peer, hello.nonce, RefusalReason.NOT_KNOWN)
+            self._refuse(peer, hello.nonce, RefusalReason.NOT_KNOWN)
             return
-        session = next((each for each in self._at(peer.place) if each.welcome.nonce == hello.nonce), None)
-        if session is None:
-            session = self._new_session(peer, hello, principal.digest, key)
+        session = self.sessions.open(peer, hello, principal.digest, key, self._admission.host_at(peer.place))
         self._reply(peer, pack(session.welcome, key))
 
-    def _new_session(self, peer: Peer, hello: Hello, digest: str, key: bytes) -> Session:
-        self._make_room(peer.place)
-        known = self._joining.at(peer.place)
-        name, nonce = secrets.token_bytes(SESSION_BYTES), secrets.token_bytes(NONCE_BYTES)
-        welcome = Welcome(hello.nonce, name, nonce, _sendable(known.name) if known else "")
-        session = Session(
-            principal=hello.principal,
-            digest=digest,
-            place=peer.place,
-            address=str(peer.address),
-            wanted=hello.host,
-            key=session_key(key, hello.nonce, nonce),
-            welcome=welcome,
-            room=self._room,
-            used=self._clock(),
-        )
-        self.sessions[name] = session
-        return session
-
-    def _at(self, place: Place) -> list[Session]:
-        return [session for session in self.sessions.values() if session.place == place]
-
-    def _make_room(self, place: Place) -> None:
-        """Forget sessions that nobody uses, and if there are too many, those that were not used for longest."""
-        now, limits = self._clock(), self._limits
-        for session in list(self.sessions.values()):
-            if now - session.used > limits.idle_seconds:
-                self._end(session)
-        for crowd, most in ((self._at(place), limits.sessions_at_a_place), (self.sessions.values(), limits.sessions)):
-            if len(crowd) >= most:
-                self._end(min(crowd, key=lambda each: each.used))
-
-    def _end(self, session: Session) -> None:
-        del self.sessions[session.welcome.session]
-        session.end()
-
-    # -- requests ------------------------------------------------------------------------------------------------
-
     def _part(self, peer: Peer, part: MessagePart, data: bytes) -> None:
-        session = self.sessions.get(part.session)
-        if session is None or session.place != peer.place or session.address != str(peer.address):
+        session = self.sessions.find(part.session, peer)
+        if session is None:
             self.counts["no session"] += 1
-            self._hint(peer, part.session, RefusalReason.NO_SESSION)
+            self._refuse(peer, part.session, RefusalReason.NO_SESSION)
         elif not is_genuine(data, session.key):
             self.counts["forged"] += 1
         else:
-            session.used = self._clock()
+            self.sessions.touch(session)
             if part.kind is MessageKind.REQUEST:
                 self._request(peer, session, part)
             elif part.kind is MessageKind.LACKS_RESPONSE:
@@ -240,81 +150,82 @@ class InbandServer:
             else:
                 self.counts["misplaced"] += 1
 
-    def _request(self, peer: Peer, session: Session, part: MessagePart) -> None:
-        call = session.call(part.sequence, part.parts) if part.parts <= self._limits.request_parts else None
-        if call is None:
+    def _request(self, peer: Peer, session: InbandSession, part: MessagePart) -> None:
+        is_small = part.parts <= self._limits.max_request_parts
+        request = session.request(part.sequence, part.parts) if is_small else None
+        if request is None:
             self.counts["old"] += 1
-            return
-        if call.answer is not None:
+        elif request.answer is not None:
             if part.part == part.parts - 1:  # the client has heard nothing yet
-                self._respond(
-                    peer, session, part.sequence, call.answer, range(min(MAX_PARTS_IN_FLIGHT, len(call.answer)))
-                )
-            return
-        if call.is_running:
-            return
-        asks = session.gather(call, part.part, part.body)
+                self._respond(peer, session, part.sequence, request, range(MAX_PARTS_IN_FLIGHT))
+        elif not request.is_running:
+            self._gather(peer, session, part, request)
+
+    def _gather(self, peer: Peer, session: InbandSession, part: MessagePart, request: SessionRequest) -> None:
+        asks = session.gather(request, part.part, part.body)
         if asks is None:
             self.counts["no room"] += 1
         elif asks:
-            lacking = pack_numbers(call.gathering.lacking())
+            lacking = pack_numbers(request.gathering.lacking())
             lacks = MessagePart(MessageKind.LACKS_REQUEST, part.session, part.sequence, 0, 1, lacking)
             self._reply(peer, pack(lacks, session.key))
-        elif call.gathering.is_complete:
-            if len(self._running) >= self._limits.running:
+        elif request.gathering.is_complete:
+            if len(self._running) >= self._limits.max_running:
                 self.counts["busy"] += 1
                 return
-            call.is_running = True
-            task = asyncio.get_running_loop().create_task(self._run(peer, session, part.sequence, call))
+            request.is_running = True
+            task = asyncio.get_running_loop().create_task(self._run(peer, session, part.sequence, request))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    def _send_again(self, peer: Peer, session: Session, part: MessagePart) -> None:
-        call = session.calls.get(part.sequence)
-        if call is None or call.answer is None:
+    def _send_again(self, peer: Peer, session: InbandSession, part: MessagePart) -> None:
+        request = session.requests.get(part.sequence)
+        if request is None or request.answer is None:
             self.counts["old"] += 1
             return
-        self._respond(peer, session, part.sequence, call.answer, unpack_numbers(part.body, call.answer))
+        self._respond(peer, session, part.sequence, request, unpack_numbers(part.body, request.answer))
 
     def _respond(
-        self, peer: Peer, session: Session, sequence: int, answer: Sequence[bytes], numbers: Iterable[int]
+        self, peer: Peer, session: InbandSession, sequence: int, request: SessionRequest, numbers: Iterable[int]
     ) -> None:
-        name = session.welcome.session
+        """Send the parts of the answer that have these numbers, as far as there are such parts."""
+        answer, name = request.answer or (), session.welcome.session
         for number in numbers:
-            part = MessagePart(MessageKind.RESPONSE, name, sequence, number, len(answer), answer[number])
-            self._reply(peer, pack(part, session.key))
+            if number < len(answer):
+                part = MessagePart(MessageKind.RESPONSE, name, sequence, number, len(answer), answer[number])
+                self._reply(peer, pack(part, session.key))
 
-    async def _run(self, peer: Peer, session: Session, sequence: int, call: Call) -> None:
-        answer = cut(await self._answer(peer, session, sequence, call))
-        if session.welcome.session in self.sessions:
-            session.answered(call, answer)
-            self._respond(peer, session, sequence, answer, range(min(MAX_PARTS_IN_FLIGHT, len(answer))))
+    async def _run(self, peer: Peer, session: InbandSession, sequence: int, request: SessionRequest) -> None:
+        answer = cut(await self._answer(peer, session, sequence, request))
+        if self.sessions.is_open(session):
+            session.answered(request, answer)
+            self._respond(peer, session, sequence, request, range(MAX_PARTS_IN_FLIGHT))
 
-    async def _answer(self, peer: Peer, session: Session, sequence: int, call: Call) -> bytes:
+    async def _answer(self, peer: Peer, session: InbandSession, sequence: int, request: SessionRequest) -> bytes:
         try:
-            request = ApiRequest.unpack(call.gathering.whole())
-            session.settle(min(request.floor, sequence))
+            call = ApiRequest.unpack(request.gathering.whole())
+            session.forget_below(min(call.floor, sequence))
             async with asyncio.timeout(self._limits.answer_seconds):
-                return _packed(await self._carry_out(peer, session, request))
+                return _packed(await self._carry_out(peer, session, call))
         except WireError as error:
             return _problem(BadRequest(error.reason, field=error.field, value=error.value))
         except PleromaError as error:
             return _problem(error)
-        except Exception as error:  # the application has said so in the log; the client is to know too
+        except Exception as error:  # the application has logged it; the client is to know too
             log.error("an in-band request failed", kind=type(error).__name__, reason=str(error))
             return ApiResponse(500).pack()
 
-    async def _carry_out(self, peer: Peer, session: Session, request: ApiRequest) -> ApiResponse:
-        if request.path.partition("?")[0] == _STREAM:
-            raise BadRequest("a stream does not fit into packets: ask now and then", field="path", value=request.path)
-        host = await self._joining.host(peer.place, peer.address, peer.ethernet, session.wanted)
+    async def _carry_out(self, peer: Peer, session: InbandSession, call: ApiRequest) -> ApiResponse:
+        if call.path.partition("?")[0] == _STREAM:
+            raise BadRequest("a stream does not fit into packets: ask now and then", field="path", value=call.path)
+        host = await self._admission.admit(peer, session.wanted_name)
         known = InBand(session.principal, session.digest, host)
-        return await call(self._app, request, (str(peer.address), peer.port), **{IN_BAND: known})
+        return await call_app(self._app, call, (str(peer.address), peer.port), **{IN_BAND: known})
 
 
-def _sendable(name: str) -> str:
-    """A name that a welcome has room for."""
-    return name if len(name.encode(errors="replace")) <= MAX_NAME_BYTES else ""
+def _bucket(place: Place) -> str:
+    """The name of a place among the rates."""
+    return f"{place[0]} {place[1]}"
 
 
 def _packed(response: ApiResponse) -> bytes:
@@ -326,5 +237,5 @@ def _packed(response: ApiResponse) -> bytes:
 
 def _problem(error: PleromaError) -> bytes:
     made = problem_response(error)
-    told = tuple((name, value) for name, value in made.headers.items() if name in TOLD)
-    return ApiResponse(made.status_code, told, bytes(made.body)).pack()
+    headers = tuple((name, value) for name, value in made.headers.items() if name in ANSWER_HEADERS)
+    return ApiResponse(made.status_code, headers, bytes(made.body)).pack()

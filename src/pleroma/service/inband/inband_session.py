@@ -1,7 +1,7 @@
-"""Sessions of hosts that talk to the controller through the network, and what is remembered of their requests.
+"""A session of a host that talks to the controller through the network, and what is remembered of its requests.
 
-A request is carried out once, however often it comes: its answer is kept until the client says, with a later request,
-that it waits for it no longer. All that is kept is bounded.
+A request is carried out once, however often it arrives: its answer is kept until the client says, with a later request,
+that it no longer waits for it. All that is kept is bounded.
 """
 
 from __future__ import annotations
@@ -13,95 +13,94 @@ from pleroma.routing.presence import Place
 from pleroma.wire.inband_messages import Welcome
 from pleroma.wire.parts import Assembly
 
-CALLS = 64
+MAX_REQUESTS_PER_SESSION = 64
 """Requests that a session has under way or remembers."""
 
 
 @dataclass(slots=True)
-class Room:
-    """Bytes that all sessions share."""
+class ByteBudget:
+    """Bytes that all sessions share, and the part of them that one session may use."""
 
-    most: int
-    by_session: int
+    max_bytes: int
+    max_session_bytes: int
     used: int = 0
 
 
 @dataclass(slots=True)
-class Call:
-    """A request: first it gathers, then it runs, then it is answered."""
+class SessionRequest:
+    """A request of a session: first its parts are gathered, then it runs, then it has an answer."""
 
     gathering: Assembly
     is_running: bool = False
     answer: Sequence[bytes] | None = None
-    kept: int = 0
-    """Bytes."""
+    kept_bytes: int = 0
 
 
 @dataclass(slots=True)
-class Session:
+class InbandSession:
     principal: str
     digest: str
     place: Place
     address: str
-    wanted: str
+    wanted_name: str
     """The name that the host would like to have."""
     key: bytes = field(repr=False)
     welcome: Welcome
-    room: Room
-    used: float
-    """When it was, by a clock."""
+    budget: ByteBudget
+    used_at: float
+    """The time of the last genuine message, by the server's clock."""
     floor: int = 0
-    """Requests below it are over."""
-    calls: dict[int, Call] = field(default_factory=dict)
-    _kept: int = 0
+    """The client waits for no answer to requests with a lower sequence number."""
+    requests: dict[int, SessionRequest] = field(default_factory=dict)
+    _kept_bytes: int = 0
 
-    def call(self, sequence: int, parts: int) -> Call | None:
-        """What is known of a request, or a new one; None if it is over, or too many are under way."""
+    def request(self, sequence: int, parts: int) -> SessionRequest | None:
+        """A known or new request; None if it is below the floor, its size changed, or too many are under way."""
         if sequence < self.floor:
             return None
-        known = self.calls.get(sequence)
+        known = self.requests.get(sequence)
         if known is None:
-            if len(self.calls) >= CALLS and not self._drop_one():
+            if len(self.requests) >= MAX_REQUESTS_PER_SESSION and not self._drop_one():
                 return None
-            known = self.calls[sequence] = Call(Assembly(parts))
+            known = self.requests[sequence] = SessionRequest(Assembly(parts))
         return known if known.gathering.parts == parts else None
 
-    def gather(self, call: Call, part: int, body: bytes) -> bool | None:
-        """A part of a request: whether to ask for more now, or None if there is no room for it."""
-        room = self.room
-        if room.used + len(body) > room.most or self._kept + len(body) > room.by_session:
+    def gather(self, request: SessionRequest, part: int, body: bytes) -> bool | None:
+        """Add a part to a request: whether to ask for missing parts now, or None if there is no room for it."""
+        budget = self.budget
+        if budget.used + len(body) > budget.max_bytes or self._kept_bytes + len(body) > budget.max_session_bytes:
             return None
-        asks = call.gathering.add(part, body)
-        self._keep(call, call.gathering.size)
+        asks = request.gathering.add(part, body)
+        self._keep(request, request.gathering.size)
         return asks
 
-    def answered(self, call: Call, answer: Sequence[bytes]) -> None:
-        call.is_running, call.answer = False, answer
-        self._keep(call, sum(map(len, answer)))
-        self.settle(self.floor)
+    def answered(self, request: SessionRequest, answer: Sequence[bytes]) -> None:
+        request.is_running, request.answer = False, answer
+        self._keep(request, sum(map(len, answer)))
+        self.forget_below(self.floor)
 
-    def settle(self, floor: int) -> None:
-        """The client waits for nothing below this any more."""
+    def forget_below(self, floor: int) -> None:
+        """Forget the requests with a lower sequence number, except those that run."""
         self.floor = max(self.floor, floor)
-        for sequence in [each for each in self.calls if each < self.floor and not self.calls[each].is_running]:
+        for sequence in [each for each in self.requests if each < self.floor and not self.requests[each].is_running]:
             self._drop(sequence)
 
     def end(self) -> None:
-        for sequence in list(self.calls):
+        for sequence in list(self.requests):
             self._drop(sequence)
 
-    def _keep(self, call: Call, size: int) -> None:
-        self._kept += size - call.kept
-        self.room.used += size - call.kept
-        call.kept = size
+    def _keep(self, request: SessionRequest, size: int) -> None:
+        self._kept_bytes += size - request.kept_bytes
+        self.budget.used += size - request.kept_bytes
+        request.kept_bytes = size
 
     def _drop(self, sequence: int) -> None:
-        self._keep(self.calls.pop(sequence), 0)
+        self._keep(self.requests.pop(sequence), 0)
 
     def _drop_one(self) -> bool:
-        """One that never became whole, or else the oldest answer; its request is over then."""
-        unfinished = [n for n, call in self.calls.items() if call.answer is None and not call.is_running]
-        answered = [n for n, call in self.calls.items() if call.answer is not None]
+        """Drop a request that never became whole, or else the oldest answer, which raises the floor above it."""
+        unfinished = [n for n, each in self.requests.items() if each.answer is None and not each.is_running]
+        answered = [n for n, each in self.requests.items() if each.answer is not None]
         if not unfinished and not answered:
             return False
         sequence = min(unfinished or answered)

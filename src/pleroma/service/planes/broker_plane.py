@@ -1,8 +1,8 @@
 """The service on a broker instead of switches: the same control plane and API, and events carried in software.
 
-All programs are at one host. What they ask for is matched by the broker itself, so a registration is in force as soon
-as it stands, and there is nothing to install. The API is answered at the broker's own UDP port too, for programs that
-know nothing but that (`wire.inband`).
+All programs are at one host. The broker itself matches events with subscriptions, so a registration is in force as soon
+as it is logged, and there is nothing to install. The API is answered at the broker's own UDP port too, for programs
+that know nothing but that (`wire.inband_messages`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from prometheus_client.core import Metric
-from starlette.types import ASGIApp
 
 from pleroma.broker import Broker, MatchState, ProgramOwner
 from pleroma.broker.programs import SocketAddress
@@ -33,14 +32,14 @@ from pleroma.routing import Host, HostId, Presence, SwitchId, SwitchOp, Topology
 from pleroma.routing.presence import Place
 from pleroma.routing.topology import Port
 from pleroma.service.http.metrics import counter, gauge
-from pleroma.service.inband.host_admission import Joining
-from pleroma.service.inband.inband_server import InbandServer, Peer
+from pleroma.service.inband.carrier import Peer
+from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.planes.data_plane import SECRET_BYTES
 from pleroma.switches.live.event_trace import Trace
 
-HOST = HostId("broker")
-SWITCH = SwitchId("B1")
-TOPOLOGY = Topology((SWITCH,), (Host(HOST, SWITCH, Port(1), "fd00::1"),), ())
+BROKER_HOST = HostId("broker")
+BROKER_SWITCH = SwitchId("B1")
+BROKER_TOPOLOGY = Topology((BROKER_SWITCH,), (Host(BROKER_HOST, BROKER_SWITCH, Port(1), "fd00::1"),), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ async def over_broker(
     folder: Path, control: ControlSettings | None, settings: BrokerSettings, taken: socket.socket
 ) -> AsyncIterator[tuple[Controller, BrokerPlane]]:
     """A controller whose registrations a broker at this UDP socket follows."""
-    # regions are of no use here, so they may be as coarse as can be
+    # the broker matches filters and needs no regions, so a region is as coarse as can be
     coarse = replace(control or ControlSettings(), max_members=1)
     upstream = None if settings.above is None else Upstream(settings.above)
     standing = MatchState(upstream)
@@ -63,32 +62,30 @@ async def over_broker(
     settled = None if upstream is None else upstream.settled
     try:
         async with (
-            await Controller.open(folder, TOPOLOGY, _Nothing(), coarse, settled=settled) as controller,
+            await Controller.open(folder, BROKER_TOPOLOGY, _NoSwitches(), coarse, settled=settled) as controller,
             AsyncExitStack() as stack,
         ):
             standing.follow(controller.state.registrations)
             if upstream is not None:
                 upstream.join(broker, partial(_learn, controller))
                 await stack.enter_async_context(upstream)
-            plane = BrokerPlane(broker, controller, upstream)
-            stack.push_async_callback(plane.close)
-            yield controller, plane
+            yield controller, BrokerPlane(broker, controller, upstream)
     finally:
         broker.close()
 
 
 async def _learn(controller: Controller, schema: Schema) -> None:
-    """Have a schema of the broker above, unless there is one of this name."""
+    """Create a schema of the broker above here too, unless there is one of its name."""
     if schema.name not in controller.state.schemas:
         with suppress(AlreadyThere):
             await controller.submit(CreateSchema(schema))
 
 
-class _Nothing:
-    """There are no switches."""
+class _NoSwitches:
+    """The network of a controller that has no switches: the broker reads the registrations themselves."""
 
     async def install(self, ops: Sequence[SwitchOp]) -> None:
-        """They are all in force."""
+        """Nothing to do: there are no tables."""
 
 
 class BrokerPlane:
@@ -100,21 +97,28 @@ class BrokerPlane:
         self.broker = broker
         self.upstream = upstream
         self._controller = controller
-        self.requests: BrokerRequests | None = None
+        self.requests: InbandServer[tuple[bytes, SocketAddress]] | None = None
+        """Answers API requests that come as datagrams, while `serving`."""
 
-    def serve(self, app: FastAPI) -> None:
-        """Answer requests that come as datagrams."""
-        self.requests = BrokerRequests(app, self._controller, self.broker)
-
-    async def close(self) -> None:
-        if self.requests is not None:
+    @asynccontextmanager
+    async def serving(self, app: FastAPI) -> AsyncIterator[None]:
+        self.requests = InbandServer(app, self._controller, BrokerCarrier(self.broker), _OneHost())
+        self.broker.asked = self._asked
+        try:
+            yield
+        finally:
+            self.broker.asked = None
             await self.requests.close()
 
+    def _asked(self, payload: bytes, sender: SocketAddress) -> None:
+        if self.requests is not None:
+            self.requests.arrived((payload, sender))
+
     def rewire(self) -> None:
-        """Nothing ever comes or goes."""
+        """Nothing to do: a broker has one host."""
 
     def topology(self) -> Topology:
-        return TOPOLOGY
+        return BROKER_TOPOLOGY
 
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
         secret = secrets.token_bytes(SECRET_BYTES)
@@ -125,17 +129,17 @@ class BrokerPlane:
         return {"network": "tunnel", "port": port, "secret": secret.hex(), **known}
 
     def attached(self) -> Mapping[HostId, int]:
-        return {HOST: self.broker.attached()}
+        return {BROKER_HOST: self.broker.attached()}
 
     def trace(self, host: str, dz: Dz) -> Trace:
         """Every event comes to the one place where all subscriptions are."""
-        return Trace(TOPOLOGY.find_host(host).name, dz, (), (HOST,), False)
+        return Trace(BROKER_TOPOLOGY.find_host(host).name, dz, (), (BROKER_HOST,), False)
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
-        return {HOST: asdict(self.broker.counters)}
+        return {BROKER_HOST: asdict(self.broker.counters)}
 
     def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
-        return {SWITCH: {"state": "ready"}}
+        return {BROKER_SWITCH: {"state": "ready"}}
 
     def presence(self) -> Presence:
         return Presence()
@@ -146,45 +150,41 @@ class BrokerPlane:
 
     def metrics(self) -> Iterator[Metric]:
         yield gauge(
-            "pleroma_attachments", "Programs admitted to a host", [(HOST, float(self.broker.attached()))], "host"
+            "pleroma_attachments", "Programs admitted to a host", [(BROKER_HOST, float(self.broker.attached()))], "host"
         )
         fates = [(name, float(count)) for name, count in asdict(self.broker.counters).items()]
         yield counter("pleroma_packets", "Packets at the broker's port, by what became of them", fates, "fate")
         if self.upstream is not None:
             joined = [("", float(self.upstream.is_connected))]
             yield gauge("pleroma_upstream_connected", "1 while the broker above is there", joined)
-        vain = self.requests.counts.items() if self.requests else ()
-        yield counter("pleroma_in_band_packets", "In-band packets that were not answered, by reason", vain, "reason")
+        if self.requests is not None:
+            yield from self.requests.metrics()
 
 
-class BrokerRequests(InbandServer):
-    """Requests at the broker's port. A place is the address and the port that a program sends from."""
+class BrokerCarrier:
+    """In-band requests at the broker's UDP port. A place is the address and the port that a program sends from."""
 
-    def __init__(self, app: ASGIApp, controller: Controller, broker: Broker) -> None:
-        super().__init__(app, controller, lambda *_: False)
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._joining = _AtTheBroker(controller, lambda _: False, lambda: None)
-        broker.asked = self.asked
 
-    def asked(self, payload: bytes, sender: SocketAddress) -> None:
-        """A datagram. Nothing in it can raise an error."""
+    def place(self, arrival: tuple[bytes, SocketAddress]) -> Place:
+        _, sender = arrival
+        return SwitchId(sender[0]), Port(sender[1])
+
+    def read(self, arrival: tuple[bytes, SocketAddress]) -> tuple[Peer, bytes]:
+        payload, sender = arrival
         name, port = sender[:2]
-        if self._arrivals.take(f"{name} {port}"):
-            self.counts["too fast"] += 1
-            return
-        address = ip_address(name.partition("%")[0])
-        self.received(Peer((SwitchId(name), Port(port)), "", address, port), payload)
+        return Peer(self.place(arrival), "", ip_address(name.partition("%")[0]), port), payload
 
-    def _reply(self, peer: Peer, data: bytes) -> None:
-        if not self._broker.send(data, (str(peer.place[0]), peer.port)):
-            self.counts["unsent"] += 1
+    def send(self, peer: Peer, data: bytes) -> bool:
+        return self._broker.send(data, (str(peer.place[0]), peer.port))
 
 
-class _AtTheBroker(Joining):
-    """Wherever it comes from."""
+class _OneHost:
+    """Admits every program to the one host that a broker has."""
 
-    def at(self, place: Place) -> Host | None:  # noqa: ARG002
-        return TOPOLOGY.hosts[0]
+    def host_at(self, place: Place) -> Host:  # noqa: ARG002
+        return BROKER_TOPOLOGY.hosts[0]
 
-    async def host(self, *_: object) -> HostId:
-        return HOST
+    async def admit(self, peer: Peer, wanted_name: str) -> HostId:  # noqa: ARG002
+        return BROKER_HOST

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict, fields
 from typing import Any, Protocol
 
+from fastapi import FastAPI
 from prometheus_client.core import Metric
 
 from pleroma.index.address import IPV6, AddressRange
@@ -34,30 +36,33 @@ class DataPlane(Protocol):
         """Whether hosts may join that no topology describes."""
 
     def rewire(self) -> None:
-        """Hosts have come or gone: route on what is there now."""
+        """Hosts have come or gone: route on those that are there now."""
+
+    def serving(self, app: FastAPI) -> AbstractAsyncContextManager[None]:
+        """While it is entered, requests that come through the network itself are answered by the application."""
 
     def topology(self) -> Topology:
-        """All that is known of it, whether or not it is there now."""
+        """The whole known network, whether or not its parts are there now."""
 
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:
-        """Let a program join at a host: what it needs to know for that. `lease` is what it registers under."""
+        """Let a program join at a host; returns what it needs to know for that. `lease` is what it registers under."""
 
     def attached(self) -> Mapping[HostId, int]:
         """How many programs are at each host, as far as the network knows."""
 
     def trace(self, host: str, dz: Dz) -> Trace:
-        """What would become of an event sent from a host now."""
+        """The way that an event would take if a host sent it now."""
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
-        """What was counted at the hosts' ports."""
+        """The counters of the hosts' ports."""
 
     def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
-        """How each switch is, beyond its rules."""
+        """The state of each switch, and what else is known of it beyond its rules."""
 
     def presence(self) -> Presence: ...
 
     def condition(self) -> dict[str, Any]:
-        """What else is worth knowing about the network as a whole."""
+        """Further fields of the answer that describes the network as a whole."""
 
     def metrics(self) -> Iterator[Metric]: ...
 
@@ -73,7 +78,10 @@ class EmbeddedPlane:
         self.network = network
 
     def rewire(self) -> None:
-        """Nothing ever comes or goes."""
+        """Nothing to do: the hosts of a simulated network never change."""
+
+    def serving(self, app: FastAPI) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
+        return nullcontext()
 
     def topology(self) -> Topology:
         return self.network.topology

@@ -22,20 +22,22 @@ from pleroma.routing import Change, FlowOp, Host, HostId, Presence, SwitchId, To
 from pleroma.routing.presence import Place
 from pleroma.routing.topology_files import from_json, to_json
 from pleroma.service.http.metrics import counter, gauge
+from pleroma.service.inband.host_admission import HostAdmission
 from pleroma.service.inband.inband_server import InbandServer
+from pleroma.service.inband.switch_carrier import SwitchCarrier
 from pleroma.switches.live.event_trace import Trace, trace
 from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology
-from pleroma.switches.openflow.openflow_network import LISTEN_ADDRESS, OpenFlowNetwork
+from pleroma.switches.openflow.openflow_network import LISTEN_ADDRESS, Arrival, OpenFlowNetwork
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.wire.ports import EVENTS_PORT
 
 WIRING_FILE = "wiring.json"
-CACHED = 1.0
-"""Seconds in which a switch may forward by rules that it had before.
+SWITCH_CACHE_SECONDS = 1.0
+"""For so long after it confirmed a change, a switch may still forward by its earlier rules.
 
-Open vSwitch confirms a change before its cache follows. By its own settings it looks after the cache every half second
-at the latest, and that takes a while.
+Open vSwitch confirms a change before its cache follows. By default it revalidates the cache every half second at the
+latest, and that takes a while.
 """
 
 
@@ -55,7 +57,7 @@ class OpenFlowSettings:
 async def over_openflow(
     folder: Path, topology: Topology, control: ControlSettings | None, settings: OpenFlowSettings
 ) -> AsyncIterator[tuple[Controller, OpenFlowPlane]]:
-    """A controller that has told its switches all it knows, as far as they are there."""
+    """A controller whose rules are installed on all switches that are connected."""
     discovered = DiscoveredTopology(
         _known_wiring(folder) if settings.discovers else topology, discovers=settings.discovers
     )
@@ -74,18 +76,15 @@ async def over_openflow(
         network,
         await Controller.open(folder, base, network, control, routing_on=network.available) as controller,
     ):
-        controller.plan_changes.under_way = CACHED
+        controller.plan_changes.under_way = SWITCH_CACHE_SECONDS
         plane = OpenFlowPlane(network, controller, folder)
         network.watch = plane.rewire
         plane.rewire()
-        try:
-            yield controller, plane
-        finally:
-            await plane.close()
+        yield controller, plane
 
 
 class OpenFlowPlane:
-    """Switches that connect to us. What is there of them is what the controller routes on."""
+    """OpenFlow switches that connect to the controller. It routes on those that are connected."""
 
     kind = "openflow"
 
@@ -94,31 +93,33 @@ class OpenFlowPlane:
         self.addresses = network.pipeline.addresses
         self._controller = controller
         self._folder = folder
-        self._inband: InbandServer | None = None
+        self.requests: InbandServer[Arrival] | None = None
+        """Answers API requests that come through the switches, while `serving`."""
 
     @property
     def learns(self) -> bool:
         return self.network.discovered.discovers
 
     def rewire(self) -> None:
-        """Route on what is there now."""
+        """Route on the switches, links and hosts that are there now."""
         self._controller.route_on(self.network.available(self._controller.state.topology.hosts))
         if self.network.discovered.discovers:
             save_wiring(self.network.discovered.topology, self._folder)
 
-    def serve(self, app: FastAPI) -> None:
+    @asynccontextmanager
+    async def serving(self, app: FastAPI) -> AsyncIterator[None]:
         """Answer programs that have no other way to the API than through the switches."""
-        network = self.network
-        self._inband = InbandServer(app, self._controller, network.send, joins=self._joins, rewire=self.rewire)
-        network.arrived = self._inband.arrived
-
-    async def close(self) -> None:
-        if self._inband is not None:
+        admission = HostAdmission(self._controller, may_join=self._may_join, on_join=self.rewire)
+        self.requests = InbandServer(app, self._controller, SwitchCarrier(self.network.send), admission)
+        self.network.arrived = self.requests.arrived
+        try:
+            yield
+        finally:
             self.network.arrived = lambda _: None
-            await self._inband.close()
+            await self.requests.close()
 
-    def _joins(self, place: Place) -> bool:
-        """Whether a host that nobody knows may join here: at a port that leads to no other switch."""
+    def _may_join(self, place: Place) -> bool:
+        """Whether an unknown host may join at a place: only at a port that leads to no other switch."""
         discovered = self.network.discovered
         ends = (end for link in discovered.topology.links for end in link.ends)
         return self.learns and place not in discovered.borders and place not in ends
@@ -127,7 +128,7 @@ class OpenFlowPlane:
         return self.network.discovered.with_hosts(self._controller.state.topology.hosts, self.network.limits)
 
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
-        """For as long as its lease says."""
+        """Let a program use its host's own network, for as long as its lease lasts."""
         if host.name not in self._controller.state.router.topology.host:
             raise SetupError(f"{host.name} is not connected at the moment", field="host", value=host.name)
         return {"network": "native", "port": EVENTS_PORT}
@@ -136,7 +137,7 @@ class OpenFlowPlane:
         return {}
 
     def trace(self, host: str, dz: Dz) -> Trace:
-        """In simulated switches with the rules that the real ones are to have."""
+        """Trace through simulated switches that have the rules which the real switches should have."""
         router = self._controller.state.router
         mirror = EmbeddedNetwork(router.topology.with_limit(None))
         mirror.install(FlowOp(s, Change.ADD, flow) for s, table in router.tables.items() for flow in table)
@@ -165,8 +166,8 @@ class OpenFlowPlane:
         for name, text in _COUNTS.items():
             counts = [(str(switch), float(each.get(name, 0))) for switch, each in states.items()]
             yield counter(f"pleroma_switch_{name}", text, counts, "switch")
-        vain = self._inband.counts.items() if self._inband else ()
-        yield counter("pleroma_in_band_packets", "In-band packets that were not answered, by reason", vain, "reason")
+        if self.requests is not None:
+            yield from self.requests.metrics()
 
 
 _COUNTS = {
@@ -179,7 +180,7 @@ _COUNTS = {
 
 
 def _known_wiring(folder: Path) -> Topology:
-    """What an earlier start discovered: with it a restart does not begin by taking every rule away."""
+    """The topology that an earlier run discovered: with it, a restart does not begin by removing every rule."""
     path = folder / WIRING_FILE
     if not path.exists():
         return EMPTY_TOPOLOGY
