@@ -19,7 +19,7 @@ import numpy as np
 from pleroma.content.batch import EventBatch
 from pleroma.experiments.demonstration.closed_loop import ClosedLoop
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import MOST_ROWS
+from pleroma.pipeline.lake.lake_layout import MAX_PART_ROWS
 from pleroma.pipeline.passes.summary_pass import gather, gather_landed
 from pleroma.pipeline.spark_session import session
 from pleroma.selection.advice import advise_from
@@ -38,7 +38,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 def run(advance: Callable[[float], None]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pleroma-bench-") as folder:
-        data = generate(replace(EXPRESSIVE, events=MOST_ROWS, subscriptions=SUBSCRIPTIONS))
+        data = generate(replace(EXPRESSIVE, events=MAX_PART_ROWS, subscriptions=SUBSCRIPTIONS))
         lakes = {size: _landed(Path(folder) / size, data, events) for size, events in SIZES.items()}
         advance(1)
         kernel = {size: _kernel(data, events) for size, events in SIZES.items()}
@@ -93,7 +93,7 @@ def _landed(folder: Path, data: Workload, count: int) -> Lake:
 def _parts(data: Workload, count: int) -> Iterator[EventBatch]:
     """Other events of the same kind: those of the workload, each dimension in another order."""
     random = np.random.default_rng(1)
-    for begin in range(0, count, MOST_ROWS):
+    for begin in range(0, count, MAX_PART_ROWS):
         columns = {
             name: random.permutation(column)
             for name, column in zip(data.schema.names, data.events.columns, strict=True)
@@ -104,7 +104,7 @@ def _parts(data: Workload, count: int) -> Iterator[EventBatch]:
 def _kernel(data: Workload, count: int) -> float:
     """Seconds of one thread with all events in memory."""
     once = Pass.of(data.schema, data.subscriptions)
-    batches = [Batch(rows, np.arange(len(rows)) + n * MOST_ROWS) for n, rows in enumerate(_parts(data, count))]
+    batches = [Batch(rows, np.arange(len(rows)) + n * MAX_PART_ROWS) for n, rows in enumerate(_parts(data, count))]
     once.over(Batch(each.events[:1000], each.numbers[:1000]) for each in batches[:1] if each.numbers is not None)
     return _timed(lambda: once.over(batches))[0]
 

@@ -22,7 +22,7 @@ from pleroma.errors import UnknownName
 from pleroma.index import IndexPlan
 from pleroma.lab.lab_names import MARK
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import EPOCH
+from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
 from pleroma.pipeline.passes.summary_pass import gather
 from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.pipeline.watch.replanner import Watcher
@@ -167,7 +167,7 @@ def in_one_process(lake, controller):
     for file in files:
         for batch in lake.table("events", "stock", file).combine_chunks().to_batches():
             for start, _, found in counting.counted(batch):
-                cells.setdefault(EPOCH + start * US, Counter()).update(found)
+                cells.setdefault(UNIX_EPOCH + start * US, Counter()).update(found)
     del cells[max(cells)]
 
     def gathering(start, end, subscriptions):

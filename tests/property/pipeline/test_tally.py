@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pleroma.content.batch import EventBatch
 from pleroma.index import IndexPlan
 from pleroma.pipeline.audit.tally import COLUMNS, COUNTERS, InForce, Tally, covered
-from pleroma.pipeline.lake.lake_layout import LandedPlan, Snapshot, SubscriptionRow
+from pleroma.pipeline.lake.lake_layout import LandedPlan, SubscriptionRow, SubscriptionSnapshot
 from property.index.test_selective import cases as selective_cases
 from support.grids import grids
 from support.strategies import events, filters, schemas
@@ -38,7 +38,7 @@ def situations(draw):
     members = draw(st.none() | st.integers(1, 20))
     plans = (LandedPlan(1, SINCE, 40, IndexPlan(1, index)), LandedPlan(2, SINCE, members, IndexPlan(2, other)))
     middle = SINCE + timedelta(hours=1)
-    snapshots = (Snapshot(SINCE, middle, rows), Snapshot(middle, None, rows[:kept]))
+    snapshots = (SubscriptionSnapshot(SINCE, middle, rows), SubscriptionSnapshot(middle, None, rows[:kept]))
     count = len(points)
     minutes = draw(st.lists(st.integers(-30, 150), min_size=count, max_size=count))
     epochs = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))

@@ -146,7 +146,7 @@ def test_reports_come_back_with_all_counters(lake):
         (NOON, "s1", "me", 1, 0, 0, 0),
         (NOON + HOUR, "s1", "me", 2, 0, 0, 0),
     ]
-    assert lake_layout.COUNTERS == CLIENT_COUNTERS
+    assert lake_layout.REPORT_COUNTERS == CLIENT_COUNTERS
 
 
 def test_plans_are_kept_with_their_time(lake):

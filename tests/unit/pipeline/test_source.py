@@ -10,7 +10,7 @@ from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError, UnknownName
 from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
-from pleroma.pipeline.lake.reading import Piece, Reading, planned, portions
+from pleroma.pipeline.lake.reading import FileToRead, Reading, planned, portions
 from support.strategies import STOCK
 
 pytest.importorskip("pyspark", reason="PySpark is missing: the data source was NOT tested")
@@ -18,7 +18,7 @@ pytest.importorskip("pyspark", reason="PySpark is missing: the data source was N
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StringType, StructType
 
-from pleroma.pipeline.lake.spark_source import PleromaSource, Question
+from pleroma.pipeline.lake.spark_source import LakeQuery, PleromaSource
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -137,7 +137,7 @@ def test_mistakes_are_named_in_a_line(lake, options, said):
 
 
 def test_names_of_options_are_understood_however_they_are_written(lake):
-    given = Question.of({"PATH": lake.url, "Schema": "stock", "MAXFILESPERTRIGGER": "3"})
+    given = LakeQuery.of({"PATH": lake.url, "Schema": "stock", "MAXFILESPERTRIGGER": "3"})
     assert (given.path, given.max_files) == (lake.url, 3)
 
 
@@ -190,18 +190,18 @@ def test_a_stream_takes_as_many_parts_at_once_as_it_may(lake):
 
 
 def test_files_are_shared_out_to_enough_tasks_in_order():
-    pieces = [Piece("events", str(n), 3 << 20) for n in range(100)]
+    pieces = [FileToRead("events", str(n), 3 << 20) for n in range(100)]
     made = portions(pieces)
     assert [piece for portion in made for piece in portion] == pieces
     assert 8 <= len(made) <= 25
     assert max(sum(piece.size for piece in portion) for portion in made) < 24 << 20
     assert len(portions(pieces[:2])) == 2
-    assert len(portions([Piece("events", str(n), 1000) for n in range(100)])) == 1
+    assert len(portions([FileToRead("events", str(n), 1000) for n in range(100)])) == 1
     assert portions([]) == []
 
 
 def test_batches_are_bounded(lake, monkeypatch):
-    monkeypatch.setattr("pleroma.pipeline.lake.reading.BATCH", 4)
+    monkeypatch.setattr("pleroma.pipeline.lake.reading.BATCH_ROWS", 4)
     land(lake, *range(10))
     reading = Reading.of(lake.url, STOCK, "events", None, None)
     batches = list(reading.batches(planned(lake, "events", "stock")))

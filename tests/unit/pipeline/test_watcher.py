@@ -11,7 +11,7 @@ from pleroma.errors import ControllerAway, PlanChanging, PlanError
 from pleroma.evaluation.outcome import judge
 from pleroma.index import GridIndex, Waste
 from pleroma.pipeline.lake.lake import Lake, ReportRow
-from pleroma.pipeline.lake.lake_layout import EPOCH
+from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
 from pleroma.pipeline.lake.storage import Storage
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
 from pleroma.pipeline.watch.handover import LakeHandover, Proposal, is_better
@@ -63,9 +63,9 @@ def closing(lake, first, last, length=WINDOW):
     for file in lake.files("events", "stock"):
         for batch in lake.table("events", "stock", file).combine_chunks().to_batches():
             for start, _, cells in counting.counted(batch):
-                number = (EPOCH + start * US - BEGIN) // length
+                number = (UNIX_EPOCH + start * US - BEGIN) // length
                 if first <= number <= last:
-                    kept = windows.setdefault(EPOCH + start * US, {})
+                    kept = windows.setdefault(UNIX_EPOCH + start * US, {})
                     for cell, n in cells.items():
                         kept[cell] = kept.get(cell, 0) + n
     return windows

@@ -14,7 +14,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake import lake_layout
-from pleroma.pipeline.lake.lake import LandedPlan, Snapshot, SubscriptionRow
+from pleroma.pipeline.lake.lake import LandedPlan, SubscriptionRow, SubscriptionSnapshot
 from pleroma.pipeline.watch.window_counts import Counting, LakeStanding
 from pleroma.pipeline.watch.windows import Cell, Reported, Window, empty_between, merged
 from support.watch_cases import (
@@ -39,7 +39,7 @@ class Fixed:
 
     def __init__(self):
         self.plans = {e: LandedPlan(e, BEGIN, MEMBERS, IndexPlan(e, index)) for e, index in PLANS.items()}
-        self.listed = [Snapshot(BEGIN, THIRD, ROWS), Snapshot(THIRD, None, ROWS[:4])]
+        self.listed = [SubscriptionSnapshot(BEGIN, THIRD, ROWS), SubscriptionSnapshot(THIRD, None, ROWS[:4])]
 
     def plan(self, epoch):
         return self.plans.get(epoch)
@@ -59,7 +59,7 @@ def batch(events, at, epoch):
     names = lake_layout.EventColumns.of(SCHEMA)
     own = {
         names.id: pa.array(range(len(events))),
-        names.at: pa.array(at, lake_layout.AT),
+        names.at: pa.array(at, lake_layout.MOMENT_TYPE),
         names.epoch: pa.array(epoch, pa.int32()),
         names.rate: pa.array([1.0] * len(events)),
     }
@@ -71,7 +71,7 @@ def windows_of(batches, standing=None):
     found = {}
     for each in batches:
         for start, _, cells in counting.counted(each):
-            window = Window.of(SCHEMA, lake_layout.EPOCH + timedelta(microseconds=start), WINDOW, cells)
+            window = Window.of(SCHEMA, lake_layout.UNIX_EPOCH + timedelta(microseconds=start), WINDOW, cells)
             found.setdefault(window.start, []).append(window)
     return {start: merged(parts) for start, parts in found.items()}
 
@@ -148,7 +148,7 @@ def test_what_has_no_time_is_in_no_window():
 
 def test_without_subscriptions_nothing_is_delivered_and_nothing_unjudged():
     standing = Fixed()
-    standing.listed = [Snapshot(BEGIN, None, [])]
+    standing.listed = [SubscriptionSnapshot(BEGIN, None, [])]
     (window,) = windows_of([batch(traffic(9, False), [BEGIN] * 9, [1] * 9)], standing).values()
     assert (window.deliveries, window.unjudged, window.pairs) == (0, 0, 0)
     assert set(window.match_rates.values()) == {1.0}
@@ -195,7 +195,7 @@ def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path
 def test_covers_follow_a_subscription_that_changes_under_its_id():
     standing = Fixed()
     changed = [SubscriptionRow(a.id, a.principal, a.host, b.filter) for a, b in zip(ROWS, ROWS[::-1], strict=True)]
-    standing.listed = [Snapshot(BEGIN, THIRD, ROWS), Snapshot(THIRD, None, changed)]
+    standing.listed = [SubscriptionSnapshot(BEGIN, THIRD, ROWS), SubscriptionSnapshot(THIRD, None, changed)]
     events = traffic(30, False)
     both = windows_of([batch(events, [BEGIN] * 30, [1] * 30), batch(events, [THIRD] * 30, [1] * 30)], standing)
     assert both[BEGIN].waste == both[THIRD].waste  # the same filters, by other ids

@@ -385,7 +385,7 @@ def test_small_parts_of_hours_that_are_over_are_put_together(tmp_path, monkeypat
             for hours in (0, 0, 3, 3, 5, 5):
                 lake.land_events(events, [now - timedelta(hours=hours)] * 2, 1, 1.0)
             ids = [row["id"] for row in landed(lake)]
-            monkeypatch.setattr("pleroma.pipeline.lake.compaction.MOST", 2)
+            monkeypatch.setattr("pleroma.pipeline.lake.compaction.MAX_FOLDED_PARTS", 2)
             await collection.land()
             assert collection._folding_due < time.monotonic() + 60  # there may be more
             monkeypatch.undo()

@@ -22,7 +22,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanError
 from pleroma.index import DzSet, Index, SelectiveIndex
 from pleroma.pipeline.audit.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
-from pleroma.pipeline.lake.lake_layout import EventColumns, LandedPlan, Snapshot, microseconds
+from pleroma.pipeline.lake.lake_layout import EventColumns, LandedPlan, SubscriptionSnapshot, microseconds
 
 CHUNK = 1 << 15
 """Events judged at a time: what is known of each at each host is kept in memory."""
@@ -55,7 +55,7 @@ class InForce:
 
     schema: Schema
     plans: tuple[LandedPlan, ...]
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[SubscriptionSnapshot, ...]
 
 
 _Covers = dict[tuple[int, str], tuple[Filter, DzSet]]
@@ -64,7 +64,7 @@ _Covers = dict[tuple[int, str], tuple[Filter, DzSet]]
 class _Covered:
     """A snapshot's subscriptions under one plan, as the arrays that `charge` reads."""
 
-    def __init__(self, plan: LandedPlan, snapshot: Snapshot, known: _Covers) -> None:
+    def __init__(self, plan: LandedPlan, snapshot: SubscriptionSnapshot, known: _Covers) -> None:
         self.index = plan.plan.index
         self.rows = snapshot.rows
         self.words = max(1, -(-self.index.bits // 64))

@@ -19,32 +19,32 @@ import pyarrow as pa
 from pleroma.content import Schema
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake import lake_layout
-from pleroma.pipeline.lake.lake_layout import Kind, LandedFile
+from pleroma.pipeline.lake.lake_layout import LandedFile, PartKind
 from pleroma.pipeline.lake.storage import PARTS_LABEL, SCHEMA_LABEL, read_table
 
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
 
-MOST = 2_000
+MAX_FOLDED_PARTS = 2_000
 """Parts that are put together at once, about: landing waits meanwhile."""
-LARGE = 1 << 20
+LARGE_PART_BYTES = 1 << 20
 """Bytes of a part that is worth a file of its own."""
 
 
-class Part(NamedTuple):
+class OpenedPart(NamedTuple):
     file: LandedFile
     table: Any
 
 
-def fold(lake: Lake, before: datetime, most: int = MOST) -> int:
+def fold(lake: Lake, before: datetime, most: int = MAX_FOLDED_PARTS) -> int:
     """Put parts of hours that were over by then together: how many. Nobody may land meanwhile."""
     done = 0
-    for kind in lake_layout.KINDS:
+    for kind in lake_layout.PART_KINDS:
         for name in lake.schemas():
             schema = lake.schema(name)
             files = lake.files(kind, name, end=before)
             over = sorted(
-                (each for each in files if lake_layout.hour_of(each) + lake_layout.HOUR <= before), key=_place
+                (each for each in files if lake_layout.hour_of(each) + lake_layout.ONE_HOUR <= before), key=_place
             )
             for _, of_hour in groupby(over, key=_folder):
                 if done >= most:
@@ -55,15 +55,15 @@ def fold(lake: Lake, before: datetime, most: int = MOST) -> int:
     return done
 
 
-def _stretches(lake: Lake, kind: Kind, schema: Schema, files: Sequence[LandedFile]) -> Iterator[list[Part]]:
+def _stretches(lake: Lake, kind: PartKind, schema: Schema, files: Sequence[LandedFile]) -> Iterator[list[OpenedPart]]:
     """Parts that stand together: between them is nothing large, no fold, and none that cannot be read."""
     if len({file.last for file in files}) < len(files):
         return  # of two writers: names do not tell them apart
-    held: list[Part] = []
+    held: list[OpenedPart] = []
     for file in files:
-        part = None if lake_layout.is_fold(file) or file.size >= LARGE else _read(lake, kind, schema, file)
+        part = None if lake_layout.is_fold(file) or file.size >= LARGE_PART_BYTES else _read(lake, kind, schema, file)
         rows = sum(len(each.table) for each in held)
-        if part is None or rows + len(part.table) > lake_layout.MOST_ROWS:
+        if part is None or rows + len(part.table) > lake_layout.MAX_PART_ROWS:
             if len(held) > 1:
                 yield held
             held = []
@@ -72,15 +72,15 @@ def _stretches(lake: Lake, kind: Kind, schema: Schema, files: Sequence[LandedFil
         yield held
 
 
-def _read(lake: Lake, kind: Kind, schema: Schema, file: LandedFile) -> Part | None:
+def _read(lake: Lake, kind: PartKind, schema: Schema, file: LandedFile) -> OpenedPart | None:
     try:
         columns = lake_layout.columns_of(kind, schema)
-        return Part(file, read_table(lake.storage.system, file.path, lake_layout.checksum(schema), columns))
+        return OpenedPart(file, read_table(lake.storage.system, file.path, lake_layout.checksum(schema), columns))
     except LakeError:
         return None
 
 
-def _write(lake: Lake, schema: Schema, parts: Sequence[Part]) -> None:
+def _write(lake: Lake, schema: Schema, parts: Sequence[OpenedPart]) -> None:
     table = pa.concat_tables([part.table.replace_schema_metadata(None) for part in parts])
     made_of = json.dumps([[part.file.last, len(part.table)] for part in parts]).encode()
     table = table.replace_schema_metadata({SCHEMA_LABEL: lake_layout.checksum(schema).encode(), PARTS_LABEL: made_of})

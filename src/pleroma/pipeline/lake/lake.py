@@ -25,19 +25,19 @@ from pleroma.errors import ContentError, IndexingError, LakeError, UnknownName
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake import compaction, lake_layout
 from pleroma.pipeline.lake.lake_layout import (
-    Kind,
     LandedFile,
     LandedPlan,
     LandedSnapshot,
+    PartKind,
     ReportRow,
-    Snapshot,
     SubscriptionRow,
+    SubscriptionSnapshot,
 )
 from pleroma.pipeline.lake.moments import utc
 from pleroma.pipeline.lake.retention import expired
 from pleroma.pipeline.lake.storage import SCHEMA_LABEL, Storage, read_table
 
-__all__ = ["Lake", "LandedFile", "LandedPlan", "LandedSnapshot", "ReportRow", "Snapshot", "SubscriptionRow"]
+__all__ = ["Lake", "LandedFile", "LandedPlan", "LandedSnapshot", "ReportRow", "SubscriptionRow", "SubscriptionSnapshot"]
 
 _HOURS = "datetime64[h]"
 Moments = Sequence[datetime] | NDArray[np.datetime64]
@@ -88,7 +88,7 @@ class Lake:
         schema, names = events.schema, lake_layout.EventColumns.of(events.schema)
         for hour, rows, moments in _by_hour(_moments(at, len(events))):
             own = {
-                names.at: pa.array(moments, lake_layout.AT),
+                names.at: pa.array(moments, lake_layout.MOMENT_TYPE),
                 names.epoch: pa.array(np.full(len(rows), epoch, np.int32)),
                 names.rate: pa.array(np.full(len(rows), rate, np.float64)),
             }
@@ -100,7 +100,9 @@ class Lake:
         for hour, chosen, moments in _by_hour(given):
             listed = [rows[row] for row in chosen.tolist()]
             columns = dict(zip(ReportRow._fields, zip(*listed, strict=True), strict=True))
-            table = pa.table({"at": pa.array(moments, lake_layout.AT)} | columns, schema=lake_layout.REPORT_SCHEMA)
+            table = pa.table(
+                {"at": pa.array(moments, lake_layout.MOMENT_TYPE)} | columns, schema=lake_layout.REPORT_SCHEMA
+            )
             self._land("reports", self.schema(schema), hour, table)
 
     def land_subscriptions(
@@ -122,7 +124,7 @@ class Lake:
         with self._landing:
             self.storage.write_text(lake_layout.sampling_path(schema), json.dumps({"rate": rate}))
 
-    def _land(self, kind: Kind, schema: Schema, hour: datetime, table: Any, numbered: str | None = None) -> None:
+    def _land(self, kind: PartKind, schema: Schema, hour: datetime, table: Any, numbered: str | None = None) -> None:
         """`numbered` is the name of a column to add, in which each row has a number of its own in the lake."""
         # names and files come in one order: who has seen a name will never see a smaller one appear
         with self._landing:
@@ -137,7 +139,7 @@ class Lake:
     def _next_moment(self) -> int:
         """Now, and later than any part there is, whatever the clock says."""
         if self._moment is None:
-            paths = (each.path for kind in lake_layout.KINDS for each in self.storage.listed(kind))
+            paths = (each.path for kind in lake_layout.PART_KINDS for each in self.storage.listed(kind))
             self._moment = max((lake_layout.moment_of(path.rpartition("/")[2]) for path in paths), default=0)
         self._moment = max(time.time_ns() // 1_000_000, self._moment + 1)
         return self._moment
@@ -189,7 +191,7 @@ class Lake:
         paths = (each.path for each in self.storage.listed(lake_layout.folder("plans", name)))
         return sorted(self._plan(path) for path in paths if lake_layout.plan_epoch(path) is not None)
 
-    def subscriptions(self, name: str, at: datetime | None = None) -> Snapshot:
+    def subscriptions(self, name: str, at: datetime | None = None) -> SubscriptionSnapshot:
         """The snapshot that is valid at a moment, or the newest."""
         schema = self.schema(name)
         end = None if at is None else utc(at) + timedelta(microseconds=1)
@@ -199,7 +201,7 @@ class Lake:
             raise LakeError(f"there is no snapshot of the subscriptions{when}", field="schema", value=name)
         return self.snapshot(schema, snapshots[-1])
 
-    def snapshot(self, schema: Schema, landed: LandedSnapshot) -> Snapshot:
+    def snapshot(self, schema: Schema, landed: LandedSnapshot) -> SubscriptionSnapshot:
         """What one of the `snapshots` holds."""
         path, since, until = landed
         table = read_table(self.storage.system, path, lake_layout.checksum(schema), lake_layout.SNAPSHOT_SCHEMA)
@@ -208,7 +210,7 @@ class Lake:
         except ContentError as error:
             raise LakeError(str(error), field=path, value=error.value) from None
         others = (table[each].to_pylist() for each in ("id", "principal", "host"))
-        return Snapshot(since, until, list(map(SubscriptionRow, *others, filters)))
+        return SubscriptionSnapshot(since, until, list(map(SubscriptionRow, *others, filters)))
 
     def snapshots(self, name: str, start: datetime | None = None, end: datetime | None = None) -> list[LandedSnapshot]:
         """The snapshots that are valid at some moment of `[start, end)`, oldest first."""
@@ -222,7 +224,7 @@ class Lake:
         ]
 
     def files(
-        self, kind: Kind, name: str, start: datetime | None = None, end: datetime | None = None
+        self, kind: PartKind, name: str, start: datetime | None = None, end: datetime | None = None
     ) -> list[LandedFile]:
         """The parts of the hours that have something of `[start, end)` in them, in the order of their landing.
 
@@ -237,12 +239,12 @@ class Lake:
             for each in below
             if each is not None
             and (end is None or lake_layout.hour_of(each) < utc(end))
-            and (start is None or lake_layout.hour_of(each) + lake_layout.HOUR > utc(start))
+            and (start is None or lake_layout.hour_of(each) + lake_layout.ONE_HOUR > utc(start))
         ]
         folded = {part.path for part, _ in lake_layout.folded(found)}
         return sorted((each for each in found if each.path not in folded), key=lambda each: (each.last, each.key))
 
-    def table(self, kind: Kind, name: str, file: LandedFile) -> Any:
+    def table(self, kind: PartKind, name: str, file: LandedFile) -> Any:
         """The rows of a part, as a table of Arrow."""
         schema = self.schema(name)
         return read_table(
@@ -258,7 +260,7 @@ class Lake:
         except ContentError as error:
             raise LakeError(str(error), field=file.path, value=error.value) from None
 
-    def fold(self, before: datetime, most: int = compaction.MOST) -> int:
+    def fold(self, before: datetime, most: int = compaction.MAX_FOLDED_PARTS) -> int:
         """Put small parts of hours that were over by then together: how many, in portions of about so many."""
         with self._landing:  # so that of every hour all parts up to the last one listed are listed
             return compaction.fold(self, utc(before), most)
@@ -301,6 +303,6 @@ def _by_hour(moments: NDArray[np.datetime64]) -> Iterator[tuple[datetime, NDArra
     hours = moments.astype(_HOURS)
     for hour in np.unique(hours):
         rows = np.flatnonzero(hours == hour)
-        for first in range(0, len(rows), lake_layout.MOST_ROWS):
-            piece = rows[first : first + lake_layout.MOST_ROWS]
+        for first in range(0, len(rows), lake_layout.MAX_PART_ROWS):
+            piece = rows[first : first + lake_layout.MAX_PART_ROWS]
             yield hour.astype("datetime64[s]").item().replace(tzinfo=UTC), piece, moments[piece]

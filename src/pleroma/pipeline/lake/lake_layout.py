@@ -29,18 +29,18 @@ from pleroma.content import Filter, Schema
 from pleroma.content.arrow_columns import column_type
 from pleroma.index import IndexPlan
 
-Kind = Literal["events", "reports"]
-KINDS: tuple[Kind, ...] = ("events", "reports")
+PartKind = Literal["events", "reports"]
+PART_KINDS: tuple[PartKind, ...] = ("events", "reports")
 """Of what comes in parts."""
 
 SINCE_LABEL = b"pleroma.since"
 ROW_BITS = 18
-MOST_ROWS = 1 << ROW_BITS
+MAX_PART_ROWS = 1 << ROW_BITS
 """Rows of one part: an event's id is the moment of its part, then its row. One part is read at once."""
 
-AT = pa.timestamp("us", tz="UTC")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-HOUR = timedelta(hours=1)
+MOMENT_TYPE = pa.timestamp("us", tz="UTC")
+UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ONE_HOUR = timedelta(hours=1)
 
 _PART = re.compile(r"part-(\d{15})-\d{6}-[0-9a-f]{8}\.parquet")
 _FOLD = re.compile(r"fold-(\d{15})-(\d{15})-[0-9a-f]{8}\.parquet")
@@ -94,7 +94,7 @@ class SubscriptionRow(NamedTuple):
     filter: Filter
 
 
-class Snapshot(NamedTuple):
+class SubscriptionSnapshot(NamedTuple):
     """All subscriptions of a schema from `since` on, and before `until` if another followed."""
 
     since: datetime
@@ -147,10 +147,10 @@ def snapshot_path(name: str, since: datetime) -> str:
 
 def snapshot_since(path: str) -> datetime | None:
     found = _SNAPSHOT.fullmatch(path.rpartition("/")[2])
-    return EPOCH + timedelta(microseconds=int(found[1])) if found else None
+    return UNIX_EPOCH + timedelta(microseconds=int(found[1])) if found else None
 
 
-def part_path(kind: Kind, name: str, hour: datetime, key: str) -> str:
+def part_path(kind: PartKind, name: str, hour: datetime, key: str) -> str:
     return f"{folder(kind, name)}/date={hour:%Y-%m-%d}/hour={hour:%H}/{key}"
 
 
@@ -199,7 +199,7 @@ def hour_of(file: LandedFile) -> datetime:
 
 
 def microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    return (moment - UNIX_EPOCH) // timedelta(microseconds=1)
 
 
 # -- contents ----------------------------------------------------------------------------------------------------------
@@ -237,13 +237,18 @@ def _free(name: str, taken: Iterable[str]) -> str:
 def event_schema(schema: Schema) -> Any:
     """The columns of a file of events, in Arrow's terms."""
     names = EventColumns.of(schema)
-    own = [(names.id, pa.int64()), (names.at, AT), (names.epoch, pa.int32()), (names.rate, pa.float64())]
+    own = [(names.id, pa.int64()), (names.at, MOMENT_TYPE), (names.epoch, pa.int32()), (names.rate, pa.float64())]
     return pa.schema([*own, *((each.name, column_type(each)) for each in schema.attributes)])
 
 
-COUNTERS = ReportRow._fields[2:]
+REPORT_COUNTERS = ReportRow._fields[2:]
 REPORT_SCHEMA = pa.schema(
-    [("at", AT), ("subscription", pa.string()), ("principal", pa.string()), *((each, pa.int64()) for each in COUNTERS)]
+    [
+        ("at", MOMENT_TYPE),
+        ("subscription", pa.string()),
+        ("principal", pa.string()),
+        *((each, pa.int64()) for each in REPORT_COUNTERS),
+    ]
 )
 SNAPSHOT_SCHEMA = pa.schema([(each, pa.string()) for each in SubscriptionRow._fields])
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import EPOCH
+from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
 from pleroma.pipeline.lake.moments import parsed
 
 
@@ -29,7 +29,7 @@ class Period:
     @classmethod
     def between(cls, start: str | None, end: str | None) -> Period:
         """From and to moments in ISO format, UTC unless they say otherwise; from the first, and until now."""
-        first = parsed("from", start) if start is not None else EPOCH
+        first = parsed("from", start) if start is not None else UNIX_EPOCH
         last = parsed("to", end) if end is not None else datetime.now(UTC)
         if first >= last:
             raise LakeError(f"{last.isoformat()} is not after {first.isoformat()}", field="to", value=end)

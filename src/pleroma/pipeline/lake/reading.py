@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pleroma.content import Schema
     from pleroma.pipeline.lake.lake import Lake
 
-KINDS = ("events", "reports", "subscriptions", "refused")
-BATCH = 65_536
+ROW_KINDS = ("events", "reports", "subscriptions", "refused")
+BATCH_ROWS = 65_536
 """Rows of one record batch at most."""
 
 _SMALLEST, _LARGEST, _PORTIONS = 1 << 20, 16 << 20, 8
@@ -36,7 +36,7 @@ _REFUSED = pa.schema([("path", pa.string()), ("kind", pa.string()), ("reason", p
 log = logging.getLogger("pleroma.pipeline")
 
 
-class Piece(NamedTuple):
+class FileToRead(NamedTuple):
     """A file to read; a snapshot comes with the time that it is valid."""
 
     kind: str
@@ -66,7 +66,7 @@ class Reading:
     def of(cls, url: str, schema: Schema, kind: str, start: datetime | None, end: datetime | None) -> Reading:
         from pleroma.pipeline.lake import lake_layout
 
-        columns = {each: lake_layout.columns_of(each, schema) for each in KINDS[:-1]}
+        columns = {each: lake_layout.columns_of(each, schema) for each in ROW_KINDS[:-1]}
         at = {"events": lake_layout.EventColumns.of(schema).at, "reports": "at"}
         return cls(url, kind, lake_layout.checksum(schema), columns, at, start, end)
 
@@ -78,16 +78,16 @@ class Reading:
         own = self.columns[self.kind]
         return pa.schema([*_VALIDITY, *own]) if self.kind == "subscriptions" else own
 
-    def batches(self, pieces: Iterable[Piece], names: Iterable[str] | None = None) -> Iterator[Any]:
+    def batches(self, pieces: Iterable[FileToRead], names: Iterable[str] | None = None) -> Iterator[Any]:
         """The rows of some files as record batches, of all columns or of these."""
         chosen = list(self.schema.names if names is None else names)
         system = Storage.at(self.url).system
         for piece in pieces:
             table = self._table(system, piece)
             if table is not None:
-                yield from table.select(chosen).replace_schema_metadata(None).to_batches(max_chunksize=BATCH)
+                yield from table.select(chosen).replace_schema_metadata(None).to_batches(max_chunksize=BATCH_ROWS)
 
-    def _table(self, system: Any, piece: Piece) -> Any | None:
+    def _table(self, system: Any, piece: FileToRead) -> Any | None:
         try:
             table = read_table(system, piece.path, self.checksum, self.columns[piece.kind])
             if piece.landed is not None:
@@ -125,22 +125,22 @@ def _unfolded(table: Any, after: int, until: int, path: str) -> Any:
 
 def planned(
     lake: Lake, kind: str, name: str, start: datetime | None = None, end: datetime | None = None
-) -> Iterator[Piece]:
+) -> Iterator[FileToRead]:
     """The files in which the answer is, in the order of their landing."""
     for each in ("events", "reports"):
         if kind in (each, "refused"):
             for file in lake.files(each, name, start, end):
-                yield Piece(each, file.path, file.size)
+                yield FileToRead(each, file.path, file.size)
     if kind in ("subscriptions", "refused"):
         for path, since, until in lake.snapshots(name, start, end):
-            yield Piece("subscriptions", path, 0, since, until)
+            yield FileToRead("subscriptions", path, 0, since, until)
 
 
-def portions(pieces: Iterable[Piece]) -> list[list[Piece]]:
+def portions(pieces: Iterable[FileToRead]) -> list[list[FileToRead]]:
     """Files for tasks, in order: neither too many tasks nor too much for one."""
     listed = list(pieces)
     enough = min(max(sum(piece.size for piece in listed) // _PORTIONS, _SMALLEST), _LARGEST)
-    made: list[list[Piece]] = []
+    made: list[list[FileToRead]] = []
     held = enough
     for piece in listed:
         if held >= enough:

@@ -22,17 +22,17 @@ from pyspark.sql.types import StructType
 
 from pleroma.errors import LakeError, UnknownName
 from pleroma.pipeline.lake.moments import parsed
-from pleroma.pipeline.lake.reading import KINDS, Piece, Reading, planned, portions
+from pleroma.pipeline.lake.reading import ROW_KINDS, FileToRead, Reading, planned, portions
 
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake, LandedFile
 
-OPTIONS = ("path", "schema", "kind", "from", "to", "maxFilesPerTrigger")
-STREAMED = ("events", "reports")
+SOURCE_OPTIONS = ("path", "schema", "kind", "from", "to", "maxFilesPerTrigger")
+STREAMED_KINDS = ("events", "reports")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LakeQuery:
     """What is asked of a lake: the options, checked."""
 
     path: str
@@ -43,18 +43,18 @@ class Question:
     max_files: int | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Question:
+    def of(cls, options: Mapping[str, str]) -> LakeQuery:
         given = {name.lower(): value for name, value in options.items()}
-        known = {name.lower() for name in OPTIONS}
+        known = {name.lower() for name in SOURCE_OPTIONS}
         for name in given:
             if name not in known:
-                raise UnknownName("option", name, OPTIONS)
+                raise UnknownName("option", name, SOURCE_OPTIONS)
         for needed in ("path", "schema"):
             if not given.get(needed):
                 raise LakeError(f"the option {needed!r} is missing", field=needed)
         kind = given.get("kind", "events")
-        if kind not in KINDS:
-            raise UnknownName("kind", kind, KINDS)
+        if kind not in ROW_KINDS:
+            raise UnknownName("kind", kind, ROW_KINDS)
         files = given.get("maxfilespertrigger")
         if files is not None and not (files.isascii() and files.isdecimal() and int(files)):
             raise LakeError("is a count from 1", field="maxFilesPerTrigger", value=files)
@@ -79,23 +79,23 @@ class PleromaSource(DataSource):
     def schema(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return from_arrow_schema(Question.of(self.options).reading().schema)
+        return from_arrow_schema(LakeQuery.of(self.options).reading().schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        question = Question.of(self.options)
+        question = LakeQuery.of(self.options)
         return LakeReader(question, question.reading(), schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        question = Question.of(self.options)
-        if question.kind not in STREAMED:
-            raise LakeError(f"a stream is of {' or '.join(STREAMED)}", field="kind", value=question.kind)
+        question = LakeQuery.of(self.options)
+        if question.kind not in STREAMED_KINDS:
+            raise LakeError(f"a stream is of {' or '.join(STREAMED_KINDS)}", field="kind", value=question.kind)
         return LakeStream(question, question.reading(), schema.fieldNames())
 
 
 class Portion(InputPartition):
     """Files for one task."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[FileToRead]) -> None:
         super().__init__(None)
         self.pieces = tuple(pieces)
 
@@ -103,7 +103,7 @@ class Portion(InputPartition):
 class LakeReader(DataSourceReader):
     """`names` are the columns that are wanted: all, or fewer if the reader was given a schema."""
 
-    def __init__(self, question: Question, reading: Reading, names: Sequence[str]) -> None:
+    def __init__(self, question: LakeQuery, reading: Reading, names: Sequence[str]) -> None:
         self.question = question
         self.reading = reading
         self.names = _known(names, reading)
@@ -121,7 +121,7 @@ class LakeReader(DataSourceReader):
 
 
 class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, question: Question, reading: Reading, names: Sequence[str]) -> None:
+    def __init__(self, question: LakeQuery, reading: Reading, names: Sequence[str]) -> None:
         self.question = question
         self.reading = reading
         self.names = _known(names, reading)
@@ -157,7 +157,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pieces = []
         for file in self._files(after, last):
             is_whole = after < file.first and file.last <= last
-            pieces.append(Piece(kind, file.path, file.size, landed=None if is_whole else (after, last)))
+            pieces.append(FileToRead(kind, file.path, file.size, landed=None if is_whole else (after, last)))
         return [Portion(each) for each in portions(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -22,13 +22,13 @@ from pleroma.errors import LakeError
 SCHEMA_LABEL = b"pleroma.schema"
 PARTS_LABEL = b"pleroma.parts"
 """In a fold: when each of its parts was landed, and how many rows it had, in the order of the rows."""
-UNFINISHED = ".unfinished"
+UNFINISHED_SUFFIX = ".unfinished"
 _TRIES = 5
 
 T = TypeVar("T")
 
 
-class Found(NamedTuple):
+class StoredFile(NamedTuple):
     path: str
     """From the root of the lake."""
     size: int
@@ -81,11 +81,11 @@ class Storage(NamedTuple):
         info = self._read(path, lambda: self.system.get_file_info(f"{self.root}/{path}"))
         return bool(info.type != fs.FileType.NotFound)
 
-    def listed(self, path: str) -> Iterator[Found]:
+    def listed(self, path: str) -> Iterator[StoredFile]:
         """All files below a folder; none if there is no such folder."""
         for info in self._read(path, lambda: self._found(path)):
             if info.type == fs.FileType.File:
-                yield Found(info.path[len(self.root) + 1 :], info.size or 0, info.mtime)
+                yield StoredFile(info.path[len(self.root) + 1 :], info.size or 0, info.mtime)
 
     def _found(self, path: str) -> Any:
         selector = fs.FileSelector(f"{self.root}/{path}", allow_not_found=True, recursive=True)
@@ -120,7 +120,7 @@ class Storage(NamedTuple):
 
     def _write(self, path: str, write: Callable[[str], None]) -> None:
         folder, _, name = path.rpartition("/")
-        unfinished = f"{self.root}/{folder}/.{name}{UNFINISHED}"
+        unfinished = f"{self.root}/{folder}/.{name}{UNFINISHED_SUFFIX}"
         try:
             self.system.create_dir(f"{self.root}/{folder}", recursive=True)
             write(unfinished)

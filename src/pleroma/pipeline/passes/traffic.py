@@ -17,7 +17,7 @@ import pyarrow as pa
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.errors import TuningError
-from pleroma.pipeline.lake.reading import Piece, Reading, planned, portions
+from pleroma.pipeline.lake.reading import FileToRead, Reading, planned, portions
 from pleroma.selection.traffic_summary import Batch
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Landed:
     schema: Schema
     numbers: str
     reading: Reading
-    portions: tuple[tuple[Piece, ...], ...]
+    portions: tuple[tuple[FileToRead, ...], ...]
 
     @classmethod
     def of(
@@ -121,7 +121,7 @@ class _OfFiles:
     schema: Schema
     numbers: str
     reading: Reading
-    portions: tuple[tuple[Piece, ...], ...]
+    portions: tuple[tuple[FileToRead, ...], ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         names = _names(self.schema, self.numbers)

@@ -20,7 +20,7 @@ from pleroma.content import Filter
 from pleroma.errors import LakeError, PleromaError
 from pleroma.pipeline import register
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import EPOCH, folder
+from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH, folder
 from pleroma.pipeline.lake.storage import Storage
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
 from pleroma.pipeline.watch.handover import Handover, LakeHandover
@@ -173,7 +173,7 @@ def _closing(watcher: Watcher) -> Callable[[DataFrame, int], None]:
     def close(frame: DataFrame, _: int) -> None:
         windows: dict[datetime, dict[Cell, int]] = defaultdict(dict)
         for start, metric, number, place, value in frame.collect():
-            windows[EPOCH + timedelta(microseconds=start)][Cell(metric, number, place)] = value
+            windows[UNIX_EPOCH + timedelta(microseconds=start)][Cell(metric, number, place)] = value
         watcher.closed(windows)
 
     return close

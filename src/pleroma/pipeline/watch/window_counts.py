@@ -28,12 +28,12 @@ from pleroma.evaluation.sample import Sample
 from pleroma.index import DzSet
 from pleroma.pipeline.audit.tally import covered
 from pleroma.pipeline.lake import lake_layout
-from pleroma.pipeline.lake.lake import Lake, LandedPlan, Snapshot, SubscriptionRow
+from pleroma.pipeline.lake.lake import Lake, LandedPlan, SubscriptionRow, SubscriptionSnapshot
 from pleroma.pipeline.watch.windows import BINS, Cell
 
 COLUMNS = pa.schema(
     [
-        pa.field("at", lake_layout.AT),
+        pa.field("at", lake_layout.MOMENT_TYPE),
         pa.field("metric", pa.string()),
         pa.field("number", pa.int32()),
         pa.field("bin", pa.int32()),
@@ -56,7 +56,7 @@ class Standing(Protocol):
     def snapshots(self) -> Sequence[datetime]:
         """Since when each is valid, oldest first."""
 
-    def snapshot(self, since: datetime) -> Snapshot: ...
+    def snapshot(self, since: datetime) -> SubscriptionSnapshot: ...
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class LakeStanding:
     lake: Lake
     schema: str
     _plans: dict[int, LandedPlan] = field(default_factory=dict)
-    _snapshots: dict[datetime, Snapshot] = field(default_factory=dict)
+    _snapshots: dict[datetime, SubscriptionSnapshot] = field(default_factory=dict)
 
     def plan(self, epoch: int) -> LandedPlan | None:
         if epoch not in self._plans:
@@ -79,7 +79,7 @@ class LakeStanding:
     def snapshots(self) -> Sequence[datetime]:
         return [each.since for each in self.lake.snapshots(self.schema)]
 
-    def snapshot(self, since: datetime) -> Snapshot:
+    def snapshot(self, since: datetime) -> SubscriptionSnapshot:
         if since not in self._snapshots:
             while len(self._snapshots) >= KEPT:
                 del self._snapshots[min(self._snapshots)]
@@ -108,7 +108,7 @@ class Counting:
         names = lake_layout.EventColumns.of(self._schema)
         batch = batch.filter(batch.column(names.at).is_valid())  # what has no time is in no window
         events, good = sifted(self._schema, {name: batch.column(name) for name in self._schema.names})
-        at = _whole(batch.column(names.at).cast(lake_layout.AT).cast(pa.int64()))
+        at = _whole(batch.column(names.at).cast(lake_layout.MOMENT_TYPE).cast(pa.int64()))
         epoch = _whole(batch.column(names.epoch).fill_null(0))
         window = at // self._length
         place = np.cumsum(good) - 1  # of a row among the events that are good

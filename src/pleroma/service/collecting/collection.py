@@ -194,9 +194,9 @@ class Collection:
 
     def _fold(self) -> None:
         """Small parts of hours that are over; where there are many, some now and some soon. In the thread."""
-        from pleroma.pipeline.lake.compaction import MOST
+        from pleroma.pipeline.lake.compaction import MAX_FOLDED_PARTS
 
-        if self.lake.fold(datetime.now(UTC) - timedelta(seconds=_HOUR), MOST) >= MOST:
+        if self.lake.fold(datetime.now(UTC) - timedelta(seconds=_HOUR), MAX_FOLDED_PARTS) >= MAX_FOLDED_PARTS:
             self._folding_due = time.monotonic() + _SOON
 
     def _land_plan(self, entry: SchemaEntry, since: datetime) -> None:
@@ -247,9 +247,9 @@ class Collection:
             await asyncio.sleep(_GLANCE)
 
     async def _land_waiting(self) -> None:
-        from pleroma.pipeline.lake.lake_layout import MOST_ROWS
+        from pleroma.pipeline.lake.lake_layout import MAX_PART_ROWS
 
-        waiting, lake, most = self.waiting, self.lake, min(self._settings.part, MOST_ROWS)
+        waiting, lake, most = self.waiting, self.lake, min(self._settings.part, MAX_PART_ROWS)
         for drawn in waiting.take_events(most):
             if await self._done(lake.land_events, *drawn):
                 waiting.landed_events(drawn)
