@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pleroma.experiments.figures.catalogue import SWEEPS
-from pleroma.pipeline.passes.spark_sweep import PER_CORE, SparkSweep
+from pleroma.pipeline.passes.spark_sweep import JOBS_PER_CORE, SparkSweep
 
 
 @pytest.mark.parametrize("figure", ["fig8d"])
@@ -32,7 +32,7 @@ def begin(folder: Path, number: int) -> None:
 
 
 def test_scenarios_begin_in_the_order_given_but_for_those_that_wait_for_a_core(spark, tmp_path):
-    count, at_once = 24, PER_CORE * spark.sparkContext.defaultParallelism
+    count, at_once = 24, JOBS_PER_CORE * spark.sparkContext.defaultParallelism
     SparkSweep(spark)(partial(begin, tmp_path), range(count), lambda _: None)
     begun = [int(line) for line in (tmp_path / "begun").read_text().split()]
     assert sorted(begun) == list(range(count))

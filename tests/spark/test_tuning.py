@@ -83,7 +83,7 @@ def test_what_a_lake_holds_is_read_by_the_tasks(spark, data, tmp_path):
 
 
 def test_boxes_too_many_to_send_are_read_from_a_file(monkeypatch, data, here, rows, tmp_path):
-    monkeypatch.setattr("pleroma.pipeline.passes.summary_pass.BROADCAST", 50)
+    monkeypatch.setattr("pleroma.pipeline.passes.summary_pass.MAX_BROADCAST_BOXES", 50)
     scratch = tmp_path / "scratch"
     found = gather(rows.repartition(2), data.schema, data.subscriptions, draw=2_000, scratch=str(scratch))
     same(found, here)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from pleroma.errors import SetupError
 
-JAVA = 17
+MIN_JAVA_VERSION = 17
 """The oldest that Spark 4 runs on."""
 
 _VERSION = re.compile(r'version "(\d+)')
@@ -25,11 +25,11 @@ def missing() -> str | None:
         return f"PySpark is not installed; {_REMEDY}"
     java = _java()
     if java is None:
-        return f"Java {JAVA} or newer is missing; {_REMEDY}"
+        return f"Java {MIN_JAVA_VERSION} or newer is missing; {_REMEDY}"
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
     found = _VERSION.search(said)
-    if found is None or int(found[1]) < JAVA:
-        return f"Java {JAVA} or newer is needed, and this is {found[1] if found else 'none'}; {_REMEDY}"
+    if found is None or int(found[1]) < MIN_JAVA_VERSION:
+        return f"Java {MIN_JAVA_VERSION} or newer is needed, and this is {found[1] if found else 'none'}; {_REMEDY}"
     return None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EVERY = 0.2
+PROGRESS_POLL_SECONDS = 0.2
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _asked(spark: SparkSession, tell: Callable[[int, int], None]) -> Iterator[No
     tracker = spark.sparkContext.statusTracker()
 
     def ask() -> None:
-        while not over.wait(EVERY):
+        while not over.wait(PROGRESS_POLL_SECONDS):
             stages = [
                 tracker.getStageInfo(stage)
                 for job in tracker.getActiveJobsIds()

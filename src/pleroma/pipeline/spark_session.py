@@ -16,8 +16,8 @@ from pleroma.pipeline.spark_needs import check
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOCAL = "local[*]"
-TRIES = 4
+LOCAL_MASTER = "local[*]"
+MAX_TASK_ATTEMPTS = 4
 
 _LOGGING = Path(__file__).with_name("log4j2.properties").as_uri()
 _SETTINGS = {
@@ -41,7 +41,7 @@ def session(master: str | None = None, name: str = "pleroma", **settings: str) -
     """
     check()
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        master = LOCAL
+        master = LOCAL_MASTER
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -82,7 +82,7 @@ def _reason(error: Exception) -> str:
 def _patient(master: str) -> str:
     """Spark in local mode tries a task once, and a busy machine may be too slow to start a worker for it."""
     found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
-    return master if found is None else f"local[{found[1] or 1},{TRIES}]"
+    return master if found is None else f"local[{found[1] or 1},{MAX_TASK_ATTEMPTS}]"
 
 
 def _is_here(master: str | None) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pleroma.content import Filter
     from pleroma.index import TreeIndex
     from pleroma.learning.fitting import Budget
-    from pleroma.pipeline.passes.traffic import Traffic
+    from pleroma.pipeline.passes.collected_events import CollectedEvents
 
 NUMBER = "pleroma row"
 """A workload's events are numbered as they come."""
@@ -60,8 +60,8 @@ def tune(
     half of these train, half judge. The result is the plan that `pleroma tune` finds on the same events.
     """
     from pleroma.index import IndexPlan
+    from pleroma.pipeline.passes.collected_events import LakeEvents
     from pleroma.pipeline.passes.summary_pass import gather_from
-    from pleroma.pipeline.passes.traffic import Landed
     from pleroma.pipeline.passes.tree_pass import grown_from
     from pleroma.pipeline.spark_progress import followed
     from pleroma.pipeline.spark_session import session
@@ -72,7 +72,7 @@ def tune(
     most = 32 if members is None and rules is None else members
     with session(master) as spark:
         traffic, subscriptions = _traffic(spark, source, schema, start, end)
-        scratch = traffic.scratch if isinstance(traffic, Landed) else None
+        scratch = traffic.scratch if isinstance(traffic, LakeEvents) else None
         with progress("reading events", 1) as advance, followed(spark, advance):
             seen = gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=scratch)
 
@@ -106,9 +106,9 @@ def tune(
 
 def _traffic(
     spark: SparkSession, source: str, name: str | None, start: datetime | None, end: datetime | None
-) -> tuple[Traffic, list[Filter]]:
+) -> tuple[CollectedEvents, list[Filter]]:
     from pleroma.pipeline.lake.lake import Lake
-    from pleroma.pipeline.passes.traffic import Landed, Rows
+    from pleroma.pipeline.passes.collected_events import FrameEvents, LakeEvents
     from pleroma.workloads import Workload
     from pleroma.workloads.workload import EVENTS
 
@@ -116,8 +116,8 @@ def _traffic(
     if file.is_file():
         data = Workload.load(source)
         rows = spark.read.parquet(str(file.resolve())).selectExpr("*", f"_metadata.row_index AS `{NUMBER}`")
-        return Rows.of(rows, data.schema, NUMBER), list(data.subscriptions)
+        return FrameEvents.of(rows, data.schema, NUMBER), list(data.subscriptions)
     lake = Lake.at(source)
     chosen = lake.chosen(name)
     filters = [each.filter for each in lake.subscriptions(chosen, end).rows]
-    return Landed.of(spark, lake, chosen, start, end), filters
+    return LakeEvents.of(spark, lake, chosen, start, end), filters

@@ -21,14 +21,14 @@ from pleroma.selection.draw import Draw
 from pleroma.selection.traffic_statistics import Statistics
 from pleroma.selection.traffic_summary import Partial
 
-HEAD = -1
-BOXES = 32_768
+HEAD_PIECE = -1
+BOXES_PER_PIECE = 32_768
 """In one piece."""
-FAN = 16
+MERGE_TASKS = 16
 """Tasks that merge the same piece at once, at most."""
 
-SQL = "part int, piece int, sums binary, tickets binary, drawn binary"
-ROWS = pa.schema(
+PARTIAL_SQL = "part int, piece int, sums binary, tickets binary, drawn binary"
+PARTIAL_COLUMNS = pa.schema(
     [
         ("part", pa.int32()),
         ("piece", pa.int32()),
@@ -40,7 +40,7 @@ ROWS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class PartialRows:
     """How partials of a schema, with so many boxes and so large a draw, become rows and come back."""
 
     schema: Schema
@@ -49,16 +49,18 @@ class Pieces:
 
     def rows(self, part: int, found: Partial) -> Iterator[pa.RecordBatch]:
         statistics, draw = found.statistics, found.draw
-        yield _row(part, HEAD, _head(statistics, found.refused), draw.tickets, _table(draw.events))
-        for number, begin in enumerate(range(0, self.boxes, BOXES)):
-            counts = np.stack([each[begin : begin + BOXES] for each in (statistics.covered, statistics.alone)])
+        yield _row(part, HEAD_PIECE, _head(statistics, found.refused), draw.tickets, _table(draw.events))
+        for number, begin in enumerate(range(0, self.boxes, BOXES_PER_PIECE)):
+            counts = np.stack(
+                [each[begin : begin + BOXES_PER_PIECE] for each in (statistics.covered, statistics.alone)]
+            )
             yield _row(part, number, counts.ravel())
 
     def merged_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of the same piece as one; this runs on the executors."""
         sums, draw, part = self._summed(batches)
         for piece, each in sums.items():
-            if piece == HEAD:
+            if piece == HEAD_PIECE:
                 yield _row(part, piece, each, draw.tickets, _table(draw.events))
             else:
                 yield _row(part, piece, each)
@@ -67,7 +69,7 @@ class Pieces:
         """All rows as the one result."""
         sums, draw, _ = self._summed(batches)
         dims = len(self.schema)
-        head = iter(sums.get(HEAD, np.zeros(_head_size(dims), np.int64)).tolist())
+        head = iter(sums.get(HEAD_PIECE, np.zeros(_head_size(dims), np.int64)).tolist())
         events, matches, refused = next(head), next(head), next(head)
 
         def taken(*shape: int) -> Ints:
@@ -92,7 +94,7 @@ class Pieces:
                 part = row["part"]
                 mine = np.frombuffer(row["sums"], np.int64)
                 sums[row["piece"]] = sums[row["piece"]] + mine if row["piece"] in sums else mine
-                if row["piece"] == HEAD:
+                if row["piece"] == HEAD_PIECE:
                     tickets = np.frombuffer(row["tickets"], np.uint64)
                     waiting.append(Draw(self.draw, tickets, self._events(row["drawn"])))
                     if sum(len(each.tickets) for each in waiting) > 2 * self.draw:
@@ -116,7 +118,10 @@ def _head_size(dims: int) -> int:
 
 def _row(part: int, piece: int, sums: Ints, tickets: Any = None, drawn: bytes | None = None) -> pa.RecordBatch:
     columns = ([part], [piece], [sums.tobytes()], [None if tickets is None else tickets.tobytes()], [drawn])
-    return pa.record_batch([pa.array(each, field.type) for each, field in zip(columns, ROWS, strict=True)], schema=ROWS)
+    return pa.record_batch(
+        [pa.array(each, field.type) for each, field in zip(columns, PARTIAL_COLUMNS, strict=True)],
+        schema=PARTIAL_COLUMNS,
+    )
 
 
 def _table(events: EventBatch) -> bytes:

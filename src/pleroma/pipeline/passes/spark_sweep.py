@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 R = TypeVar("R")
 
-PER_CORE = 2
+JOBS_PER_CORE = 2
 """Jobs at the cluster: one that runs and one that waits, so that no core ever does."""
-LOOK = 2.0
+CORE_CHECK_SECONDS = 2.0
 """Seconds after which it is seen that the cluster has more cores, or fewer."""
 
 
@@ -40,11 +40,11 @@ class SparkSweep:
         with ThreadPoolExecutor(max(1, len(scenarios)), "sweep") as threads:
             try:
                 while len(results) < len(scenarios):
-                    most = PER_CORE * self._spark.sparkContext.defaultParallelism
+                    most = JOBS_PER_CORE * self._spark.sparkContext.defaultParallelism
                     while begun < len(scenarios) and len(running) < most:
                         running[threads.submit(self._job, task, scenarios[begun])] = begun
                         begun += 1
-                    for done in wait(running, LOOK, FIRST_COMPLETED).done:
+                    for done in wait(running, CORE_CHECK_SECONDS, FIRST_COMPLETED).done:
                         results[running.pop(done)] = done.result()
                         advance(1 / len(scenarios))
             except BaseException:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pleroma.content import Filter, Schema
-from pleroma.pipeline.passes.partials import FAN, SQL, Pieces
+from pleroma.pipeline.passes.collected_events import CollectedEvents, FrameEvents, LakeEvents
+from pleroma.pipeline.passes.partials import MERGE_TASKS, PARTIAL_SQL, PartialRows
 from pleroma.pipeline.passes.stored_boxes import StoredBoxes
-from pleroma.pipeline.passes.traffic import Landed, Rows, Traffic
 from pleroma.selection.traffic_summary import DRAW, Batch, Gathered, Partial, Pass
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pleroma.pipeline.lake.lake import Lake
 
-BROADCAST = 200_000
+MAX_BROADCAST_BOXES = 200_000
 """Boxes that may travel with every task; more of them need a file to be read from."""
 
 
@@ -44,7 +44,7 @@ def gather(
     The column `numbers` (`id`, where there is one) tells apart events with the same content. `scratch` is a folder or
     URI where a file of boxes may be written while the pass runs, seen by all workers.
     """
-    return gather_from(Rows.of(events, schema, numbers), subscriptions, draw=draw, seed=seed, scratch=scratch)
+    return gather_from(FrameEvents.of(events, schema, numbers), subscriptions, draw=draw, seed=seed, scratch=scratch)
 
 
 def gather_landed(
@@ -59,12 +59,12 @@ def gather_landed(
     seed: int = 0,
 ) -> Gathered:
     """Of what a lake has from `[start, end)`."""
-    traffic = Landed.of(spark, lake, name, start, end)
+    traffic = LakeEvents.of(spark, lake, name, start, end)
     return gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=traffic.scratch)
 
 
 def gather_from(
-    traffic: Traffic,
+    traffic: CollectedEvents,
     subscriptions: Sequence[Filter],
     *,
     draw: int = DRAW,
@@ -72,24 +72,24 @@ def gather_from(
     scratch: str | None = None,
 ) -> Gathered:
     once = Pass.of(traffic.schema, subscriptions, draw, seed)
-    if once.boxes.count <= BROADCAST or scratch is None:
+    if once.boxes.count <= MAX_BROADCAST_BOXES or scratch is None:
         return once.finished(_merged(traffic, once))
     with StoredBoxes.written(once.boxes, scratch) as stored:
         return once.finished(_merged(traffic, replace(once, boxes=stored)))
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SummaryTask:
     once: Pass
-    pieces: Pieces
+    pieces: PartialRows
 
     def __call__(self, part: int, batches: Iterator[Batch]) -> Iterator[pa.RecordBatch]:
         return self.pieces.rows(part, self.once.over(batches))
 
 
-def _merged(traffic: Traffic, once: Pass) -> Partial:
+def _merged(traffic: CollectedEvents, once: Pass) -> Partial:
     """By some tasks first, then here. The first merge makes as many tasks as the rows' bytes are worth."""
-    pieces = Pieces(once.schema, once.boxes.count, once.draw)
-    partials = traffic.each(Task(once, pieces), SQL)
-    together = partials.repartition(partials["piece"], partials["part"] % FAN)
-    return pieces.partial(together.mapInArrow(pieces.merged_rows, SQL).toArrow().to_batches())
+    pieces = PartialRows(once.schema, once.boxes.count, once.draw)
+    partials = traffic.map_parts(SummaryTask(once, pieces), PARTIAL_SQL)
+    together = partials.repartition(partials["piece"], partials["part"] % MERGE_TASKS)
+    return pieces.partial(together.mapInArrow(pieces.merged_rows, PARTIAL_SQL).toArrow().to_batches())

@@ -1,7 +1,7 @@
 """The learned tree, on Spark: a pass over the events for every level, which only counts them.
 
 Tasks count by node, dimension and bin where the events are; the counts are whole numbers, so that they add up to the
-same however the events were split, and the tree is the one that `tuning.tree_levels` grows in one process.
+same however the events were split, and the tree is the one that `learning.level_growth` grows in one process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from pleroma.learning.bins import Bins
 from pleroma.learning.fitting import Budget, fitted
 from pleroma.learning.level_growth import LevelGrowth
 from pleroma.learning.smoothing import FLOOR
-from pleroma.pipeline.passes.traffic import Landed, Rows, Traffic
+from pleroma.pipeline.passes.collected_events import CollectedEvents, FrameEvents, LakeEvents
+from pleroma.pipeline.passes.partials import MERGE_TASKS
 from pleroma.selection.draw import HeldOut
 from pleroma.selection.traffic_summary import Batch
 
@@ -32,12 +33,10 @@ if TYPE_CHECKING:
 
     from pleroma.pipeline.lake.lake import Lake
 
-COUNTERS = 65_536
+COUNTERS_PER_ROW = 65_536
 """In one row on its way to be added up."""
-FAN = 16
-"""Tasks that add up the same counters at once, at most."""
-SQL = "part int, piece int, counts binary"
-ROWS = pa.schema([("part", pa.int32()), ("piece", pa.int32()), ("counts", pa.binary())])
+COUNT_SQL = "part int, piece int, counts binary"
+COUNT_COLUMNS = pa.schema([("part", pa.int32()), ("piece", pa.int32()), ("counts", pa.binary())])
 
 
 def grown_on(
@@ -48,10 +47,10 @@ def grown_on(
     budget: Budget,
     *,
     numbers: str | None = None,
-    **how: Unpack[How],
+    **how: Unpack[GrowthOptions],
 ) -> TreeIndex:
     """Of any DataFrame that has a column for each attribute. It is read once for every level: persist what is dear."""
-    return grown_from(Rows.of(events, schema, numbers), subscriptions, bits, budget, **how)
+    return grown_from(FrameEvents.of(events, schema, numbers), subscriptions, bits, budget, **how)
 
 
 def grown_landed(
@@ -64,13 +63,13 @@ def grown_landed(
     *,
     start: datetime | None = None,
     end: datetime | None = None,
-    **how: Unpack[How],
+    **how: Unpack[GrowthOptions],
 ) -> TreeIndex:
     """Of what a lake has from `[start, end)`."""
-    return grown_from(Landed.of(spark, lake, name, start, end), subscriptions, bits, budget, **how)
+    return grown_from(LakeEvents.of(spark, lake, name, start, end), subscriptions, bits, budget, **how)
 
 
-class How(TypedDict, total=False):
+class GrowthOptions(TypedDict, total=False):
     """`held_out` events are not learned from; `level` is told after each pass how many there were."""
 
     spread: Spread
@@ -82,11 +81,11 @@ class How(TypedDict, total=False):
 
 
 def grown_from(
-    traffic: Traffic,
+    traffic: CollectedEvents,
     subscriptions: Sequence[Filter],
     bits: int,
     budget: Budget,
-    **how: Unpack[How],
+    **how: Unpack[GrowthOptions],
 ) -> TreeIndex:
     sample = Sample.without_events(traffic.schema, subscriptions)
     level = how.get("level")
@@ -94,12 +93,12 @@ def grown_from(
 
     def counted(bins: Bins) -> Ints:
         nonlocal passes
-        found = traffic.each(Task(bins, how.get("held_out")), SQL)
-        together = found.repartition(found["piece"], found["part"] % FAN)
-        sums = summed(together.mapInArrow(added_up, SQL).toArrow().to_batches())
+        found = traffic.map_parts(CountTask(bins, how.get("held_out")), COUNT_SQL)
+        together = found.repartition(found["piece"], found["part"] % MERGE_TASKS)
+        sums = summed(together.mapInArrow(added_up, COUNT_SQL).toArrow().to_batches())
         counts = np.zeros(bins.size, np.int64)
         for piece, each in sums.items():
-            counts[piece * COUNTERS : piece * COUNTERS + len(each)] = each
+            counts[piece * COUNTERS_PER_ROW : piece * COUNTERS_PER_ROW + len(each)] = each
         passes += 1
         if level is not None:
             level(passes)
@@ -111,7 +110,7 @@ def grown_from(
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class CountTask:
     """What the executors do: count all events of a part. Those outside the domains count nowhere."""
 
     bins: Bins
@@ -122,8 +121,8 @@ class Task:
         for batch in batches:
             events = batch.events if self.held_out is None else self.held_out.without(batch.events, batch.numbers)
             self.bins.counted(events.points(), counts)
-        for piece in range(-(-len(counts) // COUNTERS)):
-            mine = counts[piece * COUNTERS : (piece + 1) * COUNTERS]
+        for piece in range(-(-len(counts) // COUNTERS_PER_ROW)):
+            mine = counts[piece * COUNTERS_PER_ROW : (piece + 1) * COUNTERS_PER_ROW]
             if mine.any():
                 yield _row(part, piece, mine)
 
@@ -145,4 +144,6 @@ def summed(batches: Iterable[pa.RecordBatch]) -> dict[int, Ints]:
 
 def _row(part: int, piece: int, counts: Ints) -> pa.RecordBatch:
     columns = [part], [piece], [counts.tobytes()]
-    return pa.record_batch([pa.array(each, field.type) for each, field in zip(columns, ROWS, strict=True)], schema=ROWS)
+    return pa.record_batch(
+        [pa.array(each, field.type) for each, field in zip(columns, COUNT_COLUMNS, strict=True)], schema=COUNT_COLUMNS
+    )

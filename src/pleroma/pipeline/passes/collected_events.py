@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
     from pleroma.pipeline.lake.lake import Lake
 
-ROWS = 32_768
+KERNEL_BATCH_ROWS = 32_768
 """Rows that are looked at together; smaller batches of Arrow are put together first."""
 
 
-class Work(Protocol):
+class PartWork(Protocol):
     """What a task does with its events, of which there may be none. It travels to the executors."""
 
     def __call__(self, part: int, batches: Iterator[Batch]) -> Iterator[pa.RecordBatch]: ...
 
 
-class Traffic(Protocol):
+class CollectedEvents(Protocol):
     """Events have numbers where there is something that tells equal ones apart."""
 
     @property
     def schema(self) -> Schema: ...
 
-    def each(self, work: Work, sql: str) -> DataFrame:
+    def map_parts(self, work: PartWork, sql: str) -> DataFrame:
         """The rows, with these columns, that the work makes of every part."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FrameEvents:
     """A DataFrame with a column for each attribute."""
 
     frame: DataFrame
@@ -54,19 +54,19 @@ class Rows:
     numbers: str | None
 
     @classmethod
-    def of(cls, frame: DataFrame, schema: Schema, numbers: str | None = None) -> Rows:
+    def of(cls, frame: DataFrame, schema: Schema, numbers: str | None = None) -> FrameEvents:
         """`numbers` is a column of whole numbers; `id`, where there is one."""
         if numbers is None and "id" in frame.columns and "id" not in schema.names:
             numbers = "id"
         return cls(frame, schema, numbers)
 
-    def each(self, work: Work, sql: str) -> DataFrame:
+    def map_parts(self, work: PartWork, sql: str) -> DataFrame:
         chosen = self.frame.select(*_names(self.schema, self.numbers))
-        return chosen.mapInArrow(_OfRows(work, self.schema, self.numbers), sql)
+        return chosen.mapInArrow(_FramePart(work, self.schema, self.numbers), sql)
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LakeEvents:
     """The files of a lake."""
 
     spark: SparkSession
@@ -78,7 +78,7 @@ class Landed:
     @classmethod
     def of(
         cls, spark: SparkSession, lake: Lake, name: str, start: datetime | None = None, end: datetime | None = None
-    ) -> Landed:
+    ) -> LakeEvents:
         """What a lake has from `[start, end)`."""
         from pleroma.pipeline.lake.lake_layout import EventColumns
 
@@ -94,14 +94,14 @@ class Landed:
         """Where in the lake files may be for as long as a pass runs."""
         return f"{self.reading.url.rstrip('/')}/scratch"
 
-    def each(self, work: Work, sql: str) -> DataFrame:
+    def map_parts(self, work: PartWork, sql: str) -> DataFrame:
         tasks = self.spark.range(0, len(self.portions), 1, len(self.portions))
-        return tasks.mapInArrow(_OfFiles(work, self.schema, self.numbers, self.reading, self.portions), sql)
+        return tasks.mapInArrow(_FileParts(work, self.schema, self.numbers, self.reading, self.portions), sql)
 
 
 @dataclass(frozen=True, slots=True)
-class _OfRows:
-    work: Work
+class _FramePart:
+    work: PartWork
     schema: Schema
     numbers: str | None
 
@@ -114,10 +114,10 @@ class _OfRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfFiles:
+class _FileParts:
     """Its rows are the numbers of portions."""
 
-    work: Work
+    work: PartWork
     schema: Schema
     numbers: str
     reading: Reading
@@ -148,7 +148,7 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
     for batch in batches:
         if batch.num_rows:
             held.append(batch)
-        if sum(each.num_rows for each in held) >= ROWS:
+        if sum(each.num_rows for each in held) >= KERNEL_BATCH_ROWS:
             yield _one(held)
             held = []
     if held:
