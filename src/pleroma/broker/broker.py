@@ -15,11 +15,12 @@ from contextlib import suppress
 
 from pleroma.broker.broker_counters import BrokerCounters
 from pleroma.broker.match_state import BrokerAdvertisement, MatchedSchema, MatchState
-from pleroma.broker.programs import Program, ProgramOwner, Programs, SocketAddress
+from pleroma.broker.programs import Program, ProgramOwner, Programs
 from pleroma.content import Event
 from pleroma.errors import WireError
 from pleroma.wire import EventPacket, attach, inband_messages, tunnel
 from pleroma.wire.header import MAX_PACKET_BYTES
+from pleroma.wire.socket_sessions import SocketAddress
 
 SOCKET_BUFFER_BYTES = 8 << 20
 """Bytes asked for, sending and receiving; the system may give less."""
@@ -71,13 +72,13 @@ class Broker:
     def admit(self, secret: bytes, owner: ProgramOwner, seconds: float) -> None:
         """Let a program with this secret attach a socket, for as long as it says so every `seconds`."""
         now = self._clock()
-        self.programs.expire(now)
-        self.programs.admit(secret, owner, seconds, now)
+        self.programs.sessions.expire(now)
+        self.programs.sessions.admit(secret, owner, seconds, now)
 
     def attached(self) -> int:
         """How many are admitted, attached or about to."""
-        self.programs.expire(self._clock())
-        return len(self.programs)
+        self.programs.sessions.expire(self._clock())
+        return len(self.programs.sessions)
 
     def send(self, data: bytes, target: SocketAddress) -> bool:
         """A datagram from the broker's socket; False if the kernel did not take it."""
@@ -96,7 +97,7 @@ class Broker:
     # -- what comes ----------------------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        self.programs.expire(self._clock())
+        self.programs.sessions.expire(self._clock())
         receive = self._socket.recvfrom
         for _ in range(MAX_FRAMES_PER_WAKE):
             try:
@@ -109,7 +110,7 @@ class Broker:
         """A datagram from anybody."""
         start = frame[:4]
         if start == tunnel.TUNNEL_START:
-            program = self.programs.sockets.get(sender)
+            program = self.programs.sessions.sockets.get(sender)
             if program is None:
                 self.counters.unattached += 1
             else:
@@ -173,15 +174,10 @@ class Broker:
 
     def _attach(self, frame: bytes, sender: SocketAddress) -> None:
         try:
-            kind, secret = attach.unpack(frame)
+            outcome = self.programs.sessions.take(frame, sender, self._clock())
         except WireError:
             self.counters.malformed += 1
             return
-        if kind is attach.AttachKind.ATTACH:
-            known = self.programs.attach(secret, sender, self._clock())
-            self.send(attach.pack(attach.AttachKind.ATTACHED if known else attach.AttachKind.REFUSED, secret), sender)
-        elif kind is attach.AttachKind.DETACH:
-            known = self.programs.end(secret)
-        else:  # an answer, which nobody asked for
-            known = False
-        self.counters.refused += not known
+        if outcome.answer is not None:
+            self.send(outcome.answer, sender)
+        self.counters.refused += not outcome.known

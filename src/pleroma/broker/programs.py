@@ -1,22 +1,18 @@
-"""The programs that are attached to a broker: whose they are, and from which sockets they send.
+"""The programs that are attached to a broker, and whom each belongs to.
 
-A program is admitted with a secret and attaches a socket with it (`pleroma.wire.attach`); it stays for as long as it
-repeats that. What stands is somebody's, under a lease or without one, and so is a program: by these the broker knows
-for whom an event is. Times are the caller's.
+A program is a socket session at the broker's port (`pleroma.wire.socket_sessions`). Its owner is a principal, and the
+lease that it named if it named one. Registrations have owners too: by the owner of a subscription the broker finds the
+programs that an event is for.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from pleroma.errors import RoutingError
-from pleroma.wire.attach import SECRET_BYTES
+from pleroma.wire.socket_sessions import SocketSession, SocketSessions
 
 Key = TypeVar("Key")
-SocketAddress = tuple[Any, ...]
-"""As the operating system gives and takes it."""
 
 
 class ProgramOwner(NamedTuple):
@@ -32,29 +28,16 @@ class ProgramOwner(NamedTuple):
         )
 
 
-class Program:
-    __slots__ = ("ends", "owner", "seconds", "socket")
-
-    def __init__(self, owner: ProgramOwner, seconds: float, ends: float) -> None:
-        self.owner = owner
-        self.seconds = seconds
-        self.ends = ends
-        self.socket: SocketAddress | None = None
+Program = SocketSession[ProgramOwner]
 
 
 class Programs:
-    """`sockets` has the attached ones; only to be read."""
+    """`sessions` admits, attaches and ends programs; those with a socket are found here by their owners."""
 
     def __init__(self) -> None:
-        self.sockets: dict[SocketAddress, Program] = {}
-        self._by_secret: dict[bytes, Program] = {}
+        self.sessions: SocketSessions[ProgramOwner] = SocketSessions(self._put_in, self._take_out)
         self._by_principal: dict[str, dict[Program, None]] = {}
         self._by_owner: dict[ProgramOwner, dict[Program, None]] = {}
-        self._expiry = math.inf  # nobody leaves before
-
-    def __len__(self) -> int:
-        """How many are admitted, with a socket or still without."""
-        return len(self._by_secret)
 
     def of(self, owner: ProgramOwner) -> Collection[Program]:
         """The attached programs that something of this owner is for."""
@@ -64,58 +47,16 @@ class Programs:
         shared = self._by_owner.get(ProgramOwner(owner.principal), {})
         return [*own, *shared] if shared else own
 
-    def admit(self, secret: bytes, owner: ProgramOwner, seconds: float, now: float) -> None:
-        if len(secret) != SECRET_BYTES:
-            raise RoutingError(f"has {SECRET_BYTES} bytes, not {len(secret)}", field="secret", value=len(secret))
-        if not (math.isfinite(seconds) and seconds > 0):
-            raise RoutingError(f"{seconds} is not a time to live", field="seconds", value=seconds)
-        if secret in self._by_secret:
-            raise RoutingError("is in use", field="secret")
-        self._by_secret[secret] = Program(owner, seconds, now + seconds)
-        self._expiry = min(self._expiry, now + seconds)
+    def _put_in(self, program: Program) -> None:
+        self._by_principal.setdefault(program.owner.principal, {})[program] = None
+        self._by_owner.setdefault(program.owner, {})[program] = None
 
-    def attach(self, secret: bytes, socket: SocketAddress, now: float) -> bool:
-        """Attach a socket or keep it attached; False where nobody was admitted with this secret."""
-        program = self._by_secret.get(secret)
-        if program is None:
-            return False
-        if program.socket != socket:
-            self._detach(program)
-            before = self.sockets.get(socket)
-            if before is not None:
-                self._detach(before)
-            program.socket = socket
-            self.sockets[socket] = program
-            self._by_principal.setdefault(program.owner.principal, {})[program] = None
-            self._by_owner.setdefault(program.owner, {})[program] = None
-        program.ends = now + program.seconds
-        return True
-
-    def end(self, secret: bytes) -> bool:
-        """False where nobody was admitted with this secret."""
-        program = self._by_secret.pop(secret, None)
-        if program is not None:
-            self._detach(program)
-        return program is not None
-
-    def expire(self, now: float) -> None:
-        """End what was silent for too long."""
-        if now < self._expiry:
-            return
-        for secret in [secret for secret, program in self._by_secret.items() if program.ends <= now]:
-            self.end(secret)
-        self._expiry = min((program.ends for program in self._by_secret.values()), default=math.inf)
-
-    def _detach(self, program: Program) -> None:
-        if program.socket is None:
-            return
-        del self.sockets[program.socket]
-        program.socket = None
-        _take_out(self._by_principal, program.owner.principal, program)
-        _take_out(self._by_owner, program.owner, program)
+    def _take_out(self, program: Program) -> None:
+        _remove(self._by_principal, program.owner.principal, program)
+        _remove(self._by_owner, program.owner, program)
 
 
-def _take_out(groups: dict[Key, dict[Program, None]], name: Key, program: Program) -> None:
+def _remove(groups: dict[Key, dict[Program, None]], name: Key, program: Program) -> None:
     group = groups[name]
     del group[program]
     if not group:

@@ -50,7 +50,7 @@ def test_large_tables_come_close_to_the_exact_answer(monkeypatch):
     for limit in (20, 150, 400):
         _, exact = coarsen(table, limit)
         with monkeypatch.context() as patched:
-            patched.setattr(budget, "EXACT_STEPS", 0)
+            patched.setattr(budget, "MAX_EXACT_STEPS", 0)
             priced, quick = coarsen(table, limit)
         assert len(priced) <= limit
         assert exact.extra <= quick.extra <= 1.1 * exact.extra

@@ -100,7 +100,7 @@ def operations(topology, where, tables, rng):
 def test_while_rules_change_ways_stay_true(rng, few, most):
     topology, where = any_tree(rng), some_cells(rng)
     reference, network = EmbeddedNetwork(topology), EmbeddedNetwork(topology)
-    with mock.patch.object(path_cache, "FEW", few), mock.patch.object(path_cache, "MOST", most):
+    with mock.patch.object(path_cache, "MAX_SINGLE_CUTS", few), mock.patch.object(path_cache, "MAX_PATHS", most):
         paths = PathCache(network)
         found, row = Counter(), 0
         first = [
@@ -148,7 +148,7 @@ def test_rules_that_are_there_before_count_as_well(rng):
 def test_a_way_is_found_once_until_rules_change():
     topology = build("line:2")
     there, elsewhere = (Dz.parse(bits).start for bits in ("0", "1"))
-    with mock.patch.object(path_cache, "MOST", 2):
+    with mock.patch.object(path_cache, "MAX_PATHS", 2):
         paths = PathCache(EmbeddedNetwork(topology))
         paths.install([FlowOp(topology.switches[0], Change.ADD, Flow(Dz.parse("0"), ()))])
         for _ in range(3):

@@ -223,7 +223,7 @@ def test_no_bytes_at_the_port_raise_anything_and_all_are_counted(tmp_path, seed)
                     data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
                 taken.take(bytes(data), chance.choice([address, ("127.0.0.1", 9)]))
             assert total(broker) == before + many
-            assert len(taken.programs) == 1
+            assert len(taken.programs.sessions) == 1
 
     run(work())
 

@@ -14,8 +14,8 @@ def attached(**owners):
     programs = Programs()
     for number, owner in enumerate(owners.values(), 1):
         secret = bytes([number]) * 16
-        programs.admit(secret, ProgramOwner(*owner), 10.0, 0.0)
-        assert programs.attach(secret, ("here", number), 0.0)
+        programs.sessions.admit(secret, ProgramOwner(*owner), 10.0, 0.0)
+        assert programs.sessions.attach(secret, ("here", number), 0.0)
     return programs
 
 
@@ -54,37 +54,37 @@ def test_owners_belong_together_by_principal_and_by_lease(one, other, together):
 
 def test_a_program_that_is_silent_for_too_long_is_gone():
     programs = attached(one=("ann", "x"))
-    assert programs.attach(A, ("here", 1), 9.0)
-    programs.expire(18.9)
+    assert programs.sessions.attach(A, ("here", 1), 9.0)
+    programs.sessions.expire(18.9)
     assert ports(programs, "ann", "x") == [1]
-    programs.expire(19.0)
+    programs.sessions.expire(19.0)
     assert ports(programs, "ann", "x") == []
-    assert len(programs) == 0
-    assert not programs.attach(A, ("here", 1), 19.0)
+    assert len(programs.sessions) == 0
+    assert not programs.sessions.attach(A, ("here", 1), 19.0)
 
 
 def test_a_program_that_moves_to_another_socket_has_that_one_alone():
     programs = attached(one=("ann", "x"))
-    assert programs.attach(A, THERE, 1.0)
-    assert list(programs.sockets) == [THERE]
+    assert programs.sessions.attach(A, THERE, 1.0)
+    assert list(programs.sessions.sockets) == [THERE]
     assert ports(programs, "ann", "x") == [2000]
 
 
 def test_a_socket_belongs_to_the_program_that_took_it_last():
     programs = Programs()
     for secret, name in ((A, "ann"), (B, "bob")):
-        programs.admit(secret, ProgramOwner(name), 10.0, 0.0)
-        assert programs.attach(secret, HERE, 0.0)
+        programs.sessions.admit(secret, ProgramOwner(name), 10.0, 0.0)
+        assert programs.sessions.attach(secret, HERE, 0.0)
     assert ports(programs, "bob") == [1000]
     assert ports(programs, "ann") == []
-    assert programs.end(A)
+    assert programs.sessions.end(A)
     assert ports(programs, "bob") == [1000]
 
 
 def test_a_secret_that_nobody_was_admitted_with_is_worth_nothing():
     programs = Programs()
-    assert not programs.attach(C, HERE, 0.0)
-    assert not programs.end(C)
+    assert not programs.sessions.attach(C, HERE, 0.0)
+    assert not programs.sessions.end(C)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,11 @@ def test_a_secret_that_nobody_was_admitted_with_is_worth_nothing():
 )
 def test_who_is_admitted_has_a_secret_and_a_time_to_live(secret, seconds, field):
     with pytest.raises(RoutingError) as raised:
-        Programs().admit(secret, ProgramOwner("ann"), seconds, 0.0)
+        Programs().sessions.admit(secret, ProgramOwner("ann"), seconds, 0.0)
     assert raised.value.field == field
 
 
 def test_a_secret_is_given_once():
     programs = attached(one=("ann", "x"))
     with pytest.raises(RoutingError, match="in use"):
-        programs.admit(A, ProgramOwner("bob"), 1.0, 0.0)
+        programs.sessions.admit(A, ProgramOwner("bob"), 1.0, 0.0)

@@ -400,7 +400,7 @@ async def test_who_does_not_read_loses_and_others_do_not():
 async def test_what_the_system_does_not_take_is_counted():
     async with network() as (net, peer):
         sender, other = await peer("h1"), await peer("h3")
-        net._outlets["h3"].sessions.admit(bytes(16), 60, 0)
+        net._outlets["h3"].sessions.admit(bytes(16), None, 60, 0)
         net._outlets["h3"].sessions.attach(bytes(16), ("127.0.0.1", 0), 1e9)  # there is no port 0 to send to
         sender.publish("1")
         await rest()

@@ -21,7 +21,6 @@ from fastapi import FastAPI
 from prometheus_client.core import Metric
 
 from pleroma.broker import Broker, MatchState, ProgramOwner
-from pleroma.broker.programs import SocketAddress
 from pleroma.broker.upstream import BrokerAbove, Upstream
 from pleroma.content import Schema
 from pleroma.control import Controller, ControlSettings, CreateSchema
@@ -36,6 +35,7 @@ from pleroma.service.inband.carrier import Peer
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.planes.data_plane import SECRET_BYTES
 from pleroma.switches.live.event_trace import Trace
+from pleroma.wire.socket_sessions import SocketAddress
 
 BROKER_HOST = HostId("broker")
 BROKER_SWITCH = SwitchId("B1")

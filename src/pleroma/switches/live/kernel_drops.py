@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pleroma.switches.live.host_sessions import SocketAddress
+from pleroma.wire.socket_sessions import SocketAddress
 
 PROC_NET_UDP = Path("/proc/net/udp")
 

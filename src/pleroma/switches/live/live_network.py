@@ -27,7 +27,6 @@ from pleroma.routing.detour import SwitchOp
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import Host, HostId, SwitchId, Topology
 from pleroma.switches.live.event_trace import Trace, trace
-from pleroma.switches.live.host_sessions import Sessions, SocketAddress
 from pleroma.switches.live.kernel_drops import dropped_at, kernel_drops
 from pleroma.switches.live.path_cache import PathCache
 from pleroma.switches.simulated.cables import Line
@@ -36,9 +35,10 @@ from pleroma.switches.simulated.network_counters import HostCounters, LineCounte
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 from pleroma.wire import attach, tunnel
 from pleroma.wire.header import MAX_PACKET_BYTES
+from pleroma.wire.socket_sessions import SocketAddress, SocketSessions
 
 LOOPBACK = "127.0.0.1"
-SOCKET_BUFFER_BYTES = 4 << 20
+HOST_BUFFER_BYTES = 4 << 20
 """Bytes asked for at every socket, sending and receiving; the system may give less."""
 FRAMES_PER_TURN = 64
 """Frames taken from one port before the others have their turn."""
@@ -56,7 +56,7 @@ class _Outlet:
     number: int
     host: Host
     start: bytes
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: SocketSessions[None] = field(default_factory=SocketSessions)
     counters: HostCounters = field(default_factory=HostCounters)
     socket: socket.socket | None = None
 
@@ -129,7 +129,7 @@ class LiveNetwork:
         opened.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             with suppress(OSError):
-                opened.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+                opened.setsockopt(socket.SOL_SOCKET, option, HOST_BUFFER_BYTES)
         self.ports[outlet.host.name] = opened.getsockname()[1]
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(opened, partial(self._drain, outlet, opened))
@@ -162,7 +162,7 @@ class LiveNetwork:
         """Let a client with this secret attach a socket to a host, for as long as it says so every `seconds`."""
         self._expire()
         now = self._clock()
-        self._outlet(host).sessions.admit(secret, seconds, now)
+        self._outlet(host).sessions.admit(secret, None, seconds, now)
         self._expiry = min(self._expiry, now + seconds)
 
     def dismiss(self, host: str, secret: bytes) -> bool:
@@ -290,21 +290,15 @@ class LiveNetwork:
 
     def _control(self, outlet: _Outlet, frame: bytes, sender: SocketAddress) -> None:
         try:
-            kind, secret = attach.unpack(frame)
+            outcome = outlet.sessions.take(frame, sender, self._clock())
         except WireError:
             outlet.counters.malformed += 1
             return
-        if kind is attach.AttachKind.ATTACH:
-            known = outlet.sessions.attach(secret, sender, self._clock())
-            answer = attach.pack(attach.AttachKind.ATTACHED if known else attach.AttachKind.REFUSED, secret)
+        if outcome.answer is not None:
+            assert outlet.socket is not None  # noqa: S101 (frames come through open sockets)
             with suppress(OSError):  # a client that hears nothing asks again
-                assert outlet.socket is not None  # noqa: S101
-                outlet.socket.sendto(answer, sender)
-        elif kind is attach.AttachKind.DETACH:
-            known = outlet.sessions.end(secret)
-        else:  # an answer, which nobody asked for
-            known = False
-        outlet.counters.refused += not known
+                outlet.socket.sendto(outcome.answer, sender)
+        outlet.counters.refused += not outcome.known
 
     def _outlet(self, host: str) -> _Outlet:
         return self._outlets[self.topology.find_host(host).name]
