@@ -548,7 +548,7 @@ def test_malformed_packets_are_counted_and_ignored(service):
                 await until(lambda: far.info["packets"] == 103)
             # the kernel keeps what does not come from the host's port away from the socket
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-                stranger.sendto(frame, far._link._socket.getsockname())
+                stranger.sendto(frame, far._link._socket.socket.getsockname())
             publisher.publish(quote(6.0))
             assert [p.event["price"] for p in await drained(subscription, 1)] == [6.0]
             assert (far.info["malformed"], far.info["unknown"], far.info["packets"]) == (102, 1, 104)

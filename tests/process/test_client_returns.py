@@ -291,7 +291,7 @@ def test_a_port_that_refuses_is_told_from_one_that_is_slow(service):
 def test_the_socket_is_closed_in_the_end(service):
     async def work():
         async with pleroma.connect(service.url, service.token, "h1") as client:
-            ours = client._link._socket
+            ours = client._link._socket.socket
         assert ours.fileno() == -1
         assert isinstance(ours, socket.socket)
 

@@ -113,7 +113,7 @@ def _in_datagrams(
     url: str, token: str | None, principal: str | None, host: str
 ) -> tuple[httpx.AsyncClient, str | None]:
     from pleroma.client.inband.transport import InbandAddress, InbandTransport
-    from pleroma.client.inband.udp_pipe import UdpAddress
+    from pleroma.client.inband.udp_address import UdpAddress
 
     if url.startswith(f"{UDP}:"):
         place = UdpAddress.parse(url)

@@ -9,7 +9,7 @@ import pytest
 
 import pleroma
 from pleroma.client.api import Api
-from pleroma.client.inband.socket_pipe import interfaces, open_sockets
+from pleroma.client.inband.multicast_pipes import interfaces, open_multicast_pipes
 from pleroma.client.inband.transport import InbandAddress
 from pleroma.errors import ClientError, ContentError
 from pleroma.switches.openflow.tables import CONTROL_ADDRESSES as PASSED_UP
@@ -81,8 +81,8 @@ def test_loopback_leads_nowhere():
 
 def test_sockets_are_opened_for_each_kind_of_address_and_closed():
     async def main():
-        pipes = open_sockets((V6, V4), "lo", lambda *_: None)
-        assert [each._socket.family for each in pipes] == [socket.AF_INET6, socket.AF_INET]
+        pipes = open_multicast_pipes((V6, V4), "lo", lambda *_: None)
+        assert [each._socket.socket.family for each in pipes] == [socket.AF_INET6, socket.AF_INET]
         for each in pipes:
             each.send(b"")
             each.close()

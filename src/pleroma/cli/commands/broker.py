@@ -41,7 +41,7 @@ def broker(
     brokers form a tree that is as one.
     """
     from pleroma.broker.upstream import BrokerAbove
-    from pleroma.client.inband.udp_pipe import UdpAddress
+    from pleroma.client.inband.udp_address import UdpAddress
     from pleroma.service import BrokerSettings, CollectingSettings, serve
     from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 
 from pleroma.client.inband.conversation import Conversation, Pipe, SessionLost
-from pleroma.client.inband.socket_pipe import open_sockets
+from pleroma.client.inband.multicast_pipes import open_multicast_pipes
 from pleroma.errors import ClientError, UnknownName, WireError
 from pleroma.wire.api_call import ApiRequest
 from pleroma.wire.inband_messages import MAX_NAME_BYTES, RefusalReason, token_key
@@ -69,7 +69,7 @@ class InbandTransport(httpx.AsyncBaseTransport):
         for field, name in (("principal", principal), ("host", way.host)):
             if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
                 raise ClientError(f"a name has at most {MAX_NAME_BYTES} bytes", field=field, value=name)
-        opening = open_pipes or (lambda received: open_sockets(way.addresses, way.interface, received))
+        opening = open_pipes or (lambda received: open_multicast_pipes(way.addresses, way.interface, received))
         self._conversation = Conversation(principal, token_key(token), way.host, opening)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -12,11 +12,12 @@ import contextlib
 import errno
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from pleroma.client.links.network_link import AT_ONCE, LARGEST, RECEIVE_BUFFER, HostAttachment, overrun
+from pleroma.client.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
+from pleroma.client.links.network_link import HostAttachment
 from pleroma.errors import ClientError
 from pleroma.wire.ports import EVENTS_PORT
 
@@ -50,27 +51,24 @@ class NativeLink:
         if (self._family == socket.AF_INET6) != (attachment.addresses.base.version == 6):
             reason = f"the host's address {address} and the events' {attachment.addresses.base} are of different kinds"
             raise ClientError(reason, field="attachment", value=address)
-        self._socket = socket.socket(self._family, socket.SOCK_DGRAM)
+
+        def prepare(opened: socket.socket) -> None:
+            _send_from(opened, address)
+            opened.bind((address, port))
+
         try:
-            self._socket.setblocking(False)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-            _send_from(self._socket, address)
-            self._socket.bind((address, port))
+            self._socket = DatagramSocket(open_socket(self._family, prepare), self._receive_batch)
         except OSError as error:
-            self._socket.close()
             reason = _REASONS.get(error.errno or 0, str(error))
             raise ClientError(f"no socket at {address} port {port}: {reason}", field="host", value=address) from None
-        self._loop.add_reader(self._socket, self._drain)
 
     @property
     def overrun(self) -> int:
-        return overrun(self._socket)
+        return self._socket.overrun
 
     def send(self, address: bytes, packet: bytes) -> bool:
         """From any thread; False if the kernel did not take it."""
-        try:
-            self._socket.sendto(packet, (socket.inet_ntop(self._family, address), EVENTS_PORT))
-        except OSError:  # no room, no way, or the socket is closed
+        if self._socket.send(packet, (socket.inet_ntop(self._family, address), EVENTS_PORT)) is not None:
             return False
         if threading.get_ident() == self._thread:
             self._echo(packet)
@@ -90,18 +88,12 @@ class NativeLink:
 
     def close(self) -> None:
         """After taking what has arrived."""
-        if self._socket.fileno() < 0:
-            return
-        self._loop.remove_reader(self._socket)
-        self._drain()
-        self._socket.close()
+        if not self._socket.is_closed:
+            self._socket.read()
+            self._socket.close()
 
-    def _drain(self) -> None:
-        for _ in range(AT_ONCE):
-            try:
-                packet = self._socket.recv(LARGEST)
-            except OSError:
-                return
+    def _receive_batch(self, batch: Sequence[ReceivedDatagram]) -> None:
+        for packet, _ in batch:
             self._receive(packet)
 
 

@@ -6,21 +6,12 @@ network (`native_link`).
 
 from __future__ import annotations
 
-import socket
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pleroma.errors import ClientError, PleromaError
 from pleroma.index.address import IPV6, AddressRange
-
-RECEIVE_BUFFER = 4 * 2**20
-LARGEST = 65_536
-AT_ONCE = 256
-"""Datagrams read before others have a turn on the event loop."""
-_MEMINFO = 55
-"""SO_MEMINFO of Linux, which the socket module does not name: nine counters, the last of datagrams dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +83,3 @@ def open_link(
     from pleroma.client.links.tunnel_link import TunnelLink
 
     return TunnelLink(attachment, receive, echo)
-
-
-def overrun(taken: socket.socket) -> int:
-    """Of a socket, as in `Link`."""
-    try:
-        return int(struct.unpack("9I", taken.getsockopt(socket.SOL_SOCKET, _MEMINFO, 36))[8])
-    except (OSError, struct.error):
-        return 0

@@ -1,6 +1,6 @@
-"""The way into the embedded network: a socket to the host's port, and the attachment that it lives by.
+"""The link into the embedded network, or to a broker: a socket that is attached to a UDP port of the other side.
 
-The socket is connected, so the kernel itself refuses datagrams from anybody but the host's port, and says so when
+The socket is connected, so the kernel itself refuses datagrams from anybody but the host's port, and reports when
 nobody listens there any more. The address that a packet would have on a real network travels in front of it.
 """
 
@@ -9,20 +9,24 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from pleroma.client.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
 from pleroma.client.links.keepalive import KeepAlive
-from pleroma.client.links.network_link import AT_ONCE, LARGEST, RECEIVE_BUFFER, HostAttachment, overrun
+from pleroma.client.links.network_link import HostAttachment
 from pleroma.errors import ClientError, WireError
-from pleroma.wire.attach import AttachKind, pack, unpack
+from pleroma.wire.attach import ATTACH_MAGIC, AttachKind, pack, unpack
 from pleroma.wire.tunnel import TUNNEL_HEAD_BYTES, TUNNEL_START
+
+_MALFORMED = b""
+"""Handed over in place of a frame that cannot be read, so that it is counted."""
 
 
 class TunnelLink:
-    """`receive` gets every packet that comes, `echo` every one that was sent.
+    """`receive` gets every packet that arrives, `echo` every packet that was sent.
 
-    No network brings a packet back to the socket it came from, so what this client publishes and also wants must
-    take the short way.
+    The network does not bring a packet back to the socket it came from. So events that this client publishes and also
+    subscribes to reach its subscriptions by `echo`.
     """
 
     def __init__(
@@ -41,30 +45,24 @@ class TunnelLink:
         self._secret = attachment.secret or b""
         self._attach = pack(AttachKind.ATTACH, self._secret)
         family = socket.AF_INET6 if ":" in attachment.where[0] else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            self._socket.setblocking(False)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-            self._socket.connect(attachment.where)
+            connected = open_socket(family, lambda opened: opened.connect(attachment.where))
         except OSError as error:
-            self._socket.close()
             raise ClientError(f"no socket to {attachment.where}: {error}", field="attachment") from None
-        self._loop.add_reader(self._socket, self._drain)
+        self._socket = DatagramSocket(connected, self._receive_batch, lambda _: self._refused())
 
     @property
     def overrun(self) -> int:
-        return overrun(self._socket)
+        return self._socket.overrun
 
     def send(self, address: bytes, packet: bytes) -> bool:
         """From any thread; False if the kernel did not take it, or nobody is there to get it."""
         if self._alive.is_lost:
             return False
-        try:
-            self._socket.send(TUNNEL_START + address + packet)
-        except BlockingIOError:
-            return False
-        except OSError:  # nobody there, or the socket is closed
-            if not self._loop.is_closed():
+        failure = self._socket.send(TUNNEL_START + address + packet)
+        if failure is not None:
+            has_room = not isinstance(failure, BlockingIOError)
+            if has_room and not self._loop.is_closed():  # nobody listens there, or this socket is closed
                 self._loop.call_soon_threadsafe(self.doubt)
             return False
         if threading.get_ident() == self._thread:
@@ -74,7 +72,6 @@ class TunnelLink:
         return True
 
     async def attach(self) -> bool:
-        """Attach for the first time: whether it was granted."""
         while not self._alive.is_lost:
             await self._say_attach()
             if not self._alive.is_doubtful:
@@ -82,43 +79,32 @@ class TunnelLink:
         return False
 
     async def stay(self) -> None:
-        """Stay attached; returns when the attachment is lost."""
         while not self._alive.is_lost:
-            await self._pause(self._alive.wait(self._loop.time()))
+            await self._wait_for_answer(self._alive.wait(self._loop.time()))
             if not self._alive.wait(self._loop.time()):
                 await self._say_attach()
 
     def doubt(self) -> None:
-        """Something suggests that the controller is gone: find out."""
         self._alive.doubt(self._loop.time())
         self._answer.set()
 
     def close(self) -> None:
-        """Detach, after taking what has arrived."""
-        if self._socket.fileno() < 0:
-            return
-        self._loop.remove_reader(self._socket)
-        try:
-            self._socket.send(pack(AttachKind.DETACH, self._secret))
-            self._drain()
-        except OSError:
-            pass
-        self._socket.close()
+        if not self._socket.is_closed:
+            if self._socket.send(pack(AttachKind.DETACH, self._secret)) is None:
+                self._socket.read()
+            self._socket.close()
 
     async def _say_attach(self) -> None:
         self._answer.clear()
         self._alive.asked(self._loop.time())
-        try:
-            self._socket.send(self._attach)
-        except BlockingIOError:
-            pass
-        except OSError:
+        failure = self._socket.send(self._attach)
+        if failure is not None and not isinstance(failure, BlockingIOError):
             self._alive.refused()
             return
-        await self._pause(self._alive.wait(self._loop.time()))
+        await self._wait_for_answer(self._alive.wait(self._loop.time()))
 
-    async def _pause(self, seconds: float) -> None:
-        """Until something happens, but not longer."""
+    async def _wait_for_answer(self, seconds: float) -> None:
+        """Until the other side answers, or something else happens that `stay` has to look at; or for so long."""
         try:
             async with asyncio.timeout(seconds):
                 await self._answer.wait()
@@ -126,33 +112,31 @@ class TunnelLink:
             pass
         self._answer.clear()
 
-    def _drain(self) -> None:
-        for _ in range(AT_ONCE):
-            try:
-                frame = self._socket.recv(LARGEST)
-            except BlockingIOError:
-                return
-            except OSError:  # refused: the port has no owner
-                self._alive.refused()
-                self._answer.set()
-                return
-            if frame.startswith(b"PLA"):
-                self._heed(frame)
+    def _receive_batch(self, batch: Sequence[ReceivedDatagram]) -> None:
+        for frame, _ in batch:
+            if frame.startswith(TUNNEL_START):
+                self._receive(frame[TUNNEL_HEAD_BYTES:])
+            elif frame.startswith(ATTACH_MAGIC):
+                self._take_answer(frame)
             else:
-                self._receive(
-                    frame[TUNNEL_HEAD_BYTES:] if frame.startswith(TUNNEL_START) else b""
-                )  # which is malformed
+                self._receive(_MALFORMED)
 
-    def _heed(self, frame: bytes) -> None:
+    def _take_answer(self, frame: bytes) -> None:
         try:
             kind, secret = unpack(frame)
         except WireError:
-            self._receive(b"")
+            self._receive(_MALFORMED)
             return
         if secret != self._secret:
             return
+        if kind is AttachKind.REFUSED:
+            self._refused()
+            return
         if kind is AttachKind.ATTACHED:
             self._alive.answered(self._loop.time())
-        elif kind is AttachKind.REFUSED:
-            self._alive.refused()
+        self._answer.set()
+
+    def _refused(self) -> None:
+        """The other side does not know this socket, or no process listens there."""
+        self._alive.refused()
         self._answer.set()
