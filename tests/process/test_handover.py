@@ -5,7 +5,7 @@ import pytest
 from pleroma.content import Schema
 from pleroma.errors import ControllerAway, PlanMoved, RequestRefused
 from pleroma.index import GridIndex
-from pleroma.pipeline.watch.handover import ControllerHandover
+from pleroma.pipeline.watch.handover import ControllerPlanHolder
 from support.client_service import ServiceProcess
 from support.watch_cases import BY_PRICE, SCHEMA
 
@@ -15,10 +15,10 @@ def test_a_plan_is_handed_over_once_and_nobody_elses_is_undone(tmp_path):
         service.ask("POST", "/v1/schemas", {"schema": SCHEMA.to_json(), "bits": 6})
         token = service.principal("watch", role="tuner")
         with (
-            ControllerHandover(service.url, token, "stock") as handover,
-            ControllerHandover(service.url, token, "stock") as other,
-            ControllerHandover(service.url, "plr_wrong", "stock") as stranger,
-            ControllerHandover(service.url, token, "nothing") as lost,
+            ControllerPlanHolder(service.url, token, "stock") as handover,
+            ControllerPlanHolder(service.url, token, "stock") as other,
+            ControllerPlanHolder(service.url, "plr_wrong", "stock") as stranger,
+            ControllerPlanHolder(service.url, token, "nothing") as lost,
         ):
             first = handover.current()
             assert (first.epoch, first.index.bits, first.index.schema) == (1, 6, SCHEMA)
@@ -39,8 +39,8 @@ def test_a_plan_is_handed_over_once_and_nobody_elses_is_undone(tmp_path):
                 handover.put(GridIndex(foreign, (0,) * 40), 3)
             assert caught.value.status == 400
         service.kill()
-        with ControllerHandover(service.url, token, "stock") as gone, pytest.raises(ControllerAway):
+        with ControllerPlanHolder(service.url, token, "stock") as gone, pytest.raises(ControllerAway):
             gone.current()
         service.start()
-        with ControllerHandover(service.url, token, "stock") as back:
+        with ControllerPlanHolder(service.url, token, "stock") as back:
             assert back.current().epoch == 3

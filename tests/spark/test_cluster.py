@@ -25,10 +25,10 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
 from pleroma.pipeline.passes.summary_pass import gather
 from pleroma.pipeline.watch.decisions import WatchSettings
-from pleroma.pipeline.watch.replanner import Watcher
-from pleroma.pipeline.watch.streaming_job import watching
-from pleroma.pipeline.watch.window_counts import Counting, CountWindows, LakeStanding
-from pleroma.pipeline.watch.windows import Window
+from pleroma.pipeline.watch.replanner import Replanner
+from pleroma.pipeline.watch.streaming_job import start_watching
+from pleroma.pipeline.watch.window_counts import CountWindows, LakeHistory, WindowCounter
+from pleroma.pipeline.watch.windows import TrafficWindow
 from pleroma.selection import traffic_summary
 from pleroma.selection.advice import advise_from
 from pleroma.workloads import EXPRESSIVE, generate
@@ -145,12 +145,12 @@ def test_watching_loses_nothing_when_a_worker_is_killed(cluster, cluster_spark, 
     told, controller = [], Recorded()
 
     def job():
-        assert watching(cluster_spark, there, "stock", WATCH, controller, told.append, once=True).wait(PATIENCE)
+        assert start_watching(cluster_spark, there, "stock", WATCH, controller, told.append, once=True).wait(PATIENCE)
 
     with worker_killed_during(job, cluster, marks, {0}):
         alone = Recorded()
         expected = in_one_process(here, alone)
-        windows = [each for each in told if isinstance(each, Window)]
+        windows = [each for each in told if isinstance(each, TrafficWindow)]
         assert [each.to_json() for each in windows] == [each.to_json() for each in expected]
         assert [each.events for each in windows] == [300] * len(windows)
         assert [(epoch, index.to_json()) for epoch, index in controller.taken] == [
@@ -161,7 +161,7 @@ def test_watching_loses_nothing_when_a_worker_is_killed(cluster, cluster_spark, 
 
 def in_one_process(lake, controller):
     """The windows but the last, which nothing that came later has closed."""
-    counting = Counting(SCHEMA, LakeStanding(lake, "stock"), WINDOW // US)
+    counting = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), WINDOW // US)
     cells = {}
     files = lake.files("events", "stock")
     for file in files:
@@ -178,8 +178,8 @@ def in_one_process(lake, controller):
         return traffic_summary.gather(events, subscriptions, numbers=rows["id"].to_numpy(), draw=WATCH.draw)
 
     told = []
-    Watcher(lake, SCHEMA, WATCH, controller, gathering, told.append).closed(cells)
-    return [each for each in told if isinstance(each, Window)]
+    Replanner(lake, SCHEMA, WATCH, controller, gathering, told.append).closed(cells)
+    return [each for each in told if isinstance(each, TrafficWindow)]
 
 
 def test_a_worker_of_another_cluster_is_not_killed(cluster):

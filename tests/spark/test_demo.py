@@ -29,8 +29,8 @@ def audited(lake, schema):
 
 def watch_in(spark, audits):
     """The watcher in the session of the tests, which is warm already. When all clients have gone, there is an audit."""
-    from pleroma.pipeline.watch.handover import ControllerHandover
-    from pleroma.pipeline.watch.streaming_job import WatchSettings, Window, watching
+    from pleroma.pipeline.watch.handover import ControllerPlanHolder
+    from pleroma.pipeline.watch.streaming_job import TrafficWindow, WatchSettings, start_watching
 
     settings = WatchSettings(
         window=2.0,
@@ -49,14 +49,14 @@ def watch_in(spark, audits):
         made, loop = Onlooker(), asyncio.get_running_loop()
 
         def told(each):
-            kind = "window" if isinstance(each, Window) else "decision"
+            kind = "window" if isinstance(each, TrafficWindow) else "decision"
             loop.call_soon_threadsafe(made.hear, {kind: each.to_json()})
 
-        with ControllerHandover(url, token, schema) as controller:
+        with ControllerPlanHolder(url, token, schema) as controller:
 
             def begin():
                 made.starts += 1
-                return watching(spark, Lake.at(lake), schema, settings, controller, told)
+                return start_watching(spark, Lake.at(lake), schema, settings, controller, told)
 
             def check():
                 """Spark gives a Python process ten seconds to begin: on a busy machine, once more."""

@@ -16,10 +16,10 @@ import pytest
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, index_from_json
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
-from pleroma.pipeline.watch.handover import ControllerHandover
+from pleroma.pipeline.watch.handover import ControllerPlanHolder
 from pleroma.pipeline.watch.journal import Journal
-from pleroma.pipeline.watch.streaming_job import RETRIES, Watching, watching
-from pleroma.pipeline.watch.windows import Window
+from pleroma.pipeline.watch.streaming_job import MAX_FAILURES, StreamingJob, start_watching
+from pleroma.pipeline.watch.windows import TrafficWindow
 from support.watch_cases import (
     BEGIN,
     BY_PRICE,
@@ -43,7 +43,7 @@ LONG = 120
 
 def watched(spark, lake, controller, told, settings=SETTINGS, **more):
     """Once through all that is there."""
-    running = watching(spark, lake, "stock", settings, controller, told.append, once=True, **more)
+    running = start_watching(spark, lake, "stock", settings, controller, told.append, once=True, **more)
     try:
         assert running.wait(LONG)
     finally:
@@ -55,7 +55,7 @@ def counted(number, events=None, refused=0):
     """A window by the definitions."""
     given = list(traffic(COUNT, number >= 4, number) if events is None else events)
     cells = slow_cells(given, BY_PRICE, subscriptions())
-    window = Window.of(SCHEMA, BEGIN + number * WINDOW, WINDOW, cells)
+    window = TrafficWindow.of(SCHEMA, BEGIN + number * WINDOW, WINDOW, cells)
     return facts(window) | {"refused": refused}
 
 
@@ -91,7 +91,10 @@ def test_windows_are_those_counted_slowly_and_published_once(spark, tmp_path):
     controller = Recorded()
     watched(spark, lake, controller, told)
     # nothing lies beyond the fifth yet, so it is open
-    assert list(map(facts, said(told, Window))) == [counted(0, refused=refused), *(counted(n) for n in (1, 2, 3))]
+    assert list(map(facts, said(told, TrafficWindow))) == [
+        counted(0, refused=refused),
+        *(counted(n) for n in (1, 2, 3)),
+    ]
     assert controller.taken == []
 
     # one more event of the fifth in time, many of the first too late, then others, with a gap
@@ -103,7 +106,7 @@ def test_windows_are_those_counted_slowly_and_published_once(spark, tmp_path):
         land(lake, number, count=COUNT, shifted=True)
     assert watched(spark, lake, controller, again).late > 0
     fifth = [*traffic(COUNT, True, 4), *more]
-    windows = said(again, Window)
+    windows = said(again, TrafficWindow)
     assert list(map(facts, windows)) == [counted(4, fifth), *(counted(n) for n in (5, 6, 9))]
     assert [each.empty_before for each in windows] == [0, 0, 0, 2]
     assert [each.drift > 0.8 for each in windows] == [True] * 4
@@ -114,22 +117,22 @@ def test_windows_are_those_counted_slowly_and_published_once(spark, tmp_path):
     assert [epoch for epoch, _ in controller.taken] == [1]
 
     with pytest.raises(LakeError, match="choose another"):
-        watching(spark, lake, "stock", WatchSettings(window=20), controller)
+        start_watching(spark, lake, "stock", WatchSettings(window=20), controller)
 
 
 def test_a_running_job_closes_windows_as_they_land_and_stops_in_good_order(spark, tmp_path):
     lake, told = new_lake(tmp_path / "lake"), []
     land(lake, 0, count=COUNT)
     settings = WatchSettings(window=10, lateness=0, least=50, trigger=0.1)
-    running = watching(spark, lake, "stock", settings, None, told.append, checkpoint=str(tmp_path / "checkpoint"))
+    running = start_watching(spark, lake, "stock", settings, None, told.append, checkpoint=str(tmp_path / "checkpoint"))
     try:
         for number in (1, 2):
             land(lake, number, count=COUNT)
             for _ in range(LONG * 10):
-                if len(said(told, Window)) >= number:
+                if len(said(told, TrafficWindow)) >= number:
                     break
                 assert not running.wait(0.1)
-        assert list(map(facts, said(told, Window))) == [counted(0), counted(1)]
+        assert list(map(facts, said(told, TrafficWindow))) == [counted(0), counted(1)]
     finally:
         running.stop()
     assert not running.query.isActive
@@ -223,10 +226,10 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch_leaves_nothing_done_tw
 
         controller.adopting = lambda: True
         told = []
-        with ControllerHandover(controller.url, "plr_tuner", "stock") as handover:
+        with ControllerPlanHolder(controller.url, "plr_tuner", "stock") as handover:
             watched(spark, lake, handover, told)
         assert len(controller.adopted) == 1
-        assert said(told, Window) == []
+        assert said(told, TrafficWindow) == []
         (decision,) = said(told, Decision)
         assert (decision.outcome, decision.new_epoch) == ("adopted", 2)
 
@@ -240,14 +243,14 @@ def test_an_interrupted_stream_of_many_small_batches_ends_with_the_same_windows(
     lake, told = new_lake(tmp_path / "lake"), []
     for number in range(2):
         land(lake, number, count=COUNT, parts=3)
-        running = watching(spark, lake, "stock", SETTINGS, None, told.append)
+        running = start_watching(spark, lake, "stock", SETTINGS, None, told.append)
         while "Initializing" in running.query.status["message"]:
             assert not running.wait(0.1)
         running.wait(0.5 * number)
         running.query.stop()
     land(lake, 2, count=COUNT)
     watched(spark, lake, None, told)
-    assert list(map(facts, said(told, Window))) == [counted(number) for number in range(2)]
+    assert list(map(facts, said(told, TrafficWindow))) == [counted(number) for number in range(2)]
 
 
 def test_a_job_that_died_before_its_first_step_begins_anew(spark, tmp_path):
@@ -259,7 +262,7 @@ def test_a_job_that_died_before_its_first_step_begins_anew(spark, tmp_path):
         left.parent.mkdir(parents=True)
         left.write_text("half")
     watched(spark, lake, None, told, checkpoint=str(tmp_path / "checkpoint"))
-    assert list(map(facts, said(told, Window))) == [counted(0)]
+    assert list(map(facts, said(told, TrafficWindow))) == [counted(0)]
 
 
 class Failing:
@@ -281,10 +284,10 @@ class Failing:
 
 
 def test_a_job_that_fails_is_begun_again_but_not_for_ever():
-    query = Failing(RETRIES)
-    assert Watching(query.begin).wait(LONG)
-    assert query.begun == RETRIES + 1
-    query = Failing(RETRIES + 1)
+    query = Failing(MAX_FAILURES)
+    assert StreamingJob(query.begin).wait(LONG)
+    assert query.begun == MAX_FAILURES + 1
+    query = Failing(MAX_FAILURES + 1)
     with pytest.raises(LakeError, match="the job failed: the disk is full"):
-        Watching(query.begin).wait(LONG)
-    assert query.begun == RETRIES + 1
+        StreamingJob(query.begin).wait(LONG)
+    assert query.begun == MAX_FAILURES + 1

@@ -13,7 +13,7 @@ from pleroma.index import GridIndex, IndexPlan
 from pleroma.index.waste import evaluate
 from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
 from pleroma.pipeline.watch.handover import PlanInForce
-from pleroma.pipeline.watch.windows import BINS, Cell
+from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey
 
 SCHEMA = Schema.from_json(
     {
@@ -76,29 +76,29 @@ def land(lake, number, *, count=300, shifted=False, epoch=1, window=WINDOW, part
 def slow_cells(events, plan, rows, epoch=1, judged=True):
     """The cells of a window, by the definitions."""
     cells = defaultdict(int)
-    cells[Cell("events")] = len(events)
-    cells[Cell("epoch", epoch)] = len(events)
+    cells[MetricKey("events")] = len(events)
+    cells[MetricKey("epoch", epoch)] = len(events)
     if judged:
         waste = evaluate(plan, [row.filter for row in rows], events, max_members=MEMBERS)
-        cells[Cell("deliveries")], cells[Cell("wanted")] = waste.deliveries, waste.wanted
+        cells[MetricKey("deliveries")], cells[MetricKey("wanted")] = waste.deliveries, waste.wanted
     else:
-        cells[Cell("unjudged")] = len(events)
+        cells[MetricKey("unjudged")] = len(events)
     for event in events:
         for d, (attribute, key) in enumerate(zip(SCHEMA.attributes, event.keys, strict=True)):
-            cells[Cell("histogram", d, slow_bin(attribute, key))] += 1
+            cells[MetricKey("histogram", d, slow_bin(attribute, key))] += 1
             for box in (box for row in rows if judged for box in row.filter.boxes):
-                cells[Cell("matched", d)] += key in box.ranges[d]
-                cells[Cell("pairs")] += d == 0
+                cells[MetricKey("matched", d)] += key in box.ranges[d]
+                cells[MetricKey("pairs")] += d == 0
     return {cell: n for cell, n in cells.items() if n}
 
 
 def slow_bin(attribute, key):
     if key == attribute.absent:
-        return BINS
+        return HISTOGRAM_BINS
     low, high = attribute.extent
     share = (attribute.coordinate(key) - low) / (high - low)
     assert not isinstance(attribute, Text)
-    return min(int(share * BINS), BINS - 1)
+    return min(int(share * HISTOGRAM_BINS), HISTOGRAM_BINS - 1)
 
 
 class Recorded:

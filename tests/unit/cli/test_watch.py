@@ -11,7 +11,7 @@ from pleroma.cli.commands.watch import _decision_line, _window_line, seconds
 from pleroma.errors import PleromaError, SetupError
 from pleroma.index import Waste
 from pleroma.pipeline.watch.decisions import Decision
-from pleroma.pipeline.watch.windows import Cell, Reported, Window
+from pleroma.pipeline.watch.windows import MetricKey, Reported, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW, new_lake
 
 
@@ -56,8 +56,13 @@ def test_a_lake_without_a_schema_has_nothing_to_watch(tmp_path):
 
 
 def test_a_window_and_a_decision_are_a_line_each():
-    cells = {Cell("events"): 1500, Cell("epoch", 3): 1500, Cell("deliveries"): 100, Cell("wanted"): 60}
-    window = Window.of(SCHEMA, BEGIN, WINDOW, cells)
+    cells = {
+        MetricKey("events"): 1500,
+        MetricKey("epoch", 3): 1500,
+        MetricKey("deliveries"): 100,
+        MetricKey("wanted"): 60,
+    }
+    window = TrafficWindow.of(SCHEMA, BEGIN, WINDOW, cells)
     assert _window_line(window) == "12:00:00    1,500 events  waste  40.0%  plan 3"
     full = replace(window, refused=2, unjudged=3, empty_before=4, drift=0.123, reported=Reported(3, 1))
     assert _window_line(full).endswith(

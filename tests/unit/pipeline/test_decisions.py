@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings, decide, reference
-from pleroma.pipeline.watch.windows import Cell, Window
+from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
 SETTINGS = WatchSettings(window=10, threshold=0.3, hysteresis=0.2, patience=2, cool_down=20, period=10_000, least=100)
@@ -20,16 +20,16 @@ SETTINGS = WatchSettings(window=10, threshold=0.3, hysteresis=0.2, patience=2, c
 def window(number, rate, epoch=1, events=1000, spot=0, unjudged=0):
     """`spot` is where its prices are."""
     cells = {
-        Cell("events"): events,
-        Cell("epoch", epoch): events,
-        Cell("unjudged"): unjudged,
-        Cell("deliveries"): 1000,
-        Cell("wanted"): 1000 - round(rate * 1000),
-        Cell("histogram", 0, spot): events,
-        Cell("histogram", 1, 0): events,
-        Cell("histogram", 2, 0): events,
+        MetricKey("events"): events,
+        MetricKey("epoch", epoch): events,
+        MetricKey("unjudged"): unjudged,
+        MetricKey("deliveries"): 1000,
+        MetricKey("wanted"): 1000 - round(rate * 1000),
+        MetricKey("histogram", 0, spot): events,
+        MetricKey("histogram", 1, 0): events,
+        MetricKey("histogram", 2, 0): events,
     }
-    return Window.of(SCHEMA, BEGIN + number * WINDOW, WINDOW, cells)
+    return TrafficWindow.of(SCHEMA, BEGIN + number * WINDOW, WINDOW, cells)
 
 
 def history(*rates, epoch=1):
@@ -101,7 +101,7 @@ def test_a_look_that_came_to_nothing_is_repeated_after_the_rest(outcome):
 
 
 def test_windows_with_few_events_or_none_decide_nothing():
-    empty = Window.of(SCHEMA, BEGIN + 3 * WINDOW, WINDOW, {Cell("refused"): 500})
+    empty = TrafficWindow.of(SCHEMA, BEGIN + 3 * WINDOW, WINDOW, {MetricKey("refused"): 500})
     for last in (empty, window(3, 0.9, events=99)):
         found = decide([*history(0.5, 0.5, 0.5), last], [], SETTINGS)
         assert (found.verdict, found.outcome) == ("keep", None)

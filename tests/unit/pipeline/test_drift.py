@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.pipeline.watch.drift import alike, by_attribute, distance, drift
-from pleroma.pipeline.watch.windows import BINS, Cell, Window
+from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
 counts = st.lists(st.integers(0, 10_000), min_size=5, max_size=5)
@@ -17,10 +17,10 @@ counts = st.lists(st.integers(0, 10_000), min_size=5, max_size=5)
 
 def window(number=0, **spots):
     """A thousand events, all with these bins by attribute."""
-    cells = {Cell("events"): 1000, Cell("epoch", 1): 1000}
+    cells = {MetricKey("events"): 1000, MetricKey("epoch", 1): 1000}
     for d, name in enumerate(SCHEMA.names):
-        cells[Cell("histogram", d, spots.get(name, 0))] = 1000
-    return Window.of(SCHEMA, BEGIN + number * WINDOW, WINDOW, cells)
+        cells[MetricKey("histogram", d, spots.get(name, 0))] = 1000
+    return TrafficWindow.of(SCHEMA, BEGIN + number * WINDOW, WINDOW, cells)
 
 
 @given(counts, counts)
@@ -55,7 +55,7 @@ def test_shares_that_have_nothing_in_common_are_1_apart():
 @pytest.mark.parametrize("count", [30, 200, 5000])
 def test_two_samples_of_one_traffic_are_close_however_small(count):
     draw = np.random.default_rng(7)
-    shares = draw.dirichlet(np.ones(BINS + 1))
+    shares = draw.dirichlet(np.ones(HISTOGRAM_BINS + 1))
     samples = draw.multinomial(count, shares, size=(200, 2))
     found = [distance(one.tolist(), other.tolist()) for one, other in samples]
     assert np.mean([each < 0.3 for each in found]) > 0.99
@@ -69,7 +69,7 @@ def test_the_attribute_that_moved_furthest_decides():
 
 
 def test_with_nothing_to_compare_there_is_no_drift():
-    empty = Window.of(SCHEMA, BEGIN, WINDOW, {})
+    empty = TrafficWindow.of(SCHEMA, BEGIN, WINDOW, {})
     assert drift(None, window()) is None
     assert drift(empty, window()) is None
     assert drift(window(), empty) is None
@@ -78,7 +78,7 @@ def test_with_nothing_to_compare_there_is_no_drift():
 
 def test_only_the_windows_since_the_last_change_are_alike():
     history = [window(0), window(1), window(2, price=9), window(3, price=9), window(4, price=9)]
-    empty = Window.of(SCHEMA, BEGIN + 5 * WINDOW, WINDOW, {})
+    empty = TrafficWindow.of(SCHEMA, BEGIN + 5 * WINDOW, WINDOW, {})
     assert alike(history, 60, 0.3) == history[2:]
     assert alike([*history, empty, window(6, price=9)], 60, 0.3) == [*history[2:], window(6, price=9)]
     assert alike(history, 2, 0.3) == history[3:]

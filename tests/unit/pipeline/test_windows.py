@@ -15,8 +15,8 @@ from pleroma.errors import LakeError
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake import lake_layout
 from pleroma.pipeline.lake.lake import LandedPlan, SubscriptionRow, SubscriptionSnapshot
-from pleroma.pipeline.watch.window_counts import Counting, LakeStanding
-from pleroma.pipeline.watch.windows import Cell, Reported, Window, empty_between, merged
+from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
+from pleroma.pipeline.watch.windows import MetricKey, Reported, TrafficWindow, empty_between, merged
 from support.watch_cases import (
     BEGIN,
     BY_PRICE,
@@ -67,11 +67,11 @@ def batch(events, at, epoch):
 
 
 def windows_of(batches, standing=None):
-    counting = Counting(SCHEMA, standing or Fixed(), LENGTH)
+    counting = WindowCounter(SCHEMA, standing or Fixed(), LENGTH)
     found = {}
     for each in batches:
         for start, _, cells in counting.counted(each):
-            window = Window.of(SCHEMA, lake_layout.UNIX_EPOCH + timedelta(microseconds=start), WINDOW, cells)
+            window = TrafficWindow.of(SCHEMA, lake_layout.UNIX_EPOCH + timedelta(microseconds=start), WINDOW, cells)
             found.setdefault(window.start, []).append(window)
     return {start: merged(parts) for start, parts in found.items()}
 
@@ -118,7 +118,7 @@ def test_a_window_holds_what_counting_slowly_gives(case):
                 if chosen:
                     judged = number in PLANS and since is not None
                     cells = slow_cells(chosen, PLANS.get(number), rows, number, judged)
-                    parts.append(Window.of(SCHEMA, start, WINDOW, cells))
+                    parts.append(TrafficWindow.of(SCHEMA, start, WINDOW, cells))
         assert merged(parts) == window
 
 
@@ -156,7 +156,7 @@ def test_without_subscriptions_nothing_is_delivered_and_nothing_unjudged():
 
 def test_plans_and_snapshots_that_land_later_are_found(tmp_path):
     lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
-    standing = LakeStanding(lake, "stock")
+    standing = LakeHistory(lake, "stock")
     early, late = BEGIN - timedelta(seconds=1), BEGIN + timedelta(hours=1)
 
     def counted(at, epoch):
@@ -178,7 +178,7 @@ def test_a_damaged_snapshot_leaves_its_events_unjudged(tmp_path):
     lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
     (path,) = (tmp_path / "subscriptions").rglob("*.parquet")
     path.write_bytes(path.read_bytes()[:40])
-    (window,) = windows_of([batch(traffic(5, False), [BEGIN] * 5, [1] * 5)], LakeStanding(lake, "stock")).values()
+    (window,) = windows_of([batch(traffic(5, False), [BEGIN] * 5, [1] * 5)], LakeHistory(lake, "stock")).values()
     assert (window.events, window.unjudged) == (5, 5)
 
 
@@ -188,7 +188,7 @@ def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path
     lake.land_plan(IndexPlan(2, BY_VOLUME), MEMBERS, BEGIN)
     (tmp_path / lake_layout.plan_path("stock", damaged)).write_text("{")
     given_batch = batch(traffic(5, False), [BEGIN] * 5, [1, 1, 2, 2, 2])
-    (window,) = windows_of([given_batch], LakeStanding(lake, "stock")).values()
+    (window,) = windows_of([given_batch], LakeHistory(lake, "stock")).values()
     assert (window.epochs, window.unjudged) == ({1: 2, 2: 3}, {1: 2, 2: 3}[damaged])
 
 
@@ -204,27 +204,27 @@ def test_covers_follow_a_subscription_that_changes_under_its_id():
 def test_windows_survive_being_written():
     (window,) = windows_of([batch(traffic(30, False), [BEGIN] * 30, [1, 2, 3] * 10)]).values()
     for each in (window, replace(window, reported=Reported(3, 4), drift=0.25, empty_before=7)):
-        assert Window.from_json(each.to_json()) == each
+        assert TrafficWindow.from_json(each.to_json()) == each
     for broken in ({}, None, [], window.to_json() | {"epochs": 3}, window.to_json() | {"start": "noon"}):
         with pytest.raises(LakeError, match="no window"):
-            Window.from_json(broken)
+            TrafficWindow.from_json(broken)
 
 
 def test_windows_of_two_schemas_do_not_add_up():
-    window = Window.of(SCHEMA, BEGIN, WINDOW, {Cell("events"): 1})
+    window = TrafficWindow.of(SCHEMA, BEGIN, WINDOW, {MetricKey("events"): 1})
     with pytest.raises(LakeError):
         window + replace(window, schema="other")
 
 
 def test_empty_windows_between_two_are_counted():
-    window = Window.of(SCHEMA, BEGIN, WINDOW, {})
+    window = TrafficWindow.of(SCHEMA, BEGIN, WINDOW, {})
     assert empty_between(None, BEGIN, WINDOW) == 0
     assert empty_between(window, BEGIN + WINDOW, WINDOW) == 0
     assert empty_between(window, BEGIN + 4 * WINDOW, WINDOW) == 3
 
 
 def test_the_plan_of_a_window_is_the_one_most_events_were_sent_by():
-    window = Window.of(SCHEMA, BEGIN, WINDOW, {})
+    window = TrafficWindow.of(SCHEMA, BEGIN, WINDOW, {})
     assert window.epoch is None
     assert replace(window, epochs={1: 5, 2: 5}).epoch == 2
     assert replace(window, epochs={1: 6, 2: 5}).epoch == 1

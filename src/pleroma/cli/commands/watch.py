@@ -18,8 +18,8 @@ from pleroma.errors import ControllerAway, SetupError
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.watch.decisions import Decision
-    from pleroma.pipeline.watch.handover import ControllerHandover
-    from pleroma.pipeline.watch.windows import Window
+    from pleroma.pipeline.watch.handover import ControllerPlanHolder
+    from pleroma.pipeline.watch.windows import TrafficWindow
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
@@ -106,16 +106,16 @@ def _run(
     lake: Lake,
     name: str,
     settings: Any,
-    handover: ControllerHandover | None,
-    told: Callable[[Window | Decision], None],
+    handover: ControllerPlanHolder | None,
+    told: Callable[[TrafficWindow | Decision], None],
     checkpoint: str | None,
     once: bool,
 ) -> None:
     from pleroma.pipeline.spark_session import session
-    from pleroma.pipeline.watch.streaming_job import watching
+    from pleroma.pipeline.watch.streaming_job import start_watching
 
     with session(master, f"pleroma watch {name}") as spark, interruptions() as stopped:
-        running = watching(spark, lake, name, settings, handover, told, checkpoint=checkpoint, once=once)
+        running = start_watching(spark, lake, name, settings, handover, told, checkpoint=checkpoint, once=once)
         err.print(f"watching {name} in {lake.url}", markup=False)
         while not running.wait(_POLL):
             if stopped.is_set():
@@ -151,14 +151,14 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(name for each in text.split(",") if (name := each.strip()))
 
 
-def _handover(url: str, file: Path | None, token: str | None, schema: str) -> ControllerHandover:
+def _handover(url: str, file: Path | None, token: str | None, schema: str) -> ControllerPlanHolder:
     """The controller, asked once: who may not read a plan need not begin to watch."""
-    from pleroma.pipeline.watch.handover import ControllerHandover
+    from pleroma.pipeline.watch.handover import ControllerPlanHolder
 
     given = token if file is None else file.read_text(encoding="utf-8").strip()
     if not given:
         raise SetupError("no token: give --token-file, or set PLEROMA_TOKEN", field="--token-file")
-    made = ControllerHandover(url, given, schema)
+    made = ControllerPlanHolder(url, given, schema)
     try:
         made.current()
     except ControllerAway as error:
@@ -169,26 +169,26 @@ def _handover(url: str, file: Path | None, token: str | None, schema: str) -> Co
     return made
 
 
-def _telling(json: bool) -> Callable[[Window | Decision], None]:
-    from pleroma.pipeline.watch.windows import Window
+def _telling(json: bool) -> Callable[[TrafficWindow | Decision], None]:
+    from pleroma.pipeline.watch.windows import TrafficWindow
 
-    def told(each: Window | Decision) -> None:
+    def told(each: TrafficWindow | Decision) -> None:
         if json:
             show_json(as_json(each))
         err.print(line(each), markup=False, soft_wrap=True)
 
-    def line(each: Window | Decision) -> str:
-        return _window_line(each) if isinstance(each, Window) else _decision_line(each)
+    def line(each: TrafficWindow | Decision) -> str:
+        return _window_line(each) if isinstance(each, TrafficWindow) else _decision_line(each)
 
-    def as_json(each: Window | Decision) -> dict[str, Any]:
-        if isinstance(each, Window):
+    def as_json(each: TrafficWindow | Decision) -> dict[str, Any]:
+        if isinstance(each, TrafficWindow):
             return {"window": each.to_json()}
         return {"decision": {key: value for key, value in each.to_json().items() if key not in ("learned", "index")}}
 
     return told
 
 
-def _window_line(window: Window) -> str:
+def _window_line(window: TrafficWindow) -> str:
     parts = [f"{window.start:%H:%M:%S}", f"{window.events:>7,} events", f"waste {window.waste.rate:6.1%}"]
     if window.reported is not None:
         received = window.reported.delivered + window.reported.wasted

@@ -15,12 +15,12 @@ from typing import Any, Literal
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
 from pleroma.pipeline.watch.drift import drift
-from pleroma.pipeline.watch.windows import Window, written
+from pleroma.pipeline.watch.windows import TrafficWindow, written
 from pleroma.selection.advice import CUTS, SELECTIONS
 
 Reason = Literal["waste", "period"]
 Outcome = Literal["handing", "adopted", "not_better", "moved", "away", "failed", "dry"]
-LOOKED: tuple[Outcome, ...] = ("handing", "adopted", "not_better", "dry")
+COMPLETED_OUTCOMES: tuple[Outcome, ...] = ("handing", "adopted", "not_better", "dry")
 """Outcomes of a look that came to its end: whatever there was to find was found."""
 
 
@@ -110,7 +110,7 @@ class Decision:
     after: Waste | None = None
     """What the best plan found does with them."""
     rules: int | None = None
-    learned: Window | None = None
+    learned: TrafficWindow | None = None
     """The traffic that was learned from, in one."""
     index: Mapping[str, Any] | None = None
     """What is being handed over."""
@@ -142,14 +142,17 @@ class Decision:
                 if read[name] is not None:
                     read[name] = Waste(read[name]["deliveries"], read[name]["wanted"])
             if read["learned"] is not None:
-                read["learned"] = Window.from_json(read["learned"])
+                read["learned"] = TrafficWindow.from_json(read["learned"])
             return cls(**read)
         except (KeyError, TypeError, ValueError) as error:
             raise LakeError(f"is no decision: {error}", field="decision") from None
 
 
 def decide(
-    windows: Sequence[Window], decisions: Sequence[Decision], settings: WatchSettings, begun: datetime | None = None
+    windows: Sequence[TrafficWindow],
+    decisions: Sequence[Decision],
+    settings: WatchSettings,
+    begun: datetime | None = None,
 ) -> Decision:
     """For the last of these windows, given what was decided for those before it. Both are in the order of time.
 
@@ -172,7 +175,7 @@ def decide(
         return kept(f"most events were sent before plan {newest}")
     if decisions and now.start < decisions[-1].end + settings.rest:
         return kept("it is too soon after the last look")
-    last = next((each for each in reversed(decisions) if each.outcome in LOOKED), None)
+    last = next((each for each in reversed(decisions) if each.outcome in COMPLETED_OUTCOMES), None)
     since = last.end if last is not None else begun or windows[0].start
     if now.end - since >= timedelta(seconds=settings.period):
         return tuned("period", f"the last look was at {since.isoformat(timespec='seconds')}")
@@ -189,7 +192,7 @@ def decide(
     return tuned("waste", f"{rate:.1%} of the deliveries are wasted")
 
 
-def _is_armed(windows: Sequence[Window], last: Decision | None, settings: WatchSettings) -> bool:
+def _is_armed(windows: Sequence[TrafficWindow], last: Decision | None, settings: WatchSettings) -> bool:
     """Whether something has changed since the last look."""
     if last is None:
         return True
@@ -200,8 +203,8 @@ def _is_armed(windows: Sequence[Window], last: Decision | None, settings: WatchS
 
 
 def reference(
-    windows: Sequence[Window], decisions: Sequence[Decision], epoch: int | None, settings: WatchSettings
-) -> Window | None:
+    windows: Sequence[TrafficWindow], decisions: Sequence[Decision], epoch: int | None, settings: WatchSettings
+) -> TrafficWindow | None:
     """The traffic that a plan was made from. Of one that came from elsewhere, the first window that was sent by it."""
     if epoch is None:
         return None

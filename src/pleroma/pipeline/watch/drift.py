@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pleroma.pipeline.watch.windows import Window, merged
+from pleroma.pipeline.watch.windows import TrafficWindow, merged
 
 
 def distance(one: Sequence[int], other: Sequence[int]) -> float:
@@ -35,22 +35,22 @@ def _term(share: float, mean: float) -> float:
     return share * math.log2(share / mean) if share else 0.0
 
 
-def by_attribute(reference: Window, now: Window) -> dict[str, float]:
+def by_attribute(reference: TrafficWindow, now: TrafficWindow) -> dict[str, float]:
     """The distance along each attribute."""
     pairs = zip(reference.counts, now.counts, strict=True)
     return {name: distance(*pair) for name, pair in zip(now.attributes, pairs, strict=True)}
 
 
-def drift(reference: Window | None, now: Window) -> float | None:
+def drift(reference: TrafficWindow | None, now: TrafficWindow) -> float | None:
     """The largest distance along any attribute; None where there is nothing to compare with."""
     if reference is None or reference.attributes != now.attributes or not reference.events or not now.events:
         return None
     return max(by_attribute(reference, now).values())
 
 
-def alike(windows: Sequence[Window], most: int, limit: float) -> list[Window]:
+def alike(windows: Sequence[TrafficWindow], most: int, limit: float) -> list[TrafficWindow]:
     """The newest windows whose traffic is like that of the last: what a plan for it can be learned from."""
-    found: list[Window] = []
+    found: list[TrafficWindow] = []
     for each in reversed(windows[-most:]):
         if each.events:
             like = merged(found)

@@ -34,7 +34,7 @@ class PlanInForce:
     """The limit on dz per subscription."""
 
 
-class Handover(Protocol):
+class PlanHolder(Protocol):
     """Where a better plan goes."""
 
     def current(self) -> PlanInForce: ...
@@ -71,7 +71,7 @@ def is_better(before: Waste, after: Waste, settings: WatchSettings) -> bool:
     return saved > 0 and saved >= settings.margin * before.wasted and before.rate - after.rate >= settings.floor
 
 
-class LakeHandover:
+class LakePlanHolder:
     """The plan in force as the lake knows it, for those who only want to know what would be done."""
 
     def __init__(self, lake: Lake, schema: str) -> None:
@@ -88,7 +88,7 @@ class LakeHandover:
         raise LakeError(f"a lake takes no plan to follow {epoch}", field="schema", value=index.schema.name)
 
 
-class ControllerHandover:
+class ControllerPlanHolder:
     """Over HTTP, with a token of the role `tuner`."""
 
     def __init__(self, url: str, token: str, schema: str) -> None:

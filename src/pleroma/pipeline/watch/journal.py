@@ -19,10 +19,10 @@ from pleroma.errors import LakeError
 from pleroma.pipeline.lake.lake_layout import folder
 from pleroma.pipeline.lake.storage import Storage
 from pleroma.pipeline.watch.decisions import Decision
-from pleroma.pipeline.watch.windows import Window
+from pleroma.pipeline.watch.windows import TrafficWindow
 
 _NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z\.json")
-T = TypeVar("T", Window, Decision)
+T = TypeVar("T", TrafficWindow, Decision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Journal:
     storage: Storage
     schema: str
 
-    def publish(self, window: Window) -> bool:
+    def publish(self, window: TrafficWindow) -> bool:
         """False if it was published before, and then nothing has changed."""
         path = self._path("windows", window.start)
         if self.storage.exists(path):
@@ -44,8 +44,8 @@ class Journal:
         """In place of what was said at the same window."""
         self.storage.write_text(self._path("decisions", decision.window), _text(decision.to_json()))
 
-    def window(self, start: datetime) -> Window:
-        return self._parsed(self._path("windows", start), Window.from_json)
+    def window(self, start: datetime) -> TrafficWindow:
+        return self._parsed(self._path("windows", start), TrafficWindow.from_json)
 
     def decision(self, window: datetime) -> Decision | None:
         path = self._path("decisions", window)
@@ -56,9 +56,9 @@ class Journal:
         paths = self._paths("windows")
         return datetime.strptime(_last(paths[0]), "%Y%m%dT%H%M%S.%fZ.json").replace(tzinfo=UTC) if paths else None
 
-    def windows(self, newest: int | None = None) -> list[Window]:
+    def windows(self, newest: int | None = None) -> list[TrafficWindow]:
         """Oldest first; of many, the newest."""
-        return self._all("windows", newest, Window.from_json)
+        return self._all("windows", newest, TrafficWindow.from_json)
 
     def decisions(self, newest: int | None = None) -> list[Decision]:
         return self._all("decisions", newest, Decision.from_json)

@@ -22,24 +22,24 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_layout import microseconds, moment_of
 from pleroma.pipeline.watch.decisions import Decision, Outcome, WatchSettings, decide, reference
 from pleroma.pipeline.watch.drift import alike, drift
-from pleroma.pipeline.watch.handover import Handover, is_better, proposal
+from pleroma.pipeline.watch.handover import PlanHolder, is_better, proposal
 from pleroma.pipeline.watch.journal import Journal
-from pleroma.pipeline.watch.windows import Cells, Reported, Window, empty_between, merged
+from pleroma.pipeline.watch.windows import MetricCounts, Reported, TrafficWindow, empty_between, merged
 from pleroma.selection.traffic_summary import Gathered
 
-KEPT = 1_000
+MAX_REMEMBERED = 1_000
 """Windows and decisions that are remembered."""
 
-Told = Callable[[Window | Decision], None]
+OnEntry = Callable[[TrafficWindow | Decision], None]
 
 
-class Gathering(Protocol):
+class GatherTraffic(Protocol):
     """One pass over the landed events of `[start, end)`."""
 
     def __call__(self, start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> Gathered: ...
 
 
-class Watcher:
+class Replanner:
     """`dry` decides and tunes, and hands nothing over."""
 
     def __init__(
@@ -47,9 +47,9 @@ class Watcher:
         lake: Lake,
         schema: Schema,
         settings: WatchSettings,
-        handover: Handover,
-        gathering: Gathering,
-        told: Told,
+        handover: PlanHolder,
+        gathering: GatherTraffic,
+        told: OnEntry,
         dry: bool = False,
     ) -> None:
         self._lake = lake
@@ -60,12 +60,12 @@ class Watcher:
         self._told = told
         self._dry = dry
         self._journal = Journal(lake.storage, schema.name)
-        self._windows = self._journal.windows(KEPT)
-        self._decisions = self._journal.decisions(KEPT)
+        self._windows = self._journal.windows(MAX_REMEMBERED)
+        self._decisions = self._journal.decisions(MAX_REMEMBERED)
         self._begun = self._journal.begun()
-        self._made_from: dict[int | None, Window | None] = {}
+        self._made_from: dict[int | None, TrafficWindow | None] = {}
 
-    def closed(self, windows: Mapping[datetime, Cells]) -> None:
+    def closed(self, windows: Mapping[datetime, MetricCounts]) -> None:
         """Some windows have closed. They close in the order of time, and may be said to have closed again.
 
         All are published, and what to do is decided at the last: who is behind does not act on what is long over.
@@ -91,11 +91,11 @@ class Watcher:
 
     # -- windows -------------------------------------------------------------------------------------------------------
 
-    def _published(self, start: datetime, cells: Cells) -> tuple[Window, bool]:
+    def _published(self, start: datetime, cells: MetricCounts) -> tuple[TrafficWindow, bool]:
         known = next((each for each in reversed(self._windows) if each.start == start), None)
         if known is not None:
             return known, False
-        window = Window.of(self._schema, start, self._settings.length, cells)
+        window = TrafficWindow.of(self._schema, start, self._settings.length, cells)
         past = [each for each in self._windows if each.start < start]
         window = replace(
             window,
@@ -106,19 +106,19 @@ class Watcher:
         is_new = self._journal.publish(window)
         if not is_new:  # long ago, or by another watcher of the same lake
             window = self._journal.window(start)
-        self._windows = sorted([*self._windows, window], key=lambda each: each.start)[-KEPT:]
+        self._windows = sorted([*self._windows, window], key=lambda each: each.start)[-MAX_REMEMBERED:]
         self._begun = self._begun or start
         if is_new:
             self._told(window)
         return window, is_new
 
-    def _reference(self, epoch: int | None, past: Sequence[Window]) -> Window | None:
+    def _reference(self, epoch: int | None, past: Sequence[TrafficWindow]) -> TrafficWindow | None:
         """The same for as long as a plan is in force, also when its first window is not remembered any more."""
         if self._made_from.get(epoch) is None:
             self._made_from = {epoch: reference(past, self._decisions, epoch, self._settings)}
         return self._made_from[epoch]
 
-    def _reported(self, window: Window) -> Reported | None:
+    def _reported(self, window: TrafficWindow) -> Reported | None:
         """What reports of its time say. One is landed after it was made, so older parts need not be opened."""
         delivered = wasted = rows = 0
         for file in self._lake.files("reports", window.schema, window.start, window.end):
@@ -137,7 +137,7 @@ class Watcher:
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
-    def _tune(self, decision: Decision, past: Sequence[Window]) -> None:
+    def _tune(self, decision: Decision, past: Sequence[TrafficWindow]) -> None:
         begun = time.perf_counter()
 
         def over(outcome: Outcome, **more: Any) -> None:
@@ -177,7 +177,7 @@ class Watcher:
         self._hand(self._decisions[-1], past[-1])
         return None
 
-    def _hand(self, decision: Decision, now: Window) -> bool:
+    def _hand(self, decision: Decision, now: TrafficWindow) -> bool:
         """Hand over what was decided on, now or when a process that died was about to: whether that is over."""
         if decision.index is None or decision.epoch is None:
             return True
@@ -216,7 +216,7 @@ class Watcher:
     def _record(self, decision: Decision) -> None:
         self._journal.record(decision)
         others = [each for each in self._decisions if each.window != decision.window]
-        self._decisions = sorted([*others, decision], key=lambda each: each.window)[-KEPT:]
+        self._decisions = sorted([*others, decision], key=lambda each: each.window)[-MAX_REMEMBERED:]
         if decision.outcome != "handing":
             self._told(decision)
 

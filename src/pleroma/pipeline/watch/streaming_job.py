@@ -23,34 +23,35 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH, folder
 from pleroma.pipeline.lake.storage import Storage
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
-from pleroma.pipeline.watch.handover import Handover, LakeHandover
-from pleroma.pipeline.watch.replanner import Told, Watcher
-from pleroma.pipeline.watch.window_counts import SQL, CountWindows
-from pleroma.pipeline.watch.windows import Cell, Window
+from pleroma.pipeline.watch.handover import LakePlanHolder, PlanHolder
+from pleroma.pipeline.watch.replanner import OnEntry, Replanner
+from pleroma.pipeline.watch.window_counts import METRIC_SQL, CountWindows
+from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
 from pleroma.selection.traffic_summary import Gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Decision", "WatchSettings", "Watching", "Window", "watching"]
+__all__ = ["Decision", "StreamingJob", "TrafficWindow", "WatchSettings", "start_watching"]
 
-LABEL = "pleroma.json"
-SETTINGS = {
+CHECKPOINT_LABEL = "pleroma.json"
+STREAM_SETTINGS = {
     "spark.sql.shuffle.partitions": "1",  # for the sums: a few thousand whole numbers a window
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # for the kernels
     "spark.sql.session.timeZone": "UTC",
 }
-ORDERLY = 60.0
-"""Seconds that stopping waits for what is being done."""
-PATIENCE = 3600.0
-RETRIES, RECENT = 3, 600.0
-"""How often a job may fail, and within how many seconds."""
+STOP_SECONDS = 60.0
+"""How long stopping waits for the batch that is being processed."""
+AWAIT_SECONDS = 3600.0
+"""The longest single wait for the end of a query; longer waits are made of several."""
+MAX_FAILURES, FAILURE_SPAN_SECONDS = 3, 600.0
+"""A job that fails more often than this within this time is given up."""
 
 log = logging.getLogger("pleroma.pipeline")
 
 
-class Watching:
+class StreamingJob:
     """A job that runs until it is stopped, or has seen everything that was there.
 
     One that fails is begun again by whoever waits for it, a few times: nothing is lost by that, nor done twice.
@@ -67,7 +68,7 @@ class Watching:
 
         end = None if seconds is None else time.monotonic() + seconds
         while True:
-            left = PATIENCE if end is None else min(max(end - time.monotonic(), 0.001), PATIENCE)
+            left = AWAIT_SECONDS if end is None else min(max(end - time.monotonic(), 0.001), AWAIT_SECONDS)
             try:
                 if self.query.awaitTermination(left):  # type: ignore[arg-type]  # it takes parts of seconds too
                     return True
@@ -78,13 +79,13 @@ class Watching:
 
     def _again(self, error: Exception) -> None:
         now = time.monotonic()
-        self._failures = [moment for moment in self._failures if now - moment < RECENT] + [now]
-        if len(self._failures) > RETRIES:
+        self._failures = [moment for moment in self._failures if now - moment < FAILURE_SPAN_SECONDS] + [now]
+        if len(self._failures) > MAX_FAILURES:
             raise LakeError(f"the job failed: {_cause(error)}", field="watch") from error
         log.warning("the job failed and is begun again: %s", _cause(error))
         self.query = self._begin()
 
-    def stop(self, orderly: float = ORDERLY) -> None:
+    def stop(self, orderly: float = STOP_SECONDS) -> None:
         """When what is being done is done, but not much later."""
         end = time.monotonic() + orderly
         while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < end:
@@ -98,17 +99,17 @@ class Watching:
         return sum(each.get("numRowsDroppedByWatermark", 0) for operators in steps for each in operators)
 
 
-def watching(
+def start_watching(
     spark: SparkSession,
     lake: Lake,
     schema: str,
     settings: WatchSettings,
-    controller: Handover | None,
-    told: Told = lambda _: None,
+    controller: PlanHolder | None,
+    told: OnEntry = lambda _: None,
     *,
     checkpoint: str | None = None,
     once: bool = False,
-) -> Watching:
+) -> StreamingJob:
     """Watch a schema's traffic. Without a controller, what would be done is decided and told.
 
     `told` is called from a thread of the driver, once for each window and each decision. `once` stops when everything
@@ -127,8 +128,8 @@ def watching(
 
     def begin() -> StreamingQuery:
         _clear_unbegun(checkpoint)
-        handover = LakeHandover(lake, schema) if controller is None else controller
-        watcher = Watcher(lake, known, settings, handover, gathering, told, dry=controller is None)
+        handover = LakePlanHolder(lake, schema) if controller is None else controller
+        watcher = Replanner(lake, known, settings, handover, gathering, told, dry=controller is None)
         landed = spark.readStream.format("pleroma").options(path=lake.url, schema=schema).load()
         counting = CountWindows(lake.url, schema, settings.length // timedelta(microseconds=1))
         writer = _summed(landed, counting, settings).writeStream.outputMode("append")
@@ -137,7 +138,7 @@ def watching(
         with _set(spark):
             return writer.foreachBatch(_closing(watcher)).trigger(**trigger).start()
 
-    return Watching(begin)
+    return StreamingJob(begin)
 
 
 @contextmanager
@@ -146,8 +147,8 @@ def _set(spark: SparkSession) -> Iterator[None]:
 
     It cannot have a session of its own: Spark lets a second one neither see nor register a source that the first has.
     """
-    before = {name: spark.conf.get(name, None) for name in SETTINGS}
-    for name, value in SETTINGS.items():
+    before = {name: spark.conf.get(name, None) for name in STREAM_SETTINGS}
+    for name, value in STREAM_SETTINGS.items():
         spark.conf.set(name, value)
     try:
         yield
@@ -161,7 +162,7 @@ def _summed(landed: DataFrame, counting: CountWindows, settings: WatchSettings) 
     from pyspark.sql import functions as f
 
     return (
-        landed.mapInArrow(counting, SQL)
+        landed.mapInArrow(counting, METRIC_SQL)
         .withWatermark("at", _interval(settings.lateness))
         .groupBy(f.window("at", _interval(settings.window)), "metric", "number", "bin")
         .agg(f.sum("value").alias("value"))
@@ -169,11 +170,11 @@ def _summed(landed: DataFrame, counting: CountWindows, settings: WatchSettings) 
     )
 
 
-def _closing(watcher: Watcher) -> Callable[[DataFrame, int], None]:
+def _closing(watcher: Replanner) -> Callable[[DataFrame, int], None]:
     def close(frame: DataFrame, _: int) -> None:
-        windows: dict[datetime, dict[Cell, int]] = defaultdict(dict)
+        windows: dict[datetime, dict[MetricKey, int]] = defaultdict(dict)
         for start, metric, number, place, value in frame.collect():
-            windows[UNIX_EPOCH + timedelta(microseconds=start)][Cell(metric, number, place)] = value
+            windows[UNIX_EPOCH + timedelta(microseconds=start)][MetricKey(metric, number, place)] = value
         watcher.closed(windows)
 
     return close
@@ -183,11 +184,11 @@ def _claim(checkpoint: str, lake: Lake, schema: str, settings: WatchSettings) ->
     """A checkpoint goes on with what it was made for; with anything else, it would mix two."""
     storage = Storage.at(checkpoint)
     mine = {"lake": lake.url, "schema": schema, "window": settings.window}
-    if not storage.exists(LABEL):
-        storage.write_text(LABEL, json.dumps(mine))
+    if not storage.exists(CHECKPOINT_LABEL):
+        storage.write_text(CHECKPOINT_LABEL, json.dumps(mine))
         return
     try:
-        made_for: Any = json.loads(storage.read_text(LABEL))
+        made_for: Any = json.loads(storage.read_text(CHECKPOINT_LABEL))
     except ValueError:
         made_for = None
     if made_for != mine:

@@ -29,9 +29,9 @@ from pleroma.index import DzSet
 from pleroma.pipeline.audit.tally import covered
 from pleroma.pipeline.lake import lake_layout
 from pleroma.pipeline.lake.lake import Lake, LandedPlan, SubscriptionRow, SubscriptionSnapshot
-from pleroma.pipeline.watch.windows import BINS, Cell
+from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey
 
-COLUMNS = pa.schema(
+METRIC_COLUMNS = pa.schema(
     [
         pa.field("at", lake_layout.MOMENT_TYPE),
         pa.field("metric", pa.string()),
@@ -41,14 +41,14 @@ COLUMNS = pa.schema(
     ]
 )
 """What goes from the executors to the aggregation; `at` is the newest event of the batch in the window."""
-SQL = "at timestamp, metric string, number int, bin int, value long"
-KEPT = 16
+METRIC_SQL = "at timestamp, metric string, number int, bin int, value long"
+MAX_SNAPSHOTS = 16
 """Snapshots that are remembered."""
-MOST_COVERS = 200_000
+MAX_COVERS = 200_000
 """Covers that are remembered, of subscriptions that may be gone and plans that may be over."""
 
 
-class Standing(Protocol):
+class History(Protocol):
     """What is in force, and when."""
 
     def plan(self, epoch: int) -> LandedPlan | None: ...
@@ -60,7 +60,7 @@ class Standing(Protocol):
 
 
 @dataclass(slots=True)
-class LakeStanding:
+class LakeHistory:
     """What a lake says. Plans and snapshots never change, so each is read once; which there are is asked anew."""
 
     lake: Lake
@@ -81,30 +81,30 @@ class LakeStanding:
 
     def snapshot(self, since: datetime) -> SubscriptionSnapshot:
         if since not in self._snapshots:
-            while len(self._snapshots) >= KEPT:
+            while len(self._snapshots) >= MAX_SNAPSHOTS:
                 del self._snapshots[min(self._snapshots)]
             self._snapshots[since] = self.lake.subscriptions(self.schema, since)
         return self._snapshots[since]
 
 
-class Counted(NamedTuple):
+class WindowCounts(NamedTuple):
     """One window's share of a batch. Times are in microseconds."""
 
     start: int
     newest: int
-    cells: Counter[Cell]
+    cells: Counter[MetricKey]
 
 
-class Counting:
+class WindowCounter:
     """`length` of a window in microseconds."""
 
-    def __init__(self, schema: Schema, standing: Standing, length: int) -> None:
+    def __init__(self, schema: Schema, standing: History, length: int) -> None:
         self._schema = schema
         self._standing = standing
         self._length = length
         self._covers: dict[tuple[int, str], tuple[Filter, DzSet]] = {}
 
-    def counted(self, batch: pa.RecordBatch) -> Iterator[Counted]:
+    def counted(self, batch: pa.RecordBatch) -> Iterator[WindowCounts]:
         names = lake_layout.EventColumns.of(self._schema)
         batch = batch.filter(batch.column(names.at).is_valid())  # what has no time is in no window
         events, good = sifted(self._schema, {name: batch.column(name) for name in self._schema.names})
@@ -117,7 +117,7 @@ class Counting:
         for number in np.unique(window).tolist():
             rows = np.flatnonzero(window == number)
             chosen = rows[good[rows]]
-            cells = Counter({Cell("refused"): len(rows) - len(chosen)})
+            cells = Counter({MetricKey("refused"): len(rows) - len(chosen)})
             if len(chosen):
                 taken = events[place[chosen]]
                 cells.update(_described(taken))
@@ -125,17 +125,17 @@ class Counting:
                 for e, s in sorted(set(zip(epoch[chosen].tolist(), valid.tolist(), strict=True))):
                     some = taken[(epoch[chosen] == e) & (valid == s)]
                     cells.update(self._judged(some, e, since[s] if s >= 0 else None))
-            yield Counted(number * self._length, int(at[rows].max()), +cells)
+            yield WindowCounts(number * self._length, int(at[rows].max()), +cells)
 
-    def _judged(self, events: EventBatch, epoch: int, since: datetime | None) -> dict[Cell, int]:
-        sent = {Cell("epoch", epoch): len(events)}
+    def _judged(self, events: EventBatch, epoch: int, since: datetime | None) -> dict[MetricKey, int]:
+        sent = {MetricKey("epoch", epoch): len(events)}
         judges = self._judges(epoch, since)
         if judges is None:
-            return sent | {Cell("unjudged"): len(events)}
+            return sent | {MetricKey("unjudged"): len(events)}
         plan, rows = judges
         if not rows:
             return sent
-        if len(self._covers) > MOST_COVERS:
+        if len(self._covers) > MAX_COVERS:
             self._covers.clear()
         covers = []
         for row in rows:
@@ -146,10 +146,10 @@ class Counting:
             covers.append(cover)
         sample = Sample.of(events, [row.filter for row in rows])
         return sent | {
-            Cell("deliveries"): held(plan.plan.index.encode(sample.points), covers),
-            Cell("wanted"): GridEvaluator(sample, 1).wanted,
-            Cell("pairs"): sample.events * sample.boxes,
-            **{Cell("matched", d): n for d, n in enumerate(_matched(sample))},
+            MetricKey("deliveries"): held(plan.plan.index.encode(sample.points), covers),
+            MetricKey("wanted"): GridEvaluator(sample, 1).wanted,
+            MetricKey("pairs"): sample.events * sample.boxes,
+            **{MetricKey("matched", d): n for d, n in enumerate(_matched(sample))},
         }
 
     def _judges(self, epoch: int, since: datetime | None) -> tuple[LandedPlan, list[SubscriptionRow]] | None:
@@ -161,19 +161,19 @@ class Counting:
             return None
 
 
-def _described(events: EventBatch) -> dict[Cell, int]:
+def _described(events: EventBatch) -> dict[MetricKey, int]:
     """How many there are, and where their values lie."""
-    cells = {Cell("events"): len(events)}
+    cells = {MetricKey("events"): len(events)}
     points = events.points()
     for d, attribute in enumerate(events.schema.attributes):
         low, high = attribute.extent
-        scaled = (points[:, d] - low) / (high - low if high > low else 1.0) * BINS
-        bins = np.clip(scaled, 0, BINS - 1).astype(np.int64)
+        scaled = (points[:, d] - low) / (high - low if high > low else 1.0) * HISTOGRAM_BINS
+        bins = np.clip(scaled, 0, HISTOGRAM_BINS - 1).astype(np.int64)
         column = events.columns[d]
         absent: Any = None if isinstance(attribute, Text) else attribute.absent
-        bins[np.asarray(column == absent, np.bool_)] = BINS
-        for place, n in enumerate(np.bincount(bins, minlength=BINS + 1).tolist()):
-            cells[Cell("histogram", d, place)] = n
+        bins[np.asarray(column == absent, np.bool_)] = HISTOGRAM_BINS
+        for place, n in enumerate(np.bincount(bins, minlength=HISTOGRAM_BINS + 1).tolist()):
+            cells[MetricKey("histogram", d, place)] = n
     return cells
 
 
@@ -208,13 +208,13 @@ class CountWindows:
 
 
 @lru_cache(maxsize=4)
-def _opened(url: str, schema: str, length: int) -> Counting:
+def _opened(url: str, schema: str, length: int) -> WindowCounter:
     lake = Lake.at(url)
-    return Counting(lake.schema(schema), LakeStanding(lake, schema), length)
+    return WindowCounter(lake.schema(schema), LakeHistory(lake, schema), length)
 
 
-def _rows(counted: Counted) -> pa.RecordBatch:
+def _rows(counted: WindowCounts) -> pa.RecordBatch:
     metrics, numbers, bins = zip(*counted.cells, strict=True)
     columns: list[Any] = [[counted.newest] * len(metrics), metrics, numbers, bins, list(counted.cells.values())]
-    arrays = [pa.array(column, each.type) for column, each in zip(columns, COLUMNS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
+    arrays = [pa.array(column, each.type) for column, each in zip(columns, METRIC_COLUMNS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=METRIC_COLUMNS)

@@ -15,13 +15,13 @@ from pleroma.content import Schema
 from pleroma.errors import LakeError
 from pleroma.index import Waste
 
-BINS = 32
+HISTOGRAM_BINS = 32
 """Of equal width over the extent of an attribute. One more counts events that lack it."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
-class Cell(NamedTuple):
+class MetricKey(NamedTuple):
     """`number` is an attribute's position, or an epoch; `bin` one of a histogram's. Where there is none, it is 0."""
 
     metric: str
@@ -29,7 +29,7 @@ class Cell(NamedTuple):
     bin: int = 0
 
 
-Cells = Mapping[Cell, int]
+MetricCounts = Mapping[MetricKey, int]
 
 
 class Reported(NamedTuple):
@@ -40,7 +40,7 @@ class Reported(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TrafficWindow:
     """From `start` to before `end`. `events` are those within the domains; `refused` are the others.
 
     Of the events, `unjudged` met no subscriptions or no plan in the lake: they are in the histograms, and in no count
@@ -69,9 +69,9 @@ class Window:
     """From what the plan in force was made from; None where nothing is known of that."""
 
     @classmethod
-    def of(cls, schema: Schema, start: datetime, length: timedelta, cells: Cells) -> Window:
+    def of(cls, schema: Schema, start: datetime, length: timedelta, cells: MetricCounts) -> TrafficWindow:
         def at(metric: str, number: int = 0, bin: int = 0) -> int:
-            return cells.get(Cell(metric, number, bin), 0)
+            return cells.get(MetricKey(metric, number, bin), 0)
 
         dimensions = range(len(schema))
         return cls(
@@ -87,7 +87,7 @@ class Window:
             wanted=at("wanted"),
             pairs=at("pairs"),
             matched=tuple(at("matched", d) for d in dimensions),
-            counts=tuple(tuple(at("histogram", d, place) for place in range(BINS + 1)) for d in dimensions),
+            counts=tuple(tuple(at("histogram", d, place) for place in range(HISTOGRAM_BINS + 1)) for d in dimensions),
         )
 
     @property
@@ -109,7 +109,7 @@ class Window:
         shares = (matched / self.pairs if self.pairs else 1.0 for matched in self.matched)
         return dict(zip(self.attributes, shares, strict=True))
 
-    def __add__(self, other: Window) -> Window:
+    def __add__(self, other: TrafficWindow) -> TrafficWindow:
         """Both together, from the first's start to the last's end."""
         if (self.schema, self.attributes) != (other.schema, other.attributes):
             raise LakeError("windows of two schemas do not add up", field="schema", value=other.schema)
@@ -148,7 +148,7 @@ class Window:
         }
 
     @classmethod
-    def from_json(cls, data: Any) -> Window:
+    def from_json(cls, data: Any) -> TrafficWindow:
         """What `to_json` gave."""
         try:
             reported = data["reported"]
@@ -172,15 +172,15 @@ class Window:
 _SUMS = ("events", "refused", "unjudged", "deliveries", "wanted", "pairs")
 
 
-def merged(windows: Iterable[Window]) -> Window | None:
+def merged(windows: Iterable[TrafficWindow]) -> TrafficWindow | None:
     """All of them together, or None if there are none."""
-    total: Window | None = None
+    total: TrafficWindow | None = None
     for each in windows:
         total = each if total is None else total + each
     return total
 
 
-def empty_between(before: Window | None, start: datetime, length: timedelta) -> int:
+def empty_between(before: TrafficWindow | None, start: datetime, length: timedelta) -> int:
     """How many windows had nothing in them since the last that had."""
     return 0 if before is None or start <= before.end else (start - before.end) // length
 

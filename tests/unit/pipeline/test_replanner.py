@@ -14,11 +14,11 @@ from pleroma.pipeline.lake.lake import Lake, ReportRow
 from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
 from pleroma.pipeline.lake.storage import Storage
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
-from pleroma.pipeline.watch.handover import LakeHandover, Proposal, is_better
+from pleroma.pipeline.watch.handover import LakePlanHolder, Proposal, is_better
 from pleroma.pipeline.watch.journal import Journal
-from pleroma.pipeline.watch.replanner import Watcher
-from pleroma.pipeline.watch.window_counts import Counting, LakeStanding
-from pleroma.pipeline.watch.windows import Window
+from pleroma.pipeline.watch.replanner import Replanner
+from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
+from pleroma.pipeline.watch.windows import TrafficWindow
 from pleroma.selection.traffic_summary import gather
 from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
 
@@ -53,12 +53,12 @@ def gathering(lake):
 
 
 def watcher(lake, controller, told, settings=SETTINGS, dry=False):
-    return Watcher(lake, SCHEMA, settings, controller, gathering(lake), told, dry)
+    return Replanner(lake, SCHEMA, settings, controller, gathering(lake), told, dry)
 
 
 def closing(lake, first, last, length=WINDOW):
     """The cells of some windows, as the executors count them."""
-    counting = Counting(SCHEMA, LakeStanding(lake, "stock"), length // US)
+    counting = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), length // US)
     windows = {}
     for file in lake.files("events", "stock"):
         for batch in lake.table("events", "stock", file).combine_chunks().to_batches():
@@ -96,7 +96,7 @@ def test_a_shift_is_noticed_and_a_better_plan_handed_over(tmp_path):
     controller = Recorded(lake=lake)
     made = watcher(lake, controller, told.append)
     one_by_one(made, lake, 0, 7)
-    windows = [each for each in told if isinstance(each, Window)]
+    windows = [each for each in told if isinstance(each, TrafficWindow)]
     assert [each.start for each in windows] == [BEGIN + n * WINDOW for n in range(8)]
     assert [each.waste.rate > 0.3 for each in windows] == [False] * 4 + [True] * 4
     assert said(told) == [5]
@@ -108,7 +108,7 @@ def test_a_shift_is_noticed_and_a_better_plan_handed_over(tmp_path):
     land(lake, 8, shifted=True, epoch=2)
     land(lake, 9, shifted=False, epoch=2)
     one_by_one(made, lake, 8, 9)
-    after, back = [each for each in told if isinstance(each, Window)][-2:]
+    after, back = [each for each in told if isinstance(each, TrafficWindow)][-2:]
     assert after.waste.rate < 0.1
     assert after.drift < 0.3 < back.drift  # compared with what plan 2 was made from
     assert index.to_json() != BY_PRICE.to_json()
@@ -309,7 +309,7 @@ def test_a_missing_snapshot_is_named_and_the_job_goes_on(tmp_path):
         path.unlink()
     settings = replace(SETTINGS, period=30)
     one_by_one(watcher(lake, Recorded(), told.append, settings), lake, 0, 3)
-    windows = [each for each in told if isinstance(each, Window)]
+    windows = [each for each in told if isinstance(each, TrafficWindow)]
     assert [(each.events, each.unjudged) for each in windows] == [(300, 300)] * 4
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert decision.outcome == "failed"
@@ -337,7 +337,7 @@ def test_a_dry_run_leaves_a_plan_that_another_is_about_to_hand_over(tmp_path):
     one_by_one(watcher(lake, Away(), lambda _: None), lake, 0, 5)
     before = Journal(lake.storage, "stock").decisions()
     assert [each.outcome for each in before] == ["handing"]
-    one_by_one(watcher(lake, LakeHandover(lake, "stock"), lambda _: None, dry=True), lake, 6, 6)
+    one_by_one(watcher(lake, LakePlanHolder(lake, "stock"), lambda _: None, dry=True), lake, 6, 6)
     assert Journal(lake.storage, "stock").decisions() == before
     controller = Recorded()
     one_by_one(watcher(lake, controller, lambda _: None), lake, 7, 7)
@@ -380,6 +380,6 @@ def test_an_empty_stretch_is_counted_and_reports_stand_beside_predictions(tmp_pa
     one_by_one(made, lake, 0, 0)
     made.closed({})
     one_by_one(made, lake, 5, 5)
-    first, second = (each for each in told if isinstance(each, Window))
+    first, second = (each for each in told if isinstance(each, TrafficWindow))
     assert first.reported == (202, 32)
     assert (second.empty_before, second.reported) == (4, None)

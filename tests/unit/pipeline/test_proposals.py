@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pleroma.errors import ClientError, ControllerAway
-from pleroma.pipeline.watch.handover import ControllerHandover
+from pleroma.pipeline.watch.handover import ControllerPlanHolder
 from support.watch_cases import BY_PRICE
 
 
@@ -53,7 +53,7 @@ def answering(status, body, **headers):
     ],
 )
 def test_what_is_no_controller_is_away(status, body, headers):
-    with answering(status, body, **headers) as url, ControllerHandover(url, "token", "stock") as handover:
+    with answering(status, body, **headers) as url, ControllerPlanHolder(url, "token", "stock") as handover:
         for ask in (handover.current, lambda: handover.put(BY_PRICE, 1)):
             with pytest.raises(ControllerAway) as caught:
                 ask()
@@ -66,5 +66,5 @@ def test_what_is_no_controller_is_away(status, body, headers):
 )
 def test_what_can_be_no_address_and_no_token_is_refused_at_once(url, token):
     with pytest.raises(ClientError) as caught:
-        ControllerHandover(url, token, "stock")
+        ControllerPlanHolder(url, token, "stock")
     assert token not in str(caught.value)
