@@ -34,11 +34,11 @@ def test_the_same_rows_whatever_the_partitions(spark, made):
 
 def test_the_best_plan_is_judged_beside_the_newest_one_on_the_same_held_out_events(spark, made):
     lake, data, _ = made
-    saving = audit_on(spark, lake, data.schema.name, DAY, best=True, bits=12).saving
-    assert saving.plan == 2
-    assert 0 < saving.events <= 450
-    assert saving.wasted < saving.plan_wasted
-    assert saving.share == 1 - saving.wasted / saving.plan_wasted
+    counterfactual = audit_on(spark, lake, data.schema.name, DAY, best=True, bits=12).counterfactual
+    assert counterfactual.plan == 2
+    assert 0 < counterfactual.events <= 450
+    assert counterfactual.wasted < counterfactual.plan_wasted
+    assert counterfactual.share_saved == 1 - counterfactual.wasted / counterfactual.plan_wasted
 
 
 def test_one_event_is_too_few_for_a_best_plan_and_enough_for_the_rest(spark, tmp_path):
@@ -47,7 +47,7 @@ def test_one_event_is_too_few_for_a_best_plan_and_enough_for_the_rest(spark, tmp
         each.unlink()
     lake.land_events(data.events[:1], [DAY.end - timedelta(hours=1)], 2, 1.0)
     found = audit_on(spark, lake, data.schema.name, DAY, best=True)
-    assert (found.events, found.saving) == (1, None)
+    assert (found.events, found.counterfactual) == (1, None)
 
 
 def test_files_that_cannot_be_read_are_named_and_the_rest_is_judged(spark, tmp_path):

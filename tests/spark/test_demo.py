@@ -29,7 +29,7 @@ def audited(lake, schema):
 
 def watch_in(spark, audits):
     """The watcher in the session of the tests, which is warm already. When all clients have gone, there is an audit."""
-    from pleroma.pipeline.watch.handover import ControllerPlanHolder
+    from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
     from pleroma.pipeline.watch.streaming_job import TrafficWindow, WatchSettings, start_watching
 
     settings = WatchSettings(
@@ -99,5 +99,5 @@ def test_traffic_shifts_the_watcher_re_plans_and_nothing_is_lost(spark):
     assert looks[-1].epoch == story.stretches[-1].epoch
     (audit,) = audits  # every event was landed, and what clients reported is what was wanted of them
     assert (audit.events, audit.of, audit.unjudged) == (story.published, story.published, {})
-    assert sum(each.share.wanted for each in audit.subscriptions) == story.wanted
+    assert sum(each.deliveries.wanted for each in audit.subscriptions) == story.wanted
     assert sum(each.reported.delivered for each in audit.subscriptions if each.reported) == story.wanted

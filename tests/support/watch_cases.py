@@ -12,7 +12,7 @@ from pleroma.errors import PlanMoved
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.index.waste import evaluate
 from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
-from pleroma.pipeline.watch.handover import PlanInForce
+from pleroma.pipeline.watch.plan_holder import PlanInForce
 from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey
 
 SCHEMA = Schema.from_json(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.index import IndexPlan
-from pleroma.pipeline.audit.tally import COLUMNS, COUNTERS, InForce, Tally, covered
+from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, AuditTally, InForce, covered
 from pleroma.pipeline.lake.lake_layout import LandedPlan, SubscriptionRow, SubscriptionSnapshot
 from property.index.test_selective import cases as selective_cases
 from support.grids import grids
@@ -93,7 +93,7 @@ def by_hand(in_force, traffic):
 
 
 def tally(in_force, traffic):
-    counted = Tally(in_force)
+    counted = AuditTally(in_force)
     batch = EventBatch.from_events(in_force.schema, [each[0] for each in traffic])
     at = np.array([int(each[1].timestamp()) * 1_000_000 for each in traffic], np.int64)
     counted.add(batch, at, np.array([each[2] for each in traffic]), np.array([each[3] for each in traffic]))
@@ -103,7 +103,7 @@ def tally(in_force, traffic):
 def named(rows):
     found = Counter()
     for kind, epoch, rate, name, *counters in rows:
-        for counter, count in zip(COUNTERS, counters, strict=True):
+        for counter, count in zip(TALLY_COUNTERS, counters, strict=True):
             found[kind, epoch, rate, name, counter] += count
     return +found
 
@@ -126,5 +126,5 @@ def test_parts_of_the_traffic_add_up_to_the_whole(situation, cut, random):
 
 
 def test_rows_are_those_of_the_columns_that_spark_is_told():
-    assert COLUMNS.names == ["kind", "epoch", "rate", "name", *COUNTERS]
-    assert [each.type for each in COLUMNS][4:] == [pa.int64()] * len(COUNTERS)
+    assert TALLY_COLUMNS.names == ["kind", "epoch", "rate", "name", *TALLY_COUNTERS]
+    assert [each.type for each in TALLY_COLUMNS][4:] == [pa.int64()] * len(TALLY_COUNTERS)

@@ -6,7 +6,7 @@ from pleroma.cli.commands.audit import _draw, _show, audit
 from pleroma.errors import LakeError, SetupError
 from pleroma.pipeline import spark_needs
 from pleroma.pipeline.audit.audit_pass import audit_here
-from pleroma.pipeline.audit.counterfactual import Saving
+from pleroma.pipeline.audit.counterfactual import Counterfactual
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.period import Period
 from support.audited_lake import land
@@ -37,10 +37,10 @@ def test_what_would_have_been_saved_is_said(found, capsys):
     from dataclasses import replace
 
     figures = {"plan": 2, "plan_rules": 40, "plan_waste": 0.5, "plan_wasted": 100, "events": 450}
-    saving = Saving(technique="learned", bits={"ticker": 3}, rules=30, waste=0.2, wasted=25, **figures)
-    _show(replace(found, saving=saving), 1)
+    counterfactual = Counterfactual(technique="learned", bits={"ticker": 3}, rules=30, waste=0.2, wasted=25, **figures)
+    _show(replace(found, counterfactual=counterfactual), 1)
     assert "it would have saved 75% of what was wasted" in capsys.readouterr().out
-    _show(replace(found, saving=replace(saving, wasted=120)), 1)
+    _show(replace(found, counterfactual=replace(counterfactual, wasted=120)), 1)
     assert "nothing was found that wastes less" in capsys.readouterr().out
 
 

@@ -37,9 +37,11 @@ def test_waste_by_plan_is_that_of_the_reference_evaluator_and_a_sample_stands_fo
 
 def test_subscriptions_rules_and_hours_each_add_up_to_the_total(found):
     for parts in (found.subscriptions, found.rules):
-        assert sum(each.share.delivered for each in parts) == found.total.delivered
-        assert sum(each.share.wasted for each in parts) == found.total.wasted
-        assert [each.share.wasted for each in parts] == sorted((each.share.wasted for each in parts), reverse=True)
+        assert sum(each.deliveries.delivered for each in parts) == found.total.delivered
+        assert sum(each.deliveries.wasted for each in parts) == found.total.wasted
+        assert [each.deliveries.wasted for each in parts] == sorted(
+            (each.deliveries.wasted for each in parts), reverse=True
+        )
     assert sum(share.wasted for share in found.hours.values()) == found.total.wasted
     assert list(found.hours) == ["2026-11-15T09:00Z", "2026-11-15T10:00Z"]
 

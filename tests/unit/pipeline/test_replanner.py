@@ -14,8 +14,8 @@ from pleroma.pipeline.lake.lake import Lake, ReportRow
 from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
 from pleroma.pipeline.lake.storage import Storage
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
-from pleroma.pipeline.watch.handover import LakePlanHolder, Proposal, is_better
 from pleroma.pipeline.watch.journal import Journal
+from pleroma.pipeline.watch.plan_holder import LakePlanHolder, Proposal, is_better
 from pleroma.pipeline.watch.replanner import Replanner
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
 from pleroma.pipeline.watch.windows import TrafficWindow

@@ -119,9 +119,9 @@ def _show(found: Audit, top: int) -> None:
         (
             each.id,
             each.host,
-            round(each.share.delivered),
-            round(each.share.wasted),
-            f"{each.share.waste:.1%}",
+            round(each.deliveries.delivered),
+            round(each.deliveries.wasted),
+            f"{each.deliveries.waste:.1%}",
             *_said(each.reported),
             _short(each.filter),
         )
@@ -130,7 +130,13 @@ def _show(found: Audit, top: int) -> None:
     columns = ("subscription", "host", "deliveries", "wasted", "waste", "reported wanted", "reported wasted", "filter")
     show_table(f"by subscription, the {len(rows)} worst of {len(found.subscriptions)}", columns, rows)
     rows = [
-        (each.epoch, each.dz, round(each.share.delivered), round(each.share.wasted), f"{each.share.waste:.1%}")
+        (
+            each.epoch,
+            each.dz,
+            round(each.deliveries.delivered),
+            round(each.deliveries.wasted),
+            f"{each.deliveries.waste:.1%}",
+        )
         for each in found.rules[:top]
     ]
     title = f"by rule, the {len(rows)} worst of {len(found.rules):,}"
@@ -138,9 +144,9 @@ def _show(found: Audit, top: int) -> None:
     rows = [
         (
             each.host,
-            round(each.share.delivered),
-            round(each.share.wasted),
-            f"{each.share.waste:.1%}",
+            round(each.deliveries.delivered),
+            round(each.deliveries.wasted),
+            f"{each.deliveries.waste:.1%}",
             *_said(each.reported),
         )
         for each in found.hosts
@@ -151,7 +157,7 @@ def _show(found: Audit, top: int) -> None:
 
 
 def _show_saving(found: Audit) -> None:
-    saved = found.saving
+    saved = found.counterfactual
     if saved is None:
         return
     rows = [
@@ -160,8 +166,8 @@ def _show_saving(found: Audit) -> None:
     ]
     title = f"the best plan, on {saved.events:,} events that it was not made from"
     show_table(title, ("plan", "waste", "wasted", "rules"), rows)
-    if saved.share > 0:
-        out.print(f"it would have saved {saved.share:.0%} of what was wasted")
+    if saved.share_saved > 0:
+        out.print(f"it would have saved {saved.share_saved:.0%} of what was wasted")
     else:
         out.print("nothing was found that wastes less than the plan in force")
 

@@ -18,7 +18,7 @@ from pleroma.errors import ControllerAway, SetupError
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.watch.decisions import Decision
-    from pleroma.pipeline.watch.handover import ControllerPlanHolder
+    from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
     from pleroma.pipeline.watch.windows import TrafficWindow
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
@@ -153,7 +153,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 def _handover(url: str, file: Path | None, token: str | None, schema: str) -> ControllerPlanHolder:
     """The controller, asked once: who may not read a plan need not begin to watch."""
-    from pleroma.pipeline.watch.handover import ControllerPlanHolder
+    from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
 
     given = token if file is None else file.read_text(encoding="utf-8").strip()
     if not given:

@@ -28,12 +28,14 @@ def draw_wasters(found: Audit, top: int, path: Path) -> None:
     worst = list(reversed(found.subscriptions[:top]))
     figure, canvas = _canvas(max(2.4, 0.5 * len(worst) + 1.4))
     names = [f"{each.id} at {each.host}" for each in worst]
-    wanted = [each.share.wanted for each in worst]
+    wanted = [each.deliveries.wanted for each in worst]
     canvas.barh(names, wanted, color=WANTED, label="wanted")
-    canvas.barh(names, [each.share.wasted for each in worst], left=wanted, color=WASTED, label="wasted")
-    reach = max((each.share.delivered for each in worst), default=1.0) or 1.0
+    canvas.barh(names, [each.deliveries.wasted for each in worst], left=wanted, color=WASTED, label="wasted")
+    reach = max((each.deliveries.delivered for each in worst), default=1.0) or 1.0
     for row, each in enumerate(worst):
-        canvas.text(each.share.delivered + reach * 0.01, row, f"{each.share.waste:.0%}", va="center", fontsize=8)
+        canvas.text(
+            each.deliveries.delivered + reach * 0.01, row, f"{each.deliveries.waste:.0%}", va="center", fontsize=8
+        )
         canvas.text(0, row + 0.42, f" {_short(each.filter)}", va="bottom", fontsize=6, color="#555555")
     canvas.set_xlim(0, reach * 1.1)
     _finish(figure, canvas, "deliveries", f"the {len(worst)} subscriptions that wasted most, {found.period}", path)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pleroma.content import Schema
-from pleroma.pipeline.audit.counterfactual import saving
-from pleroma.pipeline.audit.findings import Audit, Reported, Row, drawn_up
-from pleroma.pipeline.audit.tally import COLUMNS, COUNTERS, KEYS, InForce, tallied
+from pleroma.pipeline.audit.counterfactual import compare_with_best
+from pleroma.pipeline.audit.findings import Audit, Reported, TallyRow, audit_of
+from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, TALLY_KEYS, InForce, tallied
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.reading import Reading, planned
@@ -25,7 +25,7 @@ from pleroma.pipeline.lake.reading import Reading, planned
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-INSTANT = timedelta(microseconds=1)
+ONE_MICROSECOND = timedelta(microseconds=1)
 _REPORTED = ("delivered", "wasted")
 _SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64(): "double"}
 
@@ -40,7 +40,7 @@ def audit_here(lake: Lake, name: str, period: Period) -> Audit:
         for subscription, delivered, wasted in zip(*columns, strict=True):
             reported[subscription] += Reported(delivered, wasted)
     refused = (row for batch in _batches(lake, "refused", held.schema, period) for row in batch.to_pylist())
-    return drawn_up(name, period, held, _summed(partials), reported, {row["path"]: row["reason"] for row in refused})
+    return audit_of(name, period, held, _summed(partials), reported, {row["path"]: row["reason"] for row in refused})
 
 
 def audit_on(
@@ -62,11 +62,11 @@ def audit_on(
     sums = said.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in _REPORTED)).collect()
     reported = {subscription: Reported(delivered, wasted) for subscription, delivered, wasted in sums}
     refused = {row["path"]: row["reason"] for row in landed(spark, lake, "refused", name, period).collect()}
-    found = drawn_up(name, period, held, count_on(events, held), reported, refused)
+    found = audit_of(name, period, held, count_on(events, held), reported, refused)
     plans = [each for each in held.plans if each.since < period.end]
     if not best or found.events < 2 or not plans:  # one to learn from, one to judge by
         return found
-    return replace(found, saving=saving(events, held, plans[-1], bits=bits, rules=rules))
+    return replace(found, counterfactual=compare_with_best(events, held, plans[-1], bits=bits, rules=rules))
 
 
 def in_force(lake: Lake, name: str, period: Period) -> InForce:
@@ -74,17 +74,17 @@ def in_force(lake: Lake, name: str, period: Period) -> InForce:
     schema = lake.schema(name)
     landed = lake.snapshots(name, period.start, period.end)
     if not landed:
-        lake.subscriptions(name, period.end - INSTANT)  # says so
+        lake.subscriptions(name, period.end - ONE_MICROSECOND)  # says so
     return InForce(schema, tuple(lake.plans(name)), tuple(lake.snapshot(schema, each) for each in landed))
 
 
-def count_on(events: DataFrame, held: InForce) -> list[Row]:
+def count_on(events: DataFrame, held: InForce) -> list[TallyRow]:
     """Each partition makes a tally, and tallies add up."""
     from pyspark.sql import functions as sql
 
-    described = ", ".join(f"{each.name} {_SQL[each.type]}" for each in COLUMNS)
+    described = ", ".join(f"{each.name} {_SQL[each.type]}" for each in TALLY_COLUMNS)
     partials = events.mapInArrow(partial(tallied, held), described)
-    summed = partials.groupBy(*KEYS).agg(*(sql.sum(each).alias(each) for each in COUNTERS))
+    summed = partials.groupBy(*TALLY_KEYS).agg(*(sql.sum(each).alias(each) for each in TALLY_COUNTERS))
     return sorted(tuple(row) for row in summed.collect())
 
 
@@ -103,8 +103,8 @@ def _batches(lake: Lake, kind: str, schema: Schema, period: Period) -> Iterator[
     return reading.batches(planned(lake, kind, schema.name, period.start, period.end))
 
 
-def _summed(partials: Sequence[pa.RecordBatch]) -> list[Row]:
-    table = pa.Table.from_batches(partials, COLUMNS)
-    summed = table.group_by(list(KEYS)).aggregate([(name, "sum") for name in COUNTERS])
-    columns = [*KEYS, *(f"{name}_sum" for name in COUNTERS)]
+def _summed(partials: Sequence[pa.RecordBatch]) -> list[TallyRow]:
+    table = pa.Table.from_batches(partials, TALLY_COLUMNS)
+    summed = table.group_by(list(TALLY_KEYS)).aggregate([(name, "sum") for name in TALLY_COUNTERS])
+    columns = [*TALLY_KEYS, *(f"{name}_sum" for name in TALLY_COUNTERS)]
     return sorted(zip(*(summed[name].to_pylist() for name in columns), strict=True))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class Counterfactual:
     """A plan that was in force and the best found, on the same events, which the best was not made from."""
 
     technique: str
@@ -29,15 +29,15 @@ class Saving:
     events: int
 
     @property
-    def share(self) -> float:
+    def share_saved(self) -> float:
         """Of what was wasted: how much would not have been. Below 0 where the best found is worse."""
         return 1 - self.wasted / self.plan_wasted if self.plan_wasted else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"bits": dict(self.bits), "saved": self.share}
+        return asdict(self) | {"bits": dict(self.bits), "saved": self.share_saved}
 
 
-def saving(
+def compare_with_best(
     events: DataFrame,
     held: InForce,
     plan: LandedPlan,
@@ -45,7 +45,7 @@ def saving(
     bits: int | None = None,
     rules: int | None = None,
     seed: int = 0,
-) -> Saving | None:
+) -> Counterfactual | None:
     """The best plan for some events and the newest subscriptions, beside a plan that was in force.
 
     With as many bits and dz per subscription as that has, unless told. None if there are no subscriptions.
@@ -63,7 +63,7 @@ def saving(
     given = plan.plan.index.bits if bits is None else bits
     best = advise_from(gathered, wanted, given, max_members=members, rules=rules, seed=seed)[0]
     before = judge(plan.plan.index, wanted, gathered.judging, plan.members)
-    return Saving(
+    return Counterfactual(
         technique=best.technique,
         bits=best.bits,
         rules=best.outcome.rules,

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pleroma.pipeline.audit.counterfactual import Saving
-from pleroma.pipeline.audit.tally import COUNTERS, InForce
+from pleroma.pipeline.audit.counterfactual import Counterfactual
+from pleroma.pipeline.audit.tally import TALLY_COUNTERS, InForce
 from pleroma.pipeline.lake.lake_layout import SubscriptionRow
 from pleroma.pipeline.lake.period import Period
 
-Row = tuple[Any, ...]
+TallyRow = tuple[Any, ...]
 """The columns of `COLUMNS`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class DeliverySum:
     """What was delivered, and what of it nobody wanted; estimates where events are sampled."""
 
     delivered: float = 0.0
@@ -51,17 +51,19 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscriber:
+class SubscriptionFinding:
     id: str
     principal: str
     host: str
     filter: str
-    share: Share
+    deliveries: DeliverySum
     reported: Reported | None
 
     def to_json(self) -> dict[str, Any]:
         names = {"id": self.id, "principal": self.principal, "host": self.host, "filter": self.filter}
-        return names | self.share.to_json() | {"reported": None if self.reported is None else asdict(self.reported)}
+        return (
+            names | self.deliveries.to_json() | {"reported": None if self.reported is None else asdict(self.reported)}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +81,26 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleFinding:
     epoch: int
     dz: str
-    share: Share
+    deliveries: DeliverySum
 
     def to_json(self) -> dict[str, Any]:
-        return {"epoch": self.epoch, "dz": self.dz} | self.share.to_json()
+        return {"epoch": self.epoch, "dz": self.dz} | self.deliveries.to_json()
 
 
 @dataclass(frozen=True, slots=True)
-class AtHost:
+class HostFinding:
     """Packets that came to a host, and those that nobody there wanted; what its clients reported beside it."""
 
     host: str
-    share: Share
+    deliveries: DeliverySum
     reported: Reported | None
 
     def to_json(self) -> dict[str, Any]:
         reported = None if self.reported is None else asdict(self.reported)
-        return {"host": self.host} | self.share.to_json() | {"reported": reported}
+        return {"host": self.host} | self.deliveries.to_json() | {"reported": reported}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +110,19 @@ class Audit:
     events: int
     """Landed and judged; `of` is how many they stand for."""
     of: float
-    total: Share
+    total: DeliverySum
     repeated: float
     """What of the wasted was wanted, and had come already."""
-    plans: Mapping[int, Share]
-    hours: Mapping[str, Share]
-    subscriptions: Sequence[Subscriber]
+    plans: Mapping[int, DeliverySum]
+    hours: Mapping[str, DeliverySum]
+    subscriptions: Sequence[SubscriptionFinding]
     causes: Sequence[Cause]
-    rules: Sequence[Rule]
-    hosts: Sequence[AtHost]
+    rules: Sequence[RuleFinding]
+    hosts: Sequence[HostFinding]
     unjudged: Mapping[str, int]
     refused: Mapping[str, str]
     """Files that could not be read, and why."""
-    saving: Saving | None = None
+    counterfactual: Counterfactual | None = None
 
     def to_json(self, top: int | None = None) -> dict[str, Any]:
         return {
@@ -139,15 +141,15 @@ class Audit:
             "hosts": [each.to_json() for each in self.hosts],
             "unjudged": dict(self.unjudged),
             "refused": dict(self.refused),
-            "saving": None if self.saving is None else self.saving.to_json(),
+            "saving": None if self.counterfactual is None else self.counterfactual.to_json(),
         }
 
 
-def drawn_up(
+def audit_of(
     name: str,
     period: Period,
     held: InForce,
-    rows: Iterable[Row],
+    rows: Iterable[TallyRow],
     reported: Mapping[str, Reported],
     refused: Mapping[str, str],
 ) -> Audit:
@@ -155,67 +157,70 @@ def drawn_up(
     sums = _estimates(rows)
     known = {row.id: row for snapshot in held.snapshots for row in snapshot.rows}
     shares = {kind: _shares(sums, kind) for kind in ("subscription", "host", "hour")}
-    everything = {each: shares["subscription"].get(each, Share()) for each in known}
+    everything = {each: shares["subscription"].get(each, DeliverySum()) for each in known}
     causes = [
         Cause(attribute, *(sums["attribute", 0, attribute][counter] for counter in ("removable", "needed")))
         for attribute in held.schema.names
     ]
     totals = {epoch: counted for (kind, epoch, _), counted in sums.items() if kind == "total"}
-    plans = {epoch: Share(each["delivered"], each["wasted"]) for epoch, each in sorted(totals.items())}
+    plans = {epoch: DeliverySum(each["delivered"], each["wasted"]) for epoch, each in sorted(totals.items())}
     of_rules = ((epoch, dz, counted) for (kind, epoch, dz), counted in sums.items() if kind == "rule")
-    rules = [Rule(epoch, dz, Share(each["delivered"], each["wasted"])) for epoch, dz, each in of_rules]
+    rules = [RuleFinding(epoch, dz, DeliverySum(each["delivered"], each["wasted"])) for epoch, dz, each in of_rules]
     unjudged = {reason: round(counted["landed"]) for (kind, _, reason), counted in sums.items() if kind == "unjudged"}
     return Audit(
         schema=name,
         period=period,
         events=round(sum(each["landed"] for each in totals.values())),
         of=sum(each["events"] for each in totals.values()),
-        total=Share(*(sum(each[counter] for each in totals.values()) for counter in ("delivered", "wasted"))),
+        total=DeliverySum(*(sum(each[counter] for each in totals.values()) for counter in ("delivered", "wasted"))),
         repeated=sum(each["repeated"] for each in totals.values()),
         plans=plans,
         hours=dict(sorted(shares["hour"].items())),
         subscriptions=sorted(
             (_subscriber(known[each], share, reported.get(each)) for each, share in everything.items()),
-            key=lambda each: (-each.share.wasted, each.id),
+            key=lambda each: (-each.deliveries.wasted, each.id),
         ),
         causes=sorted(causes, key=lambda each: -each.removable),
-        rules=sorted(rules, key=lambda each: (-each.share.wasted, each.epoch, each.dz)),
+        rules=sorted(rules, key=lambda each: (-each.deliveries.wasted, each.epoch, each.dz)),
         hosts=_hosts(known, shares["host"], reported),
         unjudged=unjudged,
         refused=dict(refused),
     )
 
 
-def _estimates(rows: Iterable[Row]) -> dict[tuple[str, int, str], dict[str, float]]:
+def _estimates(rows: Iterable[TallyRow]) -> dict[tuple[str, int, str], dict[str, float]]:
     """By kind, epoch and name, with the epoch 0 where it does not matter: what all the traffic did.
 
     `landed` is how many events there are, `events` how many they stand for.
     """
-    sums: dict[tuple[str, int, str], dict[str, float]] = defaultdict(lambda: dict.fromkeys((*COUNTERS, "landed"), 0.0))
+    sums: dict[tuple[str, int, str], dict[str, float]] = defaultdict(
+        lambda: dict.fromkeys((*TALLY_COUNTERS, "landed"), 0.0)
+    )
     for kind, epoch, rate, name, *counted in sorted(rows):
         into = sums[kind, epoch if kind in ("total", "rule") else 0, name]
-        for counter, count in zip(COUNTERS, counted, strict=True):
+        for counter, count in zip(TALLY_COUNTERS, counted, strict=True):
             into[counter] += count / rate
         into["landed"] += counted[0]
     return sums
 
 
-def _shares(sums: Mapping[tuple[str, int, str], Mapping[str, float]], kind: str) -> dict[str, Share]:
-    return {name: Share(each["delivered"], each["wasted"]) for (of, _, name), each in sums.items() if of == kind}
+def _shares(sums: Mapping[tuple[str, int, str], Mapping[str, float]], kind: str) -> dict[str, DeliverySum]:
+    return {name: DeliverySum(each["delivered"], each["wasted"]) for (of, _, name), each in sums.items() if of == kind}
 
 
-def _subscriber(row: SubscriptionRow, share: Share, reported: Reported | None) -> Subscriber:
-    return Subscriber(row.id, row.principal, row.host, str(row.filter), share, reported)
+def _subscriber(row: SubscriptionRow, share: DeliverySum, reported: Reported | None) -> SubscriptionFinding:
+    return SubscriptionFinding(row.id, row.principal, row.host, str(row.filter), share, reported)
 
 
 def _hosts(
-    known: Mapping[str, SubscriptionRow], shares: Mapping[str, Share], reported: Mapping[str, Reported]
-) -> list[AtHost]:
+    known: Mapping[str, SubscriptionRow], shares: Mapping[str, DeliverySum], reported: Mapping[str, Reported]
+) -> list[HostFinding]:
     said: dict[str, Reported] = {}
     for each, counted in reported.items():
         if each in known:
             host = known[each].host
             said[host] = said.get(host, Reported()) + counted
     return [
-        AtHost(host, shares.get(host, Share()), said.get(host)) for host in sorted({r.host for r in known.values()})
+        HostFinding(host, shares.get(host, DeliverySum()), said.get(host))
+        for host in sorted({r.host for r in known.values()})
     ]

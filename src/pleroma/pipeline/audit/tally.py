@@ -24,23 +24,23 @@ from pleroma.index import DzSet, Index, SelectiveIndex
 from pleroma.pipeline.audit.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
 from pleroma.pipeline.lake.lake_layout import EventColumns, LandedPlan, SubscriptionSnapshot, microseconds
 
-CHUNK = 1 << 15
+CHUNK_EVENTS = 1 << 15
 """Events judged at a time: what is known of each at each host is kept in memory."""
-HOUR = 3_600_000_000
-KEYS = ("kind", "epoch", "rate", "name")
-COUNTERS = ("events", "delivered", "wasted", "repeated", "removable", "needed")
-COLUMNS = pa.schema(
+HOUR_MICROSECONDS = 3_600_000_000
+TALLY_KEYS = ("kind", "epoch", "rate", "name")
+TALLY_COUNTERS = ("events", "delivered", "wasted", "repeated", "removable", "needed")
+TALLY_COLUMNS = pa.schema(
     [
         pa.field("kind", pa.string()),
         pa.field("epoch", pa.int32()),
         pa.field("rate", pa.float64()),
         pa.field("name", pa.string()),
-        *(pa.field(name, pa.int64()) for name in COUNTERS),
+        *(pa.field(name, pa.int64()) for name in TALLY_COUNTERS),
     ]
 )
 
 
-class Key(NamedTuple):
+class TallyKey(NamedTuple):
     """`kind` is total, subscription, attribute, rule, host, hour or unjudged; `rate` is that of the sampling."""
 
     kind: str
@@ -117,11 +117,11 @@ class _Covered:
 
 
 @dataclass(slots=True)
-class Tally:
+class AuditTally:
     """Counters under keys; `COUNTERS` says which."""
 
     in_force: InForce
-    counts: dict[Key, list[int]] = field(default_factory=dict)
+    counts: dict[TallyKey, list[int]] = field(default_factory=dict)
     _covered: dict[tuple[int, int], _Covered] = field(default_factory=dict)
     _sums: dict[tuple[int, int, float], list[NDArray[np.int64]]] = field(default_factory=dict)
     _covers: _Covers = field(default_factory=dict)
@@ -130,20 +130,20 @@ class Tally:
         """Events with their times in microseconds, the plans they were sent by, and the rates they were sampled at."""
         since = np.array([microseconds(each.since) for each in self.in_force.snapshots], np.int64)
         snapshot = np.searchsorted(since, at, side="right") - 1
-        hour = at // HOUR
+        hour = at // HOUR_MICROSECONDS
         groups = np.column_stack([epoch, snapshot, hour, rate.view(np.int64)])
         found, of_event = np.unique(groups, axis=0, return_inverse=True)
         of_event = of_event.reshape(-1)
         for number, (e, s, h, _) in enumerate(found.tolist()):
             rows = np.flatnonzero(of_event == number)
             share = float(rate[rows[0]])
-            for first in range(0, len(rows), CHUNK):
-                self._judge(events[rows[first : first + CHUNK]], e, s, h, share)
+            for first in range(0, len(rows), CHUNK_EVENTS):
+                self._judge(events[rows[first : first + CHUNK_EVENTS]], e, s, h, share)
 
     def refuse(self, reason: str, count: int, epoch: int = 0, rate: float = 1.0) -> None:
         """Events that cannot be judged, and why."""
         if count:
-            self._count(Key("unjudged", epoch, rate, reason), events=count)
+            self._count(TallyKey("unjudged", epoch, rate, reason), events=count)
 
     def _judge(self, events: EventBatch, epoch: int, snapshot: int, hour: int, rate: float) -> None:
         plan = next((each for each in self.in_force.plans if each.epoch == epoch), None)
@@ -158,15 +158,15 @@ class Tally:
         for counted, more in zip(sums, charged, strict=True):
             counted += more
         delivered, wasted, repeated = charged[0].sum(axis=0).tolist()
-        when = datetime.fromtimestamp(hour * HOUR / 1e6, UTC).strftime("%Y-%m-%dT%H:00Z")
+        when = datetime.fromtimestamp(hour * HOUR_MICROSECONDS / 1e6, UTC).strftime("%Y-%m-%dT%H:00Z")
         for kind, name in (("total", ""), ("hour", when)):
-            key = Key(kind, epoch, rate, name)
+            key = TallyKey(kind, epoch, rate, name)
             self._count(key, events=len(events), delivered=delivered, wasted=wasted, repeated=repeated)
         return None
 
-    def _count(self, key: Key, **more: int) -> None:
-        counts = self.counts.setdefault(key, [0] * len(COUNTERS))
-        for at, name in enumerate(COUNTERS):
+    def _count(self, key: TallyKey, **more: int) -> None:
+        counts = self.counts.setdefault(key, [0] * len(TALLY_COUNTERS))
+        for at, name in enumerate(TALLY_COUNTERS):
             counts[at] += more.get(name, 0)
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -182,9 +182,9 @@ class Tally:
                 for name, each in zip(names, counted, strict=True):
                     if each[DELIVERED]:
                         more = {"delivered": each[DELIVERED], "wasted": each[WASTED], "repeated": each[REPEATED]}
-                        self._count(Key(kind, epoch, rate, name), **more)
+                        self._count(TallyKey(kind, epoch, rate, name), **more)
             for name, each in zip(self.in_force.schema.names, by_attribute, strict=True):
-                key = Key("attribute", epoch, rate, name)
+                key = TallyKey("attribute", epoch, rate, name)
                 self._count(key, removable=each[REMOVABLE], needed=each[NEEDED])
         self._sums.clear()
         return sorted((*key, *counts) for key, counts in self.counts.items())
@@ -202,17 +202,19 @@ def covered(index: Index, wanted: Filter, members: int | None) -> DzSet:
 
 def tallied(in_force: InForce, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Landed events in, one batch of rows of `COLUMNS` out."""
-    tally = Tally(in_force)
+    tally = AuditTally(in_force)
     for batch in batches:
         if batch.num_rows:
             _take(tally, batch)
     rows = tally.rows()
     if rows:
-        columns = [pa.array(column, each.type) for column, each in zip(zip(*rows, strict=True), COLUMNS, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
+        columns = [
+            pa.array(column, each.type) for column, each in zip(zip(*rows, strict=True), TALLY_COLUMNS, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=TALLY_COLUMNS)
 
 
-def _take(tally: Tally, batch: pa.RecordBatch) -> None:
+def _take(tally: AuditTally, batch: pa.RecordBatch) -> None:
     schema = tally.in_force.schema
     names = EventColumns.of(schema)
     events, good = checked(schema, batch)

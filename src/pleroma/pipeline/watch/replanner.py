@@ -22,8 +22,8 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_layout import microseconds, moment_of
 from pleroma.pipeline.watch.decisions import Decision, Outcome, WatchSettings, decide, reference
 from pleroma.pipeline.watch.drift import alike, drift
-from pleroma.pipeline.watch.handover import PlanHolder, is_better, proposal
 from pleroma.pipeline.watch.journal import Journal
+from pleroma.pipeline.watch.plan_holder import PlanHolder, is_better, proposal
 from pleroma.pipeline.watch.windows import MetricCounts, Reported, TrafficWindow, empty_between, merged
 from pleroma.selection.traffic_summary import Gathered
 

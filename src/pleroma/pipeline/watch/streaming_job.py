@@ -23,7 +23,7 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH, folder
 from pleroma.pipeline.lake.storage import Storage
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
-from pleroma.pipeline.watch.handover import LakePlanHolder, PlanHolder
+from pleroma.pipeline.watch.plan_holder import LakePlanHolder, PlanHolder
 from pleroma.pipeline.watch.replanner import OnEntry, Replanner
 from pleroma.pipeline.watch.window_counts import METRIC_SQL, CountWindows
 from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pleroma.errors import ClientError, ControllerAway
-from pleroma.pipeline.watch.handover import ControllerPlanHolder
+from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
 from support.watch_cases import BY_PRICE
 
 
