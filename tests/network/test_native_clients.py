@@ -12,7 +12,7 @@ from pleroma.control import CreateSchema
 from pleroma.index.address import IPV4, IPV6
 from pleroma.lab import Lab
 from pleroma.routing import build
-from pleroma.service import ServiceSettings, running
+from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from support.network_world import LIMIT, STEADY, WEATHER, free_port, with_ipv4
 
@@ -100,7 +100,7 @@ async def place(folder, topology, addresses=IPV6, *, discovers=False):
     settings = OpenFlowSettings(("127.0.0.1", port), addresses=addresses, discovers=discovers, timeouts=STEADY)
     lab = await asyncio.to_thread(Lab.up, topology, controller=f"tcp:127.0.0.1:{port}")
     try:
-        async with running(folder, topology, port=0, openflow=settings) as service:
+        async with running(folder, topology, Deployment(port=0, plane=settings)) as service:
             await service.service.controller.submit(CreateSchema(WEATHER))
             made = Place(lab, service)
             try:
@@ -192,13 +192,13 @@ def test_programs_find_a_controller_again_that_was_started_anew(tmp_path):
         lab = await asyncio.to_thread(Lab.up, LINE, controller=f"tcp:127.0.0.1:{port}")
         programs = []
         try:
-            async with running(tmp_path, LINE, port=0, settings=leases, openflow=settings) as first:
+            async with running(tmp_path, LINE, Deployment(port=0, settings=leases, plane=settings)) as first:
                 await first.service.controller.submit(CreateSchema(WEATHER))
                 for host, code, called in (("h3", SUBSCRIBER, "kiosk"), ("h1", PUBLISHER, "ticker")):
                     programs.append(Program(lab, host, code, "inband://", first.token, called))
                     assert await programs[-1].line() == f"{called}\n"
                 await joined(lab)
-            async with running(tmp_path, LINE, port=0, settings=leases, openflow=settings) as second:
+            async with running(tmp_path, LINE, Deployment(port=0, settings=leases, plane=settings)) as second:
                 plane = second.service.network
                 async with asyncio.timeout(LIMIT):
                     while len(plane.requests.sessions) < 2:

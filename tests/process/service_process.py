@@ -5,6 +5,6 @@ import sys
 from pathlib import Path
 
 from pleroma.routing import build
-from pleroma.service import ServiceSettings, serve
+from pleroma.service import Deployment, ServiceSettings, serve
 
-serve(Path(sys.argv[1]), build(sys.argv[2]), port=0, settings=ServiceSettings(**json.loads(sys.argv[3])))
+serve(Path(sys.argv[1]), build(sys.argv[2]), Deployment(port=0, settings=ServiceSettings(**json.loads(sys.argv[3]))))

@@ -16,7 +16,7 @@ from pleroma.broker.upstream import BrokerAbove
 from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.errors import ClientError, OutsideAdvertisement, RequestRefused
 from pleroma.routing import build
-from pleroma.service import running
+from pleroma.service import Deployment, running
 from pleroma.service.http.tokens import digest
 from pleroma.service.serve import _bound_twice
 from support.broker_parts import BrokerProcess, here, some_event, some_filter
@@ -251,7 +251,7 @@ def test_a_broker_starts_without_the_one_above_and_joins_it_later(tmp_path, monk
 
 def test_a_broker_can_be_joined_to_a_network_of_switches(tmp_path):
     async def work():
-        async with running(tmp_path / "network", build("line:2"), port=0) as network:
+        async with running(tmp_path / "network", build("line:2"), Deployment(port=0)) as network:
             await network.service.controller.submit(CreateSchema(STOCK))
             above = BrokerAbove(network.url, network.token)
             async with (

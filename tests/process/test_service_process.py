@@ -15,7 +15,7 @@ import pytest
 from pleroma.control import Controller
 from pleroma.errors import SetupError
 from pleroma.routing import build
-from pleroma.service import serve
+from pleroma.service import Deployment, serve
 from pleroma.service.http.examples import SCHEMA
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_processes import Process, service
@@ -112,7 +112,7 @@ def test_a_port_in_use_is_one_clear_error(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(SetupError, match=r"cannot listen on 127\.0\.0\.1 port"):
-            serve(tmp_path, build("single:2"), port=taken.getsockname()[1])
+            serve(tmp_path, build("single:2"), Deployment(port=taken.getsockname()[1]))
 
 
 def test_every_acknowledged_subscription_survives_a_kill(tmp_path):

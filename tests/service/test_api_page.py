@@ -15,11 +15,11 @@ from pleroma.control import ControlSettings
 from pleroma.control.log.sqlite_log import REMEMBERED_POSITIONS
 from pleroma.errors import PleromaError
 from pleroma.routing import build
-from pleroma.service import ServiceSettings, running
+from pleroma.service import Deployment, ServiceSettings, running
+from pleroma.service.deployment import API_PORT
 from pleroma.service.http import paging
 from pleroma.service.http.gate import OPEN
 from pleroma.service.http.problems import _STATUS, code_of
-from pleroma.service.service_settings import PORT
 from support.service_world import Document, run, world
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_every_operation_has_an_example_and_every_example_an_operation(tmp_path)
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is missing: the examples of docs/api.md were NOT run")
 def test_the_examples_run_as_they_stand(tmp_path):
     async def main():
-        async with running(tmp_path, build("testbed"), port=0) as service:
+        async with running(tmp_path, build("testbed"), Deployment(port=0)) as service:
             script = "\n".join(
                 f"{each.strip()} -w '\\n%{{http_code}} {method_of(each)}\\n' || true" for each in commands()
             )
@@ -112,6 +112,6 @@ def test_the_limits_are_those_in_force():
     assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE
     assert f"| schemas | {2 ** ControlSettings().schema_bits} |" in PAGE
     assert f"the last {REMEMBERED_POSITIONS:,}" in re.sub(r"\s+", " ", PAGE)
-    assert f"port {PORT}" in PAGE
+    assert f"port {API_PORT}" in PAGE
     for path in OPEN:
         assert f"`{path}`" in PAGE

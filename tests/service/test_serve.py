@@ -9,7 +9,7 @@ import pytest
 from pleroma.control import Controller, CreatePrincipal
 from pleroma.errors import LogLocked, SetupError
 from pleroma.routing import build
-from pleroma.service import running
+from pleroma.service import Deployment, running
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import run
@@ -19,7 +19,7 @@ TOPOLOGY = build("single:2")
 
 def test_it_answers_while_it_runs_and_not_afterwards(tmp_path):
     async def main():
-        async with running(tmp_path, TOPOLOGY, port=0) as service, httpx.AsyncClient() as client:
+        async with running(tmp_path, TOPOLOGY, Deployment(port=0)) as service, httpx.AsyncClient() as client:
             assert service.url.startswith("http://127.0.0.1:")
             assert (await client.get(f"{service.url}/health")).json()["position"] == service.service.controller.position
             assert service.token == service.token_file.read_text().strip()
@@ -32,7 +32,7 @@ def test_it_answers_while_it_runs_and_not_afterwards(tmp_path):
 
 def test_answers_do_not_wait_for_the_acknowledgement_of_the_one_before(tmp_path):
     async def main():
-        async with running(tmp_path, TOPOLOGY, port=0) as service, httpx.AsyncClient() as client:
+        async with running(tmp_path, TOPOLOGY, Deployment(port=0)) as service, httpx.AsyncClient() as client:
             await client.get(f"{service.url}/health")
             (connection,) = service.server.server_state.connections
             accepted = connection.transport.get_extra_info("socket")
@@ -43,9 +43,9 @@ def test_answers_do_not_wait_for_the_acknowledgement_of_the_one_before(tmp_path)
 
 def test_the_same_folder_cannot_be_served_twice(tmp_path):
     async def main():
-        async with running(tmp_path, TOPOLOGY, port=0):
+        async with running(tmp_path, TOPOLOGY, Deployment(port=0)):
             with pytest.raises(LogLocked):
-                async with running(tmp_path, TOPOLOGY, port=0):
+                async with running(tmp_path, TOPOLOGY, Deployment(port=0)):
                     pass
 
     run(main)
@@ -53,7 +53,7 @@ def test_the_same_folder_cannot_be_served_twice(tmp_path):
 
 def test_a_bad_port_or_address_is_one_clear_error(tmp_path):
     async def main(host, port):
-        async with running(tmp_path, TOPOLOGY, host, port):
+        async with running(tmp_path, TOPOLOGY, Deployment(host, port)):
             pass
 
     for host, port in (("127.0.0.1", 70_000), ("192.0.2.1", 0)):
@@ -65,7 +65,7 @@ def test_a_start_that_was_cut_short_before_the_administrator_was_made_makes_anot
     (tmp_path / "admin.token").write_text("one that nobody knows\n")
 
     async def main():
-        async with running(tmp_path, TOPOLOGY, port=0) as service:
+        async with running(tmp_path, TOPOLOGY, Deployment(port=0)) as service:
             assert service.token == service.token_file.read_text().strip()
             assert service.token.startswith("plr_")
 
@@ -76,7 +76,7 @@ def test_a_folder_whose_principal_admin_is_no_administrator_gets_one_of_another_
     async def main():
         async with LiveNetwork(TOPOLOGY) as network, await Controller.open(tmp_path, TOPOLOGY, network) as controller:
             await controller.submit(CreatePrincipal("admin", "both", digest("x")))
-        async with running(tmp_path, TOPOLOGY, port=0) as service:
+        async with running(tmp_path, TOPOLOGY, Deployment(port=0)) as service:
             assert service.token is not None
             assert service.service.state.principals["admin2"].role == "admin"
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import httpx
 
 from pleroma.routing import build
-from pleroma.service import ServiceSettings, running
+from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.http.examples import INDEX, SCHEMA
 from support.service_world import Api, run
 
@@ -16,7 +16,7 @@ from support.service_world import Api, run
 async def served(folder, **settings):
     """A real server in this loop, and requests of the administrator to it."""
     settings = ServiceSettings(**{"requests_per_s": 1e6, **settings})
-    async with running(folder, build("testbed"), port=0, settings=settings) as service:
+    async with running(folder, build("testbed"), Deployment(port=0, settings=settings)) as service:
         headers = {"Authorization": f"Bearer {service.token}"}
         async with AsyncExitStack() as stack:
             client = httpx.AsyncClient(base_url=service.url, headers=headers, timeout=20)

@@ -10,7 +10,7 @@ import pleroma
 from pleroma.broker.upstream import BrokerAbove
 from pleroma.content import Filter
 from pleroma.control import CreatePrincipal, CreateSchema
-from pleroma.service import BrokerSettings, ServiceSettings, running, serve
+from pleroma.service import BrokerSettings, Deployment, ServiceSettings, running, serve
 from pleroma.service.http.tokens import digest
 from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
 from support.client_service import ServiceProcess
@@ -78,7 +78,7 @@ class Here:
 @contextlib.asynccontextmanager
 async def here(folder, above=None, schemas=(), host="127.0.0.1", port=0, **settings):
     generous = ServiceSettings(**{"requests_per_s": 1e6} | settings)
-    started = running(folder, BROKER_TOPOLOGY, host, port, settings=generous, broker=BrokerSettings(above))
+    started = running(folder, BROKER_TOPOLOGY, Deployment(host, port, generous, plane=BrokerSettings(above)))
     async with started as service:
         broker = Here(service)
         for schema in schemas:
@@ -109,7 +109,9 @@ if __name__ == "__main__":
         serve(
             Path(folder),
             BROKER_TOPOLOGY,
-            port=int(port),
-            settings=ServiceSettings(**json.loads(settings)),
-            broker=BrokerSettings(BrokerAbove(*above) if above else None),
+            Deployment(
+                port=int(port),
+                settings=ServiceSettings(**json.loads(settings)),
+                plane=BrokerSettings(BrokerAbove(*above) if above else None),
+            ),
         )

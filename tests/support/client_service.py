@@ -91,7 +91,7 @@ async def until_registered(service, ids, seconds=20.0):
 
 if __name__ == "__main__":
     from pleroma.routing import build
-    from pleroma.service import CollectingSettings, ServiceSettings, serve
+    from pleroma.service import CollectingSettings, Deployment, ServiceSettings, serve
 
     folder, topology, port, given = sys.argv[1:]
     settings = json.loads(given)
@@ -100,7 +100,9 @@ if __name__ == "__main__":
         serve(
             Path(folder),
             build(topology),
-            port=int(port),
-            settings=ServiceSettings(**settings),
-            collecting=collecting and CollectingSettings(**collecting),
+            Deployment(
+                port=int(port),
+                settings=ServiceSettings(**settings),
+                collecting=collecting and CollectingSettings(**collecting),
+            ),
         )

@@ -1,6 +1,7 @@
 """The HTTP API: schemas, hosts, advertisements, subscriptions, plans, flows, statistics and a live stream."""
 
 from pleroma.service.collecting.collection import CollectingSettings
+from pleroma.service.deployment import Deployment
 from pleroma.service.http.app import create_app
 from pleroma.service.planes.broker_plane import BrokerSettings
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
@@ -10,6 +11,7 @@ from pleroma.service.service_settings import ServiceSettings
 __all__ = [
     "BrokerSettings",
     "CollectingSettings",
+    "Deployment",
     "OpenFlowSettings",
     "Running",
     "ServiceSettings",

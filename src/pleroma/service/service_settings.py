@@ -1,13 +1,10 @@
-"""What an operator may set about the service; the defaults are safe on one machine."""
+"""The limits and times of the service that an operator may set; the defaults are safe on one machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
 from pleroma.errors import SetupError
-
-LOOPBACK = "127.0.0.1"
-PORT = 8470
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +13,19 @@ class ServiceSettings:
 
     max_body: int = 2**20
     requests_per_s: float = 2000.0
-    """Of one principal, on average; as many may come at once after a quiet second."""
+    """Requests of one principal, on average; as many may come at once after a quiet second."""
     anonymous_per_s: float = 200.0
     """Requests without a valid token, from everybody together: looking for tokens is slow work."""
     subscriptions: int = 10_000
-    """What a principal may have at a time, unless the request that made it says otherwise."""
+    """Subscriptions that a principal may have at a time, unless the request that made it says otherwise."""
     attachments: int = 20_000
-    """Of everybody together."""
+    """Attachments of all programs together."""
     attachment_seconds: float = 30.0
     lease_seconds: float = 30.0
-    """What was registered under a lease is withdrawn when nobody renewed that for so long."""
+    """What was registered under a lease is withdrawn when nobody renewed the lease for so long."""
     heartbeat_seconds: float = 10.0
     streams: int = 1000
-    """Open streams of everybody together."""
+    """Open streams of all principals together."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -42,7 +42,7 @@ def broker(
     """
     from pleroma.broker.upstream import BrokerAbove
     from pleroma.client.inband.udp_address import UdpAddress
-    from pleroma.service import BrokerSettings, CollectingSettings, serve
+    from pleroma.service import BrokerSettings, CollectingSettings, Deployment, serve
     from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
 
     host, port = address(listen)
@@ -75,4 +75,5 @@ def broker(
         out.file.flush()
 
     collecting = None if lake is None else CollectingSettings(lake, sample, keep)
-    serve(folder, BROKER_TOPOLOGY, host, port, broker=BrokerSettings(above), collecting=collecting, announce=announce)
+    deployment = Deployment(host, port, plane=BrokerSettings(above), collecting=collecting)
+    serve(folder, BROKER_TOPOLOGY, deployment, announce=announce)

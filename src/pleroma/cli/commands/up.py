@@ -76,7 +76,7 @@ def up(
     from pleroma.control import ControlSettings
     from pleroma.index import IPV4, IPV6
     from pleroma.routing import build
-    from pleroma.service import CollectingSettings, OpenFlowSettings, serve
+    from pleroma.service import CollectingSettings, Deployment, OpenFlowSettings, serve
     from pleroma.switches.openflow.listener import tls_context
 
     net = build(topology)
@@ -109,7 +109,8 @@ def up(
         out.print("ready; stop with Ctrl-C")
         out.file.flush()
 
-    serve(folder, net, host, port, control=control, openflow=openflow, collecting=collecting, announce=announce)
+    deployment = Deployment(host, port, control=control, plane=openflow, collecting=collecting)
+    serve(folder, net, deployment, announce=announce)
 
 
 def address(text: str) -> tuple[str, int]:

@@ -19,9 +19,8 @@ from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Presence, SwitchId, Topology
 from pleroma.service.http.metrics import counter, gauge
-from pleroma.service.service_settings import LOOPBACK
 from pleroma.switches.live.event_trace import Trace
-from pleroma.switches.live.live_network import LiveNetwork
+from pleroma.switches.live.live_network import LOOPBACK, LiveNetwork
 from pleroma.switches.simulated.network_counters import HostCounters
 
 SECRET_BYTES = 16

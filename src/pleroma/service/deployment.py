@@ -1,0 +1,27 @@
+"""How a service is deployed: where it listens, what network it runs on, and the settings of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pleroma.control import ControlSettings
+from pleroma.service.collecting.collection import CollectingSettings
+from pleroma.service.planes.broker_plane import BrokerSettings
+from pleroma.service.planes.openflow_plane import OpenFlowSettings
+from pleroma.service.service_settings import ServiceSettings
+
+API_HOST = "127.0.0.1"
+API_PORT = 8470
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    host: str = API_HOST
+    port: int = API_PORT
+    """0 takes a free one."""
+    settings: ServiceSettings | None = None
+    control: ControlSettings | None = None
+    plane: OpenFlowSettings | BrokerSettings | None = None
+    """OpenFlow switches that connect, or a broker at the UDP port of the same number; None is simulated switches."""
+    collecting: CollectingSettings | None = None
+    """Where there is one, what the pipeline needs goes into a lake."""
