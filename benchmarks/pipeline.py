@@ -23,7 +23,7 @@ from pleroma.pipeline.lake.lake_layout import MAX_PART_ROWS
 from pleroma.pipeline.passes.summary_pass import gather, gather_landed
 from pleroma.pipeline.spark_session import session
 from pleroma.selection.advice import advise_from
-from pleroma.selection.traffic_summary import Batch, Gathered, Pass
+from pleroma.selection.traffic_summary import NumberedBatch, SummaryPass, TrafficSummary
 from pleroma.workloads import EXPRESSIVE, Workload, generate
 
 STEPS = 9
@@ -103,13 +103,17 @@ def _parts(data: Workload, count: int) -> Iterator[EventBatch]:
 
 def _kernel(data: Workload, count: int) -> float:
     """Seconds of one thread with all events in memory."""
-    once = Pass.of(data.schema, data.subscriptions)
-    batches = [Batch(rows, np.arange(len(rows)) + n * MAX_PART_ROWS) for n, rows in enumerate(_parts(data, count))]
-    once.over(Batch(each.events[:1000], each.numbers[:1000]) for each in batches[:1] if each.numbers is not None)
+    once = SummaryPass.of(data.schema, data.subscriptions)
+    batches = [
+        NumberedBatch(rows, np.arange(len(rows)) + n * MAX_PART_ROWS) for n, rows in enumerate(_parts(data, count))
+    ]
+    once.over(
+        NumberedBatch(each.events[:1000], each.numbers[:1000]) for each in batches[:1] if each.numbers is not None
+    )
     return _timed(lambda: once.over(batches))[0]
 
 
-def _pass(spark: Any, lake: Lake, data: Workload) -> Gathered:
+def _pass(spark: Any, lake: Lake, data: Workload) -> TrafficSummary:
     return gather_landed(spark, lake, data.schema.name, data.subscriptions)
 
 

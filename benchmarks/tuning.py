@@ -13,7 +13,7 @@ from pleroma.evaluation.sample import Sample
 from pleroma.experiments.figures.run_times import THESIS_SECONDS
 from pleroma.index import GridIndex, evaluate
 from pleroma.selection.dimension_selection import Evidence, select
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.workloads import THESIS, Workload, generate
 
 STEPS = 12
@@ -33,7 +33,7 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
             seconds[technique] = _seconds(lambda t=technique: select(t, _evidence(workload), 4))  # type: ignore[misc]
         advance(1)
     sample = Sample.of(workload.events, workload.subscriptions)
-    statistics = _seconds(lambda: Statistics.of(sample))
+    statistics = _seconds(lambda: TrafficStatistics.of(sample))
     growth = {}
     for name, size in {
         "events_x5": (1_000, 100_000, 8),
@@ -43,7 +43,7 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
     }.items():
         larger = _workload(*size)
         grown = Sample.of(larger.events, larger.subscriptions)
-        growth[name] = round(_seconds(lambda grown=grown: Statistics.of(grown)) / statistics, 1)  # type: ignore[misc]
+        growth[name] = round(_seconds(lambda grown=grown: TrafficStatistics.of(grown)) / statistics, 1)  # type: ignore[misc]
         advance(1)
     return {
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
@@ -63,7 +63,7 @@ def _workload(subscriptions: int, events: int, dimensions: int) -> Workload:
 def _evidence(workload: Workload, bits: int = BITS) -> Evidence:
     """From the raw workload, so that a technique's time is all it takes."""
     sample = Sample.of(workload.events, workload.subscriptions)
-    return Evidence(Statistics.of(sample), GridEvaluator(sample, bits))
+    return Evidence(TrafficStatistics.of(sample), GridEvaluator(sample, bits))
 
 
 def _ratio_to_reference() -> float:

@@ -10,7 +10,7 @@ from pleroma.experiments.frontier.frontier_search import EXHAUSTIVE, MEMBERS, SE
 from pleroma.experiments.frontier.frontier_stage import Stage
 from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
 from pleroma.selection.splits import SPLITS
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 
 NETWORKS = ("star", "fat-tree:4")
 BITS = (10, 70)
@@ -20,7 +20,7 @@ LENGTHS = (8, 20, 70)
 
 
 def candidates(stage, name):
-    statistics = Statistics.of(stage.sample)
+    statistics = TrafficStatistics.of(stage.sample)
     for bits in LENGTHS:
         split, regular = (SPLITS[each](stage.sample, bits) for each in (name, "regular"))
         for selection in SELECTIONS:

@@ -119,7 +119,7 @@ def test_tuning_finds_the_same_plan_when_a_worker_is_killed(cluster, cluster_spa
     def job():
         return gather(held, data.schema, data.subscriptions, draw=2_000)
 
-    here = traffic_summary.gather(data.events, data.subscriptions, draw=2_000)
+    here = traffic_summary.summarise_traffic(data.events, data.subscriptions, draw=2_000)
     with worker_killed_during(job, cluster, marks, set(range(PARTS))) as there:
         assert there.events == here.events == 3_000
         settings = {"selections": ("evs", "cs"), "splits": ("regular",)}
@@ -175,7 +175,7 @@ def in_one_process(lake, controller):
         rows = pa.concat_tables(tables)
         rows = rows.filter((pc.field("at") >= start) & (pc.field("at") < end))
         events = from_columns(SCHEMA, {name: rows[name] for name in SCHEMA.names})
-        return traffic_summary.gather(events, subscriptions, numbers=rows["id"].to_numpy(), draw=WATCH.draw)
+        return traffic_summary.summarise_traffic(events, subscriptions, numbers=rows["id"].to_numpy(), draw=WATCH.draw)
 
     told = []
     Replanner(lake, SCHEMA, WATCH, controller, gathering, told.append).closed(cells)

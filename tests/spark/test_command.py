@@ -50,7 +50,7 @@ def test_a_lake_is_tuned_on_by_spark_submit(tmp_path):
         [lake.table("events", data.schema.name, f)["id"] for f in lake.files("events", data.schema.name)]
     )
     here = advise_from(
-        traffic_summary.gather(data.events, data.subscriptions, numbers=ids),
+        traffic_summary.summarise_traffic(data.events, data.subscriptions, numbers=ids),
         data.subscriptions,
         9,
         max_members=None,

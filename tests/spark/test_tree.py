@@ -25,7 +25,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def here(data):
-    return level_growth.grown(data.events, data.subscriptions, 112, FEW)
+    return level_growth.grow_by_levels(data.events, data.subscriptions, 112, FEW)
 
 
 def test_however_events_are_split_the_same_tree_grows(spark, data, here):
@@ -46,6 +46,6 @@ def test_tasks_read_a_lake_themselves(spark, data, tmp_path):
         lake.land_events(part, [NOON + timedelta(hours=hour)] * len(part), 1, 1.0)
     few, name = Budget(rules=4), data.schema.name
     later = grown_landed(spark, lake, name, data.subscriptions, 112, few, start=NOON + timedelta(hours=1))
-    assert later == level_growth.grown(data.events[1_000:], data.subscriptions, 112, few)
+    assert later == level_growth.grow_by_levels(data.events[1_000:], data.subscriptions, 112, few)
     with pytest.raises(TuningError, match="no events"):
         grown_landed(spark, lake, name, data.subscriptions, 112, few, start=NOON + timedelta(days=1))

@@ -28,7 +28,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def here(data):
-    return traffic_summary.gather(data.events, data.subscriptions, draw=2_000)
+    return traffic_summary.summarise_traffic(data.events, data.subscriptions, draw=2_000)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_what_a_lake_holds_is_read_by_the_tasks(spark, data, tmp_path):
     ids = np.concatenate(
         [lake.table("events", data.schema.name, f)["id"].to_numpy() for f in lake.files("events", data.schema.name)]
     )
-    same(found, traffic_summary.gather(data.events, data.subscriptions, numbers=ids))
+    same(found, traffic_summary.summarise_traffic(data.events, data.subscriptions, numbers=ids))
     part = gather_landed(
         spark, lake, data.schema.name, data.subscriptions, start=NOON, end=NOON + timedelta(minutes=45)
     )
@@ -118,7 +118,7 @@ def test_every_kind_of_attribute_and_events_outside_the_domains(spark):
     events = EventBatch.from_columns(schema, {name: [row[name] for row in good] for name in schema.names})
     found = gather(frame.repartition(3), schema, filters)
     assert found.refused == 4
-    numberless = traffic_summary.Pass.of(schema, filters)
-    here = numberless.finished(numberless.over([traffic_summary.Batch(events)]))
+    numberless = traffic_summary.SummaryPass.of(schema, filters)
+    here = numberless.finished(numberless.over([traffic_summary.NumberedBatch(events)]))
     same(dataclasses.replace(found, refused=0), here)
     assert to_columns(found.training).keys() == {"n", "x", "t", "c"}

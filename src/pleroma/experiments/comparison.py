@@ -16,7 +16,7 @@ from pleroma.errors import SetupError, UnknownName
 from pleroma.experiments.frontier.frontier import WORKLOADS
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated
-from pleroma.selection.advice import CUTS, SELECTIONS, advise
+from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise
 from pleroma.selection.dimension_selection import TECHNIQUES
 from pleroma.selection.splits import SPLITS
 from pleroma.workloads import StockModel
@@ -53,8 +53,8 @@ class Comparison:
     workloads: tuple[str, ...] = ("uniform", "zipfian")
     subscriptions: tuple[int, ...] = (100, 400)
     bits: tuple[int, ...] = (12, 23)
-    selections: tuple[str, ...] = SELECTIONS
-    splits: tuple[str, ...] = CUTS
+    selections: tuple[str, ...] = DEFAULT_SELECTIONS
+    splits: tuple[str, ...] = DEFAULT_SPLITS
     members: int | None = 32
     events: int = 10_000
     seeds: int = 1

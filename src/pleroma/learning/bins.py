@@ -1,6 +1,6 @@
 """Events of many nodes at once, counted by node, dimension and bin: all that growing a tree asks of the traffic.
 
-The candidate cuts of a node, along a dimension, are put into at most `BINS` bins as `tree_growth` does it. Counts are
+The candidate cuts of a node, along a dimension, are put into at most `MAX_BINS` bins as `growth` does it. Counts are
 whole numbers, so that parts of the traffic, counted apart, add up to the same, and they say nothing of single events.
 """
 
@@ -13,11 +13,11 @@ import numpy as np
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints
-from pleroma.learning.cuts import BINS
+from pleroma.learning.cuts import MAX_BINS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class TreeSoFar:
     """The splits so far, by node. The upper child of a node follows its lower one, at `child`; 0: it has none."""
 
     dim: Ints
@@ -26,7 +26,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bins:
+class NodeBins:
     """What is to be counted; it travels to wherever the events are.
 
     `slot[node]` is the row in `low`, `shift`, `bins` and `offset` of a node whose events count, or -1. Bin j of row s
@@ -34,7 +34,7 @@ class Bins:
     is counted at `offset[s, d] + j`.
     """
 
-    shape: Shape
+    shape: TreeSoFar
     slot: Ints
     low: Ints
     shift: Ints
@@ -46,13 +46,13 @@ class Bins:
     size: int
 
     @classmethod
-    def of(cls, shape: Shape, nodes: Ints, low: Ints, high: Ints, cuts: Sequence[Floats]) -> Bins:
+    def of(cls, shape: TreeSoFar, nodes: Ints, low: Ints, high: Ints, cuts: Sequence[Floats]) -> NodeBins:
         """For these nodes, which have candidate cuts from number `low` up to `high` along each dimension."""
         slot = np.full(len(shape.child), -1, np.int64)
         slot[nodes] = np.arange(len(nodes))
         span = high - low
         shift = np.zeros_like(span)
-        while (wide := span >> shift >= BINS).any():
+        while (wide := span >> shift >= MAX_BINS).any():
             shift += wide
         bins = (span >> shift) + 1
         bins[span == 0] = 0  # nothing to choose

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints
 
-BINS = 256
+MAX_BINS = 256
 """Where a node has more cuts along a dimension, neighbouring ones are counted together."""
-MARGIN = 5
+SPARE_BITS = 5
 """So many more bits than its leaves will need has a node that is cut for what it will cost in the end."""
 
 Ranks = NDArray[np.int32]
@@ -48,8 +48,8 @@ def best_of(
     Dimension d has `bins[d]`, none if it cannot be cut. Each has `1 << shift[d]` ranks, the first from `low[d]` on; the
     weight of the node's events in them begins at `weights[offset[d]]`.
     """
-    starts = np.empty(BINS)
-    ends = np.empty(BINS)
+    starts = np.empty(MAX_BINS)
+    ends = np.empty(MAX_BINS)
     touched = np.empty(boxes.shape[0], np.int32)
     best, best_gain, best_d, best_k = 0.0, 0.0, np.int64(-1), np.int64(0)
     for d in range(first.shape[0]):
@@ -115,7 +115,7 @@ def prospect(cost: float) -> float:
 @compiled
 def can_wait(cost: float, whole: float, leaves: Int, bits: Int) -> bool:
     """Whether a node has bits to spare, if it gets that share of the leaves that it costs of the whole."""
-    return bool(leaves > 0 and bits >= MARGIN and leaves * cost <= 2.0 ** (bits - MARGIN) * whole)
+    return bool(leaves > 0 and bits >= SPARE_BITS and leaves * cost <= 2.0 ** (bits - SPARE_BITS) * whole)
 
 
 @compiled

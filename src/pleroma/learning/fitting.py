@@ -15,13 +15,13 @@ from pleroma.errors import TuningError
 from pleroma.evaluation.network_outcome import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.index import MAX_LENGTH, TreeIndex
-from pleroma.learning.rule_counts import Rules, Splits, ways_of
+from pleroma.learning.rule_counts import RuleCounter, SplitSequence, port_groupings
 
-ROUNDS = 3
+MAX_REGROWTHS = 3
 """A tree has at most as many rules as leaves. Where it has fewer, more leaves are grown, at most doubled so often."""
 MAX_SPLITS = 1 << 20
 """However many rules there are."""
-WORTHWHILE = 1.02
+WORTHWHILE_RATIO = 1.02
 """Times the rules of a tree: for less room than that it is not grown again."""
 
 
@@ -56,7 +56,7 @@ class Budget:
         return Budget(less(self.rules), less(self.leaves), tuple(map(less, self.own)))
 
 
-class Tables:
+class SwitchTables:
     """The tables that a tree would need on every switch, and whether they have room."""
 
     def __init__(self, sample: Sample, budget: Budget, spread: Spread = ()) -> None:
@@ -65,7 +65,7 @@ class Tables:
         if len(own) != len(switches):
             raise TuningError(f"{len(own)} numbers for {len(switches)} switches", field="own", value=len(own))
         limits: dict[tuple[int, ...], int | None] = {}  # switches that part the hosts alike have the same rules
-        for way, each in zip(ways_of(switches), own, strict=True):
+        for way, each in zip(port_groupings(switches), own, strict=True):
             known = (budget.rules if each is None else each, limits.get(way))
             limits[way] = min((limit for limit in known if limit is not None), default=None)
         self._sample = sample
@@ -73,21 +73,21 @@ class Tables:
         self._limits = [(way, limit) for way, limit in enumerate(limits.values()) if limit is not None]
         self._leaves = budget.leaves
 
-    def rules(self, tree: Splits) -> Rules:
+    def rules(self, tree: SplitSequence) -> RuleCounter:
         """To be made once for a growth: `fit` and `wider` look at several of its beginnings."""
-        return Rules(tree, self._sample, self._ways)
+        return RuleCounter(tree, self._sample, self._ways)
 
-    def fit(self, rules: Rules, splits: int) -> bool:
+    def fit(self, rules: RuleCounter, splits: int) -> bool:
         return all(rules.after(splits, way) <= limit for way, limit in self._limits)
 
-    def wider(self, rules: Rules, splits: int) -> int:
+    def wider(self, rules: RuleCounter, splits: int) -> int:
         """As many splits as would fill them if rules grow as leaves do, at most twice the leaves that the tree has."""
         times = [limit / max(rules.after(splits, way), 1) for way, limit in self._limits]
         room = min([*times, 2.0])
-        leaves = int((splits + 1) * room) if room > WORTHWHILE else splits + 1
+        leaves = int((splits + 1) * room) if room > WORTHWHILE_RATIO else splits + 1
         return (leaves if self._leaves is None else min(leaves, self._leaves)) - 1
 
-    def largest(self, rules: Rules, splits: int) -> int:
+    def largest(self, rules: RuleCounter, splits: int) -> int:
         """The most splits, of at most so many, that they have room for."""
         least, tried, most = 0, splits, splits
         while least < most:
@@ -99,7 +99,7 @@ class Tables:
         return least
 
 
-class Growing(Protocol):
+class GrowingTree(Protocol):
     """A tree that can always be grown further."""
 
     sample: Sample
@@ -108,17 +108,17 @@ class Growing(Protocol):
     def grow(self, splits: int) -> None:
         """Until the best so many splits are known, or all that gain anything."""
 
-    def splits(self, most: int) -> Splits:
+    def splits(self, most: int) -> SplitSequence:
         """The best of those that are known, at most so many, in the order of best-first growth."""
 
 
-def fitted(growth: Growing, budget: Budget, spread: Spread = ()) -> tuple[TreeIndex, int]:
+def fitted(growth: GrowingTree, budget: Budget, spread: Spread = ()) -> tuple[TreeIndex, int]:
     """The largest tree within a budget, and the rules of the fullest switch."""
     if not 1 <= growth.bits <= MAX_LENGTH:
         raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {growth.bits}", field="bits", value=growth.bits)
-    tables = Tables(growth.sample, budget, spread)
+    tables = SwitchTables(growth.sample, budget, spread)
     wanted = min(budget.meant - 1, MAX_SPLITS)
-    for _ in range(1 + ROUNDS):
+    for _ in range(1 + MAX_REGROWTHS):
         growth.grow(wanted)
         made = growth.splits(wanted)
         rules = tables.rules(made)

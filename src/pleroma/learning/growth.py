@@ -1,7 +1,7 @@
 """Growing a decision tree over the event space, the split that saves most deliveries first.
 
 Every coordinate is first a rank: the number of candidate cuts at or below it. One pass over the events and boxes of a
-node counts what both sides of every cut would deliver (`tree_cuts`). A tree can be grown further at any time, and is
+node counts what both sides of every cut would deliver (`cuts`). A tree can be grown further at any time, and is
 then what it would be if it had been grown so far at once.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints
-from pleroma.learning.cuts import BINS, Ranks, best_of, can_wait, met_by
+from pleroma.learning.cuts import MAX_BINS, Ranks, best_of, can_wait, met_by
 
 
-class Grown(NamedTuple):
+class GrownTree(NamedTuple):
     """A tree as far as it is grown, and what it takes to go on.
 
     Node 0 is the root, children are neighbours, and the children of the k-th split are nodes 2k + 1 and 2k + 2: the
@@ -49,10 +49,10 @@ class Grown(NamedTuple):
     bounds: Ints
 
 
-def planted(events: int, cuts: Ints) -> Grown:
+def root_alone(events: int, cuts: Ints) -> GrownTree:
     """The root alone. `cuts[d]` is how many cuts dimension d has."""
     zero = np.zeros(1, np.int64)
-    return Grown(
+    return GrownTree(
         dim=np.array([-1]),
         at=zero,
         child=zero,
@@ -73,7 +73,7 @@ def planted(events: int, cuts: Ints) -> Grown:
 
 @compiled
 def grow(
-    begun: Grown,
+    begun: GrownTree,
     ranks: Ranks,
     weight: Floats,
     first: Ranks,
@@ -83,7 +83,7 @@ def grow(
     splits: Int,
     share: float,
     leaves: Int,
-) -> Grown:
+) -> GrownTree:
     """At most so many splits, those made before among them, none below `bits`.
 
     `ranks[d, event]`, `first[d, box]` and `last[d, box]` are ranks. With `leaves`, the number that the tree is meant to
@@ -116,8 +116,8 @@ def grow(
     most = np.zeros(groups, np.int32)
     seen = np.full(groups, -1, np.int64)
     tick = np.zeros(1, np.int64)
-    weights = np.empty(dims * BINS)
-    bins, shift, offset = np.empty(dims, np.int64), np.empty(dims, np.int64), np.arange(dims) * BINS
+    weights = np.empty(dims * MAX_BINS)
+    bins, shift, offset = np.empty(dims, np.int64), np.empty(dims, np.int64), np.arange(dims) * MAX_BINS
     while True:
         while looked < count:
             new = looked
@@ -173,7 +173,7 @@ def grow(
     left = np.empty(bounds[-1], np.int32)
     for i in range(len(heap)):
         left[bounds[i] : bounds[i + 1]] = boxes[waiting[i, 0]]
-    return Grown(
+    return GrownTree(
         dim[:count],
         at[:count],
         child[:count],
@@ -220,13 +220,13 @@ def _part(rank: Ranks, k: Int, order: Ranks, spare: Ranks, begin: Int, end: Int)
 def _weigh(
     ranks: Ranks, weight: Floats, events: Ranks, low: Ints, high: Ints, bins: Ints, shift: Ints, weights: Floats
 ) -> None:
-    """The weight of a node's events in the bins of every dimension, as `best_of` wants it: `BINS` places for each."""
+    """The weight of a node's events in the bins of every dimension, `MAX_BINS` places for each."""
     for d in range(ranks.shape[0]):
         span, by = high[d] - low[d], 0
-        while span >> by >= BINS:
+        while span >> by >= MAX_BINS:
             by += 1
         bins[d], shift[d] = (span >> by) + 1 if span else 0, by
-        mine = weights[d * BINS : d * BINS + bins[d]]
+        mine = weights[d * MAX_BINS : d * MAX_BINS + bins[d]]
         mine[:] = 0.0
         if span:
             for event in events:

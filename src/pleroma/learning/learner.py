@@ -20,58 +20,58 @@ from pleroma.index import Dz, TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.cuts import Ranks
 from pleroma.learning.fitting import Budget, fitted
-from pleroma.learning.growth import Grown, grow, planted
-from pleroma.learning.rule_counts import Splits
-from pleroma.learning.smoothing import SMOOTHINGS, Weighted
+from pleroma.learning.growth import GrownTree, grow, root_alone
+from pleroma.learning.rule_counts import SplitSequence
+from pleroma.learning.smoothing import SMOOTHINGS, WeightedPoints
 
-SET_ASIDE = 0.25
+SET_ASIDE_SHARE = 0.25
 """The share of the events by which smoothings are compared."""
-COMPARED = 12_000
+MAX_COMPARED_EVENTS = 12_000
 """More events than this are not needed to compare smoothings; the budget shrinks with them."""
-AT_A_TIME = 2
+TREES_IN_PARALLEL = 2
 """Trees to be compared are grown beside each other: most of that runs without the interpreter's lock."""
-SHARE = 0.1
+BOX_SHARE = 0.1
 """What telling apart two subscriptions of one subscriber counts, against those of two."""
-AT_ONCE = "at once"
+CUT_AT_ONCE = "at once"
 """Cuts for what they save at once, which is better where many subscriptions share a host: tried on events set aside."""
 
 
 @dataclass(slots=True, eq=False)
-class Growth:
-    """Over the borders of a sample's boxes, within bounds where there are some; `leaves` as in `tree_growth.grow`."""
+class SampleGrowth:
+    """Over the borders of a sample's boxes, within bounds where there are some; `leaves` as in `growth.grow`."""
 
     sample: Sample
-    seen: Weighted
+    seen: WeightedPoints
     bits: int
     leaves: int = 0
     bounds: tuple[Floats, Floats] | None = None
     _cuts: list[Floats] = field(init=False)
     _given: tuple[Ranks, Floats, Ranks, Ranks, Ranks] = field(init=False)
-    _grown: Grown = field(init=False)
+    _grown: GrownTree = field(init=False)
 
     def __post_init__(self) -> None:
         sample, seen = self.sample, self.seen
-        cuts = [borders(sample, d, self.bounds) for d in range(len(sample.schema))]
+        cuts = [candidate_cuts(sample, d, self.bounds) for d in range(len(sample.schema))]
         boxes = ranks_of(cuts, sample.first), ranks_of(cuts, sample.last), sample.owner.astype(np.int32)
         self._cuts = cuts
         self._given = ranks_of(cuts, seen.points), seen.weight, *boxes
-        self._grown = planted(len(seen.points), np.array([len(each) for each in cuts], np.int64))
+        self._grown = root_alone(len(seen.points), np.array([len(each) for each in cuts], np.int64))
 
     def grow(self, splits: int) -> None:
-        self._grown = grow(self._grown, *self._given, self.bits, splits, SHARE, self.leaves)
+        self._grown = grow(self._grown, *self._given, self.bits, splits, BOX_SHARE, self.leaves)
 
-    def splits(self, most: int) -> Splits:
+    def splits(self, most: int) -> SplitSequence:
         count = min(2 * most + 1, len(self._grown.dim))
         dim, at, child = (each[:count] for each in self._grown[:3])
         values = np.zeros(count)
         for d, cuts in enumerate(self._cuts):
             values[dim == d] = cuts[at[dim == d]]
         child = np.where(child < count, child, 0)
-        return Splits(np.where(child, dim, LEAF), values, child)
+        return SplitSequence(np.where(child, dim, LEAF), values, child)
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class LearnedTree:
     index: TreeIndex
     rules: int
     """Of the fullest switch."""
@@ -92,30 +92,30 @@ def learn(
     patient: bool | None = None,
     seed: int = 0,
     advance: Callable[[float], None] = lambda _: None,
-) -> Learned:
+) -> LearnedTree:
     """The tree of least waste within a budget.
 
     Every owner of the sample is a subscriber to be told apart. Without a `spread`, each has a port of its own on one
     switch; with it, rules are counted for each switch, where subscribers behind the same port need no separate ones,
     and no switch may have more than its own budget.
     """
-    if smoothing is not None or patient is not None or sample.events < 2 / SET_ASIDE:
+    if smoothing is not None or patient is not None or sample.events < 2 / SET_ASIDE_SHARE:
         chosen, waits = smoothing or next(iter(SMOOTHINGS)), patient is not False
-        return Learned(*_fitted(sample, bits, budget, spread, chosen, waits, seed), chosen, waits, {})
+        return LearnedTree(*_fitted(sample, bits, budget, spread, chosen, waits, seed), chosen, waits, {})
     order = np.random.default_rng([seed, 1]).permutation(sample.events)
-    count = min(len(order), COMPARED)
-    aside = order[: int(count * SET_ASIDE)]
+    count = min(len(order), MAX_COMPARED_EVENTS)
+    aside = order[: int(count * SET_ASIDE_SHARE)]
     judging, compared = _only(sample, aside), {}
     few, part = _only(sample, order[len(aside) : count]), budget.part((count - len(aside)) / sample.events)
-    with ThreadPoolExecutor(AT_A_TIME) as threads:
+    with ThreadPoolExecutor(TREES_IN_PARALLEL) as threads:
         tried = threads.map(lambda name: _fitted(few, bits, part, spread, name, True, seed)[0], SMOOTHINGS)
         for name, tree in zip(SMOOTHINGS, tried, strict=True):
             compared[name] = deliveries_of(tree, judging)
             advance(1)
         chosen = min(compared, key=lambda name: compared[name])
         if count == sample.events:
-            compared[AT_ONCE] = deliveries_of(_fitted(few, bits, part, spread, chosen, False, seed)[0], judging)
-            waits = compared[chosen] <= compared[AT_ONCE]
+            compared[CUT_AT_ONCE] = deliveries_of(_fitted(few, bits, part, spread, chosen, False, seed)[0], judging)
+            waits = compared[chosen] <= compared[CUT_AT_ONCE]
             index, rules = _fitted(sample, bits, budget, spread, chosen, waits, seed)
         else:  # how long paths are for their leaves decides: to be tried at full size, and few events are missed
             rest = _only(sample, order[len(aside) :])
@@ -124,7 +124,7 @@ def learn(
             waits = deliveries_of(patiently[0], judging) <= deliveries_of(at_once[0], judging)
             index, rules = patiently if waits else at_once
     advance(1)
-    return Learned(index, rules, chosen, waits, compared)
+    return LearnedTree(index, rules, chosen, waits, compared)
 
 
 def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: int = 0) -> TreeIndex:
@@ -152,10 +152,10 @@ def _fitted(
     bounds: tuple[Floats, Floats] | None = None,
 ) -> tuple[TreeIndex, int]:
     seen = SMOOTHINGS[smoothing](sample, np.random.default_rng([seed, 2]))
-    return fitted(Growth(sample, seen, bits, budget.meant if patient else 0, bounds), budget, spread)
+    return fitted(SampleGrowth(sample, seen, bits, budget.meant if patient else 0, bounds), budget, spread)
 
 
-def borders(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:
+def candidate_cuts(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:
     """Where cutting can leave a box out: at its first coordinate, and behind its last."""
     low, high = sample.schema.attributes[d].extent if bounds is None else (bounds[0][d], bounds[1][d])
     found = np.unique(np.concatenate([sample.first[:, d], np.nextafter(sample.last[:, d], np.inf)]))

@@ -22,22 +22,22 @@ from pleroma.evaluation.network_outcome import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
 from pleroma.index.tree_walk import LEAF
-from pleroma.learning.bins import Bins, Shape
-from pleroma.learning.cuts import BINS, Ranks, best_of, can_wait, met_by
+from pleroma.learning.bins import NodeBins, TreeSoFar
+from pleroma.learning.cuts import MAX_BINS, Ranks, best_of, can_wait, met_by
 from pleroma.learning.fitting import Budget, fitted
-from pleroma.learning.learner import SHARE, borders, ranks_of
-from pleroma.learning.rule_counts import Splits
-from pleroma.learning.smoothing import FLOOR, MOST, inside_subscriptions, weight_of_each
+from pleroma.learning.learner import BOX_SHARE, candidate_cuts, ranks_of
+from pleroma.learning.rule_counts import SplitSequence
+from pleroma.learning.smoothing import FLOOR_SHARE, MAX_EXTRA_POINTS, inside_subscriptions, weight_of_each
 
-COUNTERS = 1 << 23
+MAX_COUNTERS_PER_PASS = 1 << 23
 """In one pass. More nodes than have room in it are counted in several."""
 
-Counting = Callable[[Bins], Ints]
+CountPass = Callable[[NodeBins], Ints]
 """A pass over all events."""
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class LevelNode:
     """A part of the event space, and its best split where that is known and gains something."""
 
     depth: int
@@ -63,15 +63,15 @@ class LevelGrowth:
 
     sample: Sample
     bits: int
-    count: Counting
-    floor: float = FLOOR
+    count: CountPass
+    floor: float = FLOOR_SHARE
     """What points inside subscriptions weigh, where nothing was seen, against all events."""
     seed: int = 0
     leaves: int = 0
-    """For so many, cuts are made for the end where there are bits enough; see `tree_growth.grow`."""
+    """For so many, cuts are made for the end where there are bits enough; see `growth.grow`."""
     passes: int = field(default=0, init=False)
     events: int = field(default=0, init=False)
-    nodes: list[Node] = field(default_factory=list, init=False)
+    nodes: list[LevelNode] = field(default_factory=list, init=False)
     _cuts: list[Floats] = field(default_factory=list, init=False)
     _boxes: tuple[Ranks, Ranks, Ranks] = field(init=False)
     _points: Floats = field(init=False)
@@ -82,20 +82,20 @@ class LevelGrowth:
 
     def __post_init__(self) -> None:
         sample = self.sample
-        self._cuts = [borders(sample, d, None) for d in range(len(sample.schema))]
+        self._cuts = [candidate_cuts(sample, d, None) for d in range(len(sample.schema))]
         self._boxes = (
             ranks_of(self._cuts, sample.first),
             ranks_of(self._cuts, sample.last),
             sample.owner.astype(np.int32),
         )
         random = np.random.default_rng([self.seed, 2])
-        self._points = inside_subscriptions(sample, random, self.floor, MOST if self.floor else 0).points
+        self._points = inside_subscriptions(sample, random, self.floor, MAX_EXTRA_POINTS if self.floor else 0).points
         groups = int(sample.owner.max(initial=-1)) + 1
         self._reach = np.zeros(groups, np.int32), np.zeros(groups, np.int32)
         self._seen = np.full(groups, -1, np.int64), np.zeros(1, np.int64)
         high = np.array([len(each) for each in self._cuts], np.int64)
         everything = np.arange(sample.boxes, dtype=np.int32)
-        self.nodes = [Node(0, np.zeros_like(high), high, everything, np.inf)]
+        self.nodes = [LevelNode(0, np.zeros_like(high), high, everything, np.inf)]
         if self.bits > 0:
             self._count_in([0])
 
@@ -110,7 +110,7 @@ class LevelGrowth:
             if new:
                 self._count_in(new)
 
-    def _taken(self, splits: int) -> Iterator[tuple[int, Node]]:
+    def _taken(self, splits: int) -> Iterator[tuple[int, LevelNode]]:
         """At most so many splits, as best-first growth would take and number them. So many have to be known."""
         if not splits or self.nodes[0].gain <= 0:
             return
@@ -125,34 +125,34 @@ class LevelGrowth:
                 if part.gain > 0:
                     heapq.heappush(heap, (-part.gain, 2 * made + 1 + side, part))
 
-    def splits(self, most: int) -> Splits:
+    def splits(self, most: int) -> SplitSequence:
         taken = list(self._taken(most))
         size = 2 * len(taken) + 1
-        made = Splits(np.full(size, LEAF, np.int64), np.zeros(size), np.zeros(size, np.int64))
+        made = SplitSequence(np.full(size, LEAF, np.int64), np.zeros(size), np.zeros(size, np.int64))
         for k, (number, node) in enumerate(taken):
             made.dims[number], made.cuts[number] = node.dim, self._cuts[node.dim][node.at]
             made.child[number] = 2 * k + 1
         return made
 
-    def _part(self, node: Node) -> tuple[int, int]:
+    def _part(self, node: LevelNode) -> tuple[int, int]:
         node.child = len(self.nodes)
         first, last, _ = self._boxes
         d, k = node.dim, node.at
         high, low = node.high.copy(), node.low.copy()
         high[d], low[d] = k, k + 1
         below, above = node.boxes[first[d][node.boxes] <= k], node.boxes[last[d][node.boxes] > k]
-        self.nodes.append(Node(node.depth + 1, node.low, high, below, node.worth))
-        self.nodes.append(Node(node.depth + 1, low, node.high, above, node.worth))
+        self.nodes.append(LevelNode(node.depth + 1, node.low, high, below, node.worth))
+        self.nodes.append(LevelNode(node.depth + 1, low, node.high, above, node.worth))
         return node.child, node.child + 1
 
     def _count_in(self, numbers: list[int]) -> None:
         """Find the best splits of these nodes."""
         shape = self._shape()
-        widest = BINS * len(self._cuts)
-        for at in range(0, len(numbers), max(COUNTERS // widest, 1)):
-            chosen = numbers[at : at + max(COUNTERS // widest, 1)]
+        widest = MAX_BINS * len(self._cuts)
+        for at in range(0, len(numbers), max(MAX_COUNTERS_PER_PASS // widest, 1)):
+            chosen = numbers[at : at + max(MAX_COUNTERS_PER_PASS // widest, 1)]
             low, high = (np.array([getattr(self.nodes[n], side) for n in chosen]) for side in ("low", "high"))
-            bins = Bins.of(shape, np.array(chosen, np.int64), low, high, self._cuts)
+            bins = NodeBins.of(shape, np.array(chosen, np.int64), low, high, self._cuts)
             if not bins.size:
                 continue
             counts = self.count(bins)
@@ -168,33 +168,33 @@ class LevelGrowth:
             for s, n in enumerate(chosen):
                 self._choose(self.nodes[n], weights, bins, s)
 
-    def _choose(self, node: Node, weights: Floats, bins: Bins, s: int) -> None:
+    def _choose(self, node: LevelNode, weights: Floats, bins: NodeBins, s: int) -> None:
         first, last, group = self._boxes
         (least, most), (seen, tick) = self._reach, self._seen
         row = bins.offset[s], bins.bins[s], bins.shift[s], node.low, node.high
         counted = int(np.argmax(bins.bins[s] > 0))  # any dimension that has bins has all of the weight
         begin = bins.offset[s, counted]
         weight = weights[begin : begin + bins.bins[s, counted]].sum()
-        cost = float(weight * met_by(group, node.boxes, seen, tick, SHARE))
+        cost = float(weight * met_by(group, node.boxes, seen, tick, BOX_SHARE))
         self._cost = self._cost or cost
         patient = can_wait(cost, self._cost, self.leaves, self.bits - node.depth)
-        gain, d, k = best_of(weights, *row, node.boxes, first, last, group, least, most, seen, tick, SHARE, patient)
+        gain, d, k = best_of(weights, *row, node.boxes, first, last, group, least, most, seen, tick, BOX_SHARE, patient)
         node.gain, node.dim, node.at = float(gain), int(d), int(k)
 
-    def _shape(self) -> Shape:
+    def _shape(self) -> TreeSoFar:
         dim = np.array([max(node.dim, 0) for node in self.nodes], np.int64)
         cut = np.array([self._cuts[node.dim][node.at] if node.child else 0.0 for node in self.nodes])
-        return Shape(dim, cut, np.array([node.child for node in self.nodes], np.int64))
+        return TreeSoFar(dim, cut, np.array([node.child for node in self.nodes], np.int64))
 
 
-def grown(
+def grow_by_levels(
     events: EventBatch,
     subscriptions: Sequence[Filter],
     bits: int,
     budget: Budget,
     *,
     spread: Spread = (),
-    floor: float = FLOOR,
+    floor: float = FLOOR_SHARE,
     seed: int = 0,
     patient: bool = True,
 ) -> TreeIndex:

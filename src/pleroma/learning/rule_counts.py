@@ -23,11 +23,11 @@ from pleroma.index import TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.growth import preorder
 
-ROOM = 1 << 28
+MAX_MEETING_BYTES = 1 << 28
 """Bytes. Where it takes more to say who meets which node, boxes walk through every tree anew."""
 
 
-class Splits(NamedTuple):
+class SplitSequence(NamedTuple):
     """A tree in the order of its splits: by node its dimension, cut and first child, which is 0 where there is none.
 
     The children of the k-th split are nodes 2k + 1 and 2k + 2, so that the tree after fewer splits is a beginning.
@@ -38,7 +38,7 @@ class Splits(NamedTuple):
     child: Ints
 
     @classmethod
-    def of(cls, tree: TreeIndex) -> Splits:
+    def of(cls, tree: TreeIndex) -> SplitSequence:
         """In preorder, which is as good as any where all of the tree is counted."""
         tables = tree.tables
         split = np.flatnonzero(tables.dims != LEAF)
@@ -65,15 +65,15 @@ class Splits(NamedTuple):
         return TreeIndex(schema, bits, tuple(nodes.dims.tolist()), tuple(cuts.tolist()))
 
 
-class Rules:
+class RuleCounter:
     """Of each beginning of a tree, and for each of several ways to have the owners of a sample behind ports."""
 
-    def __init__(self, tree: Splits, sample: Sample, ways: Sequence[Ints]) -> None:
+    def __init__(self, tree: SplitSequence, sample: Sample, ways: Sequence[Ints]) -> None:
         self._tree = tree
         self._sample = sample
         self._ways = ways
         self._kept: dict[int, Words] = {}
-        self._room = ROOM
+        self._room = MAX_MEETING_BYTES
 
     def after(self, splits: int, way: int) -> int:
         """What a switch needs that has owner i behind port `ways[way][i]`."""
@@ -88,7 +88,7 @@ class Rules:
     def _met(self) -> Words | None:
         """A row for 64 owners at a time, with the bits of those that meet each node."""
         sample, words = self._sample, _words(self._sample.owners)
-        if 8 * len(self._tree.dims) * words > ROOM:
+        if 8 * len(self._tree.dims) * words > MAX_MEETING_BYTES:
             return None
         return _walk(*self._tree, sample.first, sample.last, sample.owner, words)
 
@@ -106,7 +106,7 @@ class Rules:
         return found
 
 
-def ways_of(spread: Spread) -> list[tuple[int, ...]]:
+def port_groupings(spread: Spread) -> list[tuple[int, ...]]:
     """For each switch, which hosts are behind the same port, whatever its number: often several have the same way."""
     found = []
     for ports in spread:
@@ -115,11 +115,11 @@ def ways_of(spread: Spread) -> list[tuple[int, ...]]:
     return found
 
 
-def fullest(tree: TreeIndex, sample: Sample, spread: Spread) -> int:
+def fullest_switch_rules(tree: TreeIndex, sample: Sample, spread: Spread) -> int:
     """The rules of the fullest switch."""
-    ways = [np.array(way) for way in dict.fromkeys(ways_of(spread))]
-    splits = Splits.of(tree)
-    return Rules(splits, sample, ways).fullest(splits.made)
+    ways = [np.array(way) for way in dict.fromkeys(port_groupings(spread))]
+    splits = SplitSequence.of(tree)
+    return RuleCounter(splits, sample, ways).fullest(splits.made)
 
 
 def _words(ports: int) -> int:

@@ -16,33 +16,33 @@ import numpy as np
 from pleroma.arrays.types import Floats, Ints
 from pleroma.evaluation.sample import Sample
 
-NEIGHBOURHOOD = 24
+MAX_NEIGHBOURS = 24
 """At most so many events are neighbours of each other."""
-MOST = 60_000
-EXACT = 20
-FLOOR = 0.02
+MAX_EXTRA_POINTS = 60_000
+WEIGHT_BITS = 20
+FLOOR_SHARE = 0.02
 """The weight of points inside subscriptions when nothing says that traffic is like them."""
 
 
-class Weighted(NamedTuple):
+class WeightedPoints(NamedTuple):
     points: Floats
     weight: Floats
 
 
-Smoothing = Callable[[Sample, np.random.Generator], Weighted]
+Smoothing = Callable[[Sample, np.random.Generator], WeightedPoints]
 
 
-def between_neighbours(sample: Sample, random: np.random.Generator, share: float, count: int) -> Weighted:
+def between_neighbours(sample: Sample, random: np.random.Generator, share: float, count: int) -> WeightedPoints:
     """So many on the lines between events of one neighbourhood, each with one neighbour after another.
 
     A neighbourhood is a cell of medians along the widest dimension, again and again. Of many events, some are enough.
     """
-    used = random.permutation(sample.events)[: MOST // 3]
+    used = random.permutation(sample.events)[: MAX_EXTRA_POINTS // 3]
     points, cell = sample.points[used], _neighbourhoods(sample.scaled()[used])
     order = np.argsort(cell, kind="stable")
     partner = np.empty_like(order)
     made = []
-    for _ in range(max(min(count // len(points), NEIGHBOURHOOD), 1)):
+    for _ in range(max(min(count // len(points), MAX_NEIGHBOURS), 1)):
         partner[order] = np.lexsort((random.random(len(points)), cell))
         made.append(points + random.random((len(points), 1)) * (points[partner] - points))
     return _weighted(np.concatenate(made), share * len(points))
@@ -55,7 +55,7 @@ def _neighbourhoods(scaled: Floats) -> Ints:
     found = 0
     while stack:
         group = stack.pop()
-        if len(group) > NEIGHBOURHOOD:
+        if len(group) > MAX_NEIGHBOURS:
             spread = np.ptp(scaled[group], axis=0)
             middle = len(group) // 2
             parted = group[np.argpartition(scaled[group, int(np.argmax(spread))], middle)]
@@ -66,7 +66,7 @@ def _neighbourhoods(scaled: Floats) -> Ints:
     return cell
 
 
-def inside_subscriptions(sample: Sample, random: np.random.Generator, share: float, count: int) -> Weighted:
+def inside_subscriptions(sample: Sample, random: np.random.Generator, share: float, count: int) -> WeightedPoints:
     if not sample.boxes:
         return _weighted(sample.points[:0], 0.0)
     box = random.integers(0, sample.boxes, count)
@@ -75,41 +75,43 @@ def inside_subscriptions(sample: Sample, random: np.random.Generator, share: flo
 
 
 def weight_of_each(total: float, count: int) -> float:
-    """Of so many points, to the first `EXACT` binary places: then weights add up to the same in any order."""
+    """Of so many points, to the first `WEIGHT_BITS` binary places: then weights add up to the same in any order."""
     digits, exponent = frexp(total / max(count, 1))
-    return ldexp(round(ldexp(digits, EXACT)), exponent - EXACT)
+    return ldexp(round(ldexp(digits, WEIGHT_BITS)), exponent - WEIGHT_BITS)
 
 
-def _weighted(points: Floats, total: float) -> Weighted:
-    return Weighted(points, np.full(len(points), weight_of_each(total, len(points))))
+def _weighted(points: Floats, total: float) -> WeightedPoints:
+    return WeightedPoints(points, np.full(len(points), weight_of_each(total, len(points))))
 
 
-def _joined(*parts: Weighted) -> Weighted:
-    return Weighted(np.concatenate([p.points for p in parts]), np.concatenate([p.weight for p in parts]))
+def _joined(*parts: WeightedPoints) -> WeightedPoints:
+    return WeightedPoints(np.concatenate([p.points for p in parts]), np.concatenate([p.weight for p in parts]))
 
 
-def _as_seen(sample: Sample, random: np.random.Generator) -> Weighted:
-    return _joined(_seen(sample), inside_subscriptions(sample, random, FLOOR, min(2 * sample.events, MOST)))
+def _as_seen(sample: Sample, random: np.random.Generator) -> WeightedPoints:
+    return _joined(
+        _seen(sample), inside_subscriptions(sample, random, FLOOR_SHARE, min(2 * sample.events, MAX_EXTRA_POINTS))
+    )
 
 
-def _neighbours(sample: Sample, random: np.random.Generator) -> Weighted:
-    near = between_neighbours(sample, random, 2.0, 2 * MOST)
-    floor = inside_subscriptions(sample, random, FLOOR, min(2 * sample.events, MOST))
+def _neighbours(sample: Sample, random: np.random.Generator) -> WeightedPoints:
+    near = between_neighbours(sample, random, 2.0, 2 * MAX_EXTRA_POINTS)
+    floor = inside_subscriptions(sample, random, FLOOR_SHARE, min(2 * sample.events, MAX_EXTRA_POINTS))
     return _joined(_seen(sample), near, floor)
 
 
-def _both(sample: Sample, random: np.random.Generator) -> Weighted:
-    near = between_neighbours(sample, random, 4.0, MOST)
-    return _joined(_seen(sample), near, inside_subscriptions(sample, random, 8.0, 2 * MOST))
+def _both(sample: Sample, random: np.random.Generator) -> WeightedPoints:
+    near = between_neighbours(sample, random, 4.0, MAX_EXTRA_POINTS)
+    return _joined(_seen(sample), near, inside_subscriptions(sample, random, 8.0, 2 * MAX_EXTRA_POINTS))
 
 
-def _subscriptions(sample: Sample, random: np.random.Generator) -> Weighted:
-    count = 4 * MOST - min(sample.events, 2 * MOST)
+def _subscriptions(sample: Sample, random: np.random.Generator) -> WeightedPoints:
+    count = 4 * MAX_EXTRA_POINTS - min(sample.events, 2 * MAX_EXTRA_POINTS)
     return _joined(_seen(sample), inside_subscriptions(sample, random, 8.0, count))
 
 
-def _seen(sample: Sample) -> Weighted:
-    return Weighted(sample.points, np.ones(sample.events))
+def _seen(sample: Sample) -> WeightedPoints:
+    return WeightedPoints(sample.points, np.ones(sample.events))
 
 
 SMOOTHINGS: Mapping[str, Smoothing] = {

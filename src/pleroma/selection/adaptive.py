@@ -20,7 +20,7 @@ from pleroma.index import GridIndex
 from pleroma.index.axis import Axis
 from pleroma.index.grid_index import round_robin
 
-MOST_BITS = 14
+MAX_AXIS_BITS = 14
 """For one dimension: 16,383 boundaries are as many as samples can place and as a plan should list."""
 
 
@@ -32,7 +32,7 @@ class AdaptiveAxes:
         self._load = workload(sample)
 
     def room(self, d: int) -> int:
-        return min(self.sample.schema.attributes[d].bits, MOST_BITS)
+        return min(self.sample.schema.attributes[d].bits, MAX_AXIS_BITS)
 
     def boundaries(self, d: int, bits: int) -> tuple[float, ...]:
         extent = self.sample.schema.attributes[d].extent

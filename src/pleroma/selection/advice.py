@@ -22,22 +22,22 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn
 from pleroma.selection.dimension_selection import EVALUATING, Dimensions, Evidence, select
-from pleroma.selection.splits import SPLITS, Split
-from pleroma.selection.traffic_summary import Gathered, gather
+from pleroma.selection.splits import SPLITS, SplitMethod
+from pleroma.selection.traffic_summary import TrafficSummary, summarise_traffic
 
-CUTS = ("regular", "adaptive", "selective")
+DEFAULT_SPLITS = ("regular", "adaptive", "selective")
 """The splits that send an event once."""
 LEARNED = "learned"
-"""A tree grown for the workload: `tree_learner`."""
+"""A tree grown for the workload: `learning.learner`."""
 LEARNED_FROM_ALL = "learned from all events"
-"""The same, where events are too many to have them all here: `tree_levels`."""
-LENGTHS = (8, 10, 12, 14, 16, 20)
+"""The same, where events are too many to have them all here: `learning.level_growth`."""
+SHORTER_LENGTHS = (8, 10, 12, 14, 16, 20)
 """What techniques may shorten their dz to when rules are limited."""
-EXHAUSTIVE = 10
+MAX_UNLIMITED_BITS = 10
 """Up to so many bits, covers need no limit on their members."""
-MEMBERS = 32
-FINALISTS = 2
-SELECTIONS = ("evs", "sms", "emcs", "sfs", "cs", "pfs-cmm", "ges")
+LONG_DZ_MEMBERS = 32
+FINALISTS_PER_LENGTH = 2
+DEFAULT_SELECTIONS = ("evs", "sms", "emcs", "sfs", "cs", "pfs-cmm", "ges")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +83,18 @@ def advise(
 
     The others of its arguments are those of `advise_from`.
     """
-    return advise_from(gather(events, subscriptions, seed=seed), subscriptions, bits, seed=seed, **how)
+    return advise_from(summarise_traffic(events, subscriptions, seed=seed), subscriptions, bits, seed=seed, **how)
 
 
 def advise_from(
-    gathered: Gathered,
+    gathered: TrafficSummary,
     subscriptions: Sequence[Filter],
     bits: int,
     *,
     max_members: int | None = 32,
     rules: int | None = None,
-    selections: Iterable[str] = SELECTIONS,
-    splits: Iterable[str] = CUTS,
+    selections: Iterable[str] = DEFAULT_SELECTIONS,
+    splits: Iterable[str] = DEFAULT_SPLITS,
     seed: int = 0,
     placement: Placement | None = None,
     grown: Callable[[Budget], TreeIndex] | None = None,
@@ -120,7 +120,7 @@ def advise_from(
     regular = GridEvaluator(sample, bits)
     judges = GridEvaluator(by_unseen.sample, bits)
     everything = tuple(range(len(sample.schema)))
-    lengths = [bits] if rules is None else [*(n for n in LENGTHS if n < bits), bits]
+    lengths = [bits] if rules is None else [*(n for n in SHORTER_LENGTHS if n < bits), bits]
     found = []
     for name in splits:
         if name not in SPLITS:
@@ -137,7 +137,7 @@ def advise_from(
                 chosen = [everything] if selection is None else [select(selection, evidence, n) for n in counts]
                 seconds += time.perf_counter() - start
                 if rules is not None:  # with many lengths to try, only the best by the bits alone
-                    chosen = sorted(set(chosen), key=lambda dims: split.waste(dims).deliveries)[:FINALISTS]
+                    chosen = sorted(set(chosen), key=lambda dims: split.waste(dims).deliveries)[:FINALISTS_PER_LENGTH]
                 sets |= dict.fromkeys((length, dims) for dims in chosen)
             limits = {length: _members(length, max_members, rules) for length in ways}
             for length, dims in sets:
@@ -174,17 +174,21 @@ def advise_from(
             tree = made(budget)
             seconds = time.perf_counter() - start
             outcome = by_unseen.outcome(tree, max_members)
-            found.append(Advice(name, by_use(tree), tree, outcome, max_members, judges.waste_of(tree), {}, seconds))
+            found.append(
+                Advice(name, dimensions_by_use(tree), tree, outcome, max_members, judges.waste_of(tree), {}, seconds)
+            )
             advance(1)
-    return sorted(found, key=lambda each: (over(each.outcome, rules), each.outcome.waste.rate, each.outcome.rules))
+    return sorted(
+        found, key=lambda each: (exceeds_room(each.outcome, rules), each.outcome.waste.rate, each.outcome.rules)
+    )
 
 
 def _members(length: int, most: int | None, rules: int | None) -> int | None:
     """Where rules are limited and members are not, covers of long dz would have more of them than any table."""
-    return MEMBERS if most is None and rules is not None and length > EXHAUSTIVE else most
+    return LONG_DZ_MEMBERS if most is None and rules is not None and length > MAX_UNLIMITED_BITS else most
 
 
-def _split(name: str, sample: Sample, bits: int, needed: bool) -> Split | None:
+def _split(name: str, sample: Sample, bits: int, needed: bool) -> SplitMethod | None:
     """None where a technique has no use for so few bits."""
     try:
         return SPLITS[name](sample, bits)
@@ -194,17 +198,17 @@ def _split(name: str, sample: Sample, bits: int, needed: bool) -> Split | None:
         return None
 
 
-def over(outcome: Outcome, rules: int | None) -> bool:
+def exceeds_room(outcome: Outcome, rules: int | None) -> bool:
     """Whether some table has more rules than it may have."""
     return outcome.beyond > 0 or (rules is not None and outcome.rules > rules)
 
 
 def _rank(outcome: Outcome, rules: int | None) -> tuple[int, int]:
     """First what keeps to the limit, and of what does not, what comes nearest."""
-    return outcome.rules if over(outcome, rules) else 0, outcome.waste.deliveries
+    return outcome.rules if exceeds_room(outcome, rules) else 0, outcome.waste.deliveries
 
 
-def by_use(tree: TreeIndex) -> Dimensions:
+def dimensions_by_use(tree: TreeIndex) -> Dimensions:
     """The dimensions that a tree cuts, the most often cut first."""
     return tuple(d for d, _ in Counter(d for d in tree.dimensions if d != LEAF).most_common())
 
@@ -222,7 +226,7 @@ def _deepest(tree: TreeIndex) -> dict[int, int]:
     return most
 
 
-def halves(events: EventBatch, seed: int) -> tuple[EventBatch, EventBatch]:
+def random_halves(events: EventBatch, seed: int) -> tuple[EventBatch, EventBatch]:
     """Events to learn from and events to judge by, drawn at random."""
     shuffled = np.random.default_rng(seed).permutation(len(events))
     return events[np.sort(shuffled[::2])], events[np.sort(shuffled[1::2])]

@@ -24,9 +24,9 @@ from pleroma.evaluation.bit_rows import filled
 from pleroma.evaluation.sample import Sample
 from pleroma.selection.pass_kernels import stretches
 
-SIZE = 1_024
+BLOCK_BOXES = 1_024
 """Boxes in a block."""
-KEPT = 32
+MAX_KEPT_BLOCKS = 32
 """Blocks whose rows are kept; of the others they are made again when they are needed."""
 
 Column = Floats | TextColumn
@@ -36,7 +36,7 @@ Bounds = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Block:
+class BoxBlock:
     """Boxes from number `first` on: they want keys in `[low, high)`, by dimension and box."""
 
     first: int
@@ -90,27 +90,27 @@ class Block:
         listed = zip(self.spans, self.offsets, strict=False)
         return np.column_stack([before[end + at] - before[begin + at] for (begin, end), at in listed])
 
-    def bare(self) -> Block:
+    def bare(self) -> BoxBlock:
         """Without what was worked out."""
-        return Block(self.first, self.low, self.high)
+        return BoxBlock(self.first, self.low, self.high)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Block, (self.first, self.low, self.high)
+        return BoxBlock, (self.first, self.low, self.high)
 
 
 @dataclass(frozen=True)
-class Boxes:
+class BoxBlocks:
     """All boxes, in blocks."""
 
     count: int
-    parts: tuple[Block, ...] = field(repr=False)
+    parts: tuple[BoxBlock, ...] = field(repr=False)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[BoxBlock]:
         for number, block in enumerate(self.parts):
-            yield block if number < KEPT else block.bare()
+            yield block if number < MAX_KEPT_BLOCKS else block.bare()
 
     @classmethod
-    def of(cls, schema: Schema, subscriptions: Sequence[Filter]) -> Boxes:
+    def of(cls, schema: Schema, subscriptions: Sequence[Filter]) -> BoxBlocks:
         ranges = [box.ranges for each in subscriptions for box in each.boxes]
         kinds = [object if isinstance(attribute, Text) else np.float64 for attribute in schema.attributes]
         low = [np.array([each[d].lo for each in ranges], kind) for d, kind in enumerate(kinds)]
@@ -118,16 +118,16 @@ class Boxes:
         return cls._parted(low, high)
 
     @classmethod
-    def of_sample(cls, sample: Sample) -> Boxes:
+    def of_sample(cls, sample: Sample) -> BoxBlocks:
         return cls._parted(list(sample.low.T), list(sample.high.T))
 
     @classmethod
-    def _parted(cls, low: list[Bounds], high: list[Bounds]) -> Boxes:
+    def _parted(cls, low: list[Bounds], high: list[Bounds]) -> BoxBlocks:
         count = len(low[0])
-        cuts = [slice(at, at + SIZE) for at in range(0, count, SIZE)]
+        cuts = [slice(at, at + BLOCK_BOXES) for at in range(0, count, BLOCK_BOXES)]
         return cls(
             count,
-            tuple(Block(cut.start, tuple(c[cut] for c in low), tuple(c[cut] for c in high)) for cut in cuts),
+            tuple(BoxBlock(cut.start, tuple(c[cut] for c in low), tuple(c[cut] for c in high)) for cut in cuts),
         )
 
 

@@ -16,7 +16,7 @@ from pleroma.arrays.types import Floats, Ints
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Rectangle
 
-THIN = 2.0**-10
+THIN_SIDE = 2.0**-10
 """Added to every side, as a share of its dimension: what is thinner than this is not worth more bits."""
 
 
@@ -78,4 +78,4 @@ def _part(first: Floats, last: Floats) -> tuple[float, Ints, Ints]:
 
 def _room(low: Floats, high: Floats) -> Floats:
     """The size of rectangles, in bits."""
-    return np.asarray(np.log2(high - low + THIN).sum(axis=-1))
+    return np.asarray(np.log2(high - low + THIN_SIDE).sum(axis=-1))

@@ -16,7 +16,7 @@ from pleroma.arrays.types import Floats
 from pleroma.errors import TuningError, UnknownName
 from pleroma.evaluation.grid_evaluator import Evaluator
 from pleroma.selection.pass_kernels import UNIT
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 
 Dimensions = tuple[int, ...]
 
@@ -25,7 +25,7 @@ Dimensions = tuple[int, ...]
 class Evidence:
     """What a technique may look at: statistics, and the deliveries that subsets of dimensions would make."""
 
-    statistics: Statistics
+    statistics: TrafficStatistics
     evaluator: Evaluator
     seed: int = 0
 
@@ -56,12 +56,12 @@ def ranked(scores: Iterable[float], count: int) -> Dimensions:
 # -- scores of single dimensions -------------------------------------------------------------------------------------
 
 
-def variance_scores(statistics: Statistics) -> Floats:
+def variance_scores(statistics: TrafficStatistics) -> Floats:
     """EVS: the variance of the events' values, scaled to the domain."""
     return statistics.variance
 
 
-def overlap_scores(statistics: Statistics) -> Floats:
+def overlap_scores(statistics: TrafficStatistics) -> Floats:
     """SOS: 1 - the mean share of a box's events that other boxes match too; a box without events overlaps nothing."""
     covered = np.maximum(statistics.covered, 1)
     overlap = (statistics.covered - statistics.alone) / covered
@@ -69,7 +69,7 @@ def overlap_scores(statistics: Statistics) -> Floats:
     return np.asarray(np.round(1.0 - mean, 12))  # the order of the boxes must not decide a tie
 
 
-def match_scores(statistics: Statistics) -> Floats:
+def match_scores(statistics: TrafficStatistics) -> Floats:
     """SMS: 1 - the share of possible further matches that the matched events have.
 
     Differs from EMCS in two ways: events matched by nobody along the dimension do not count, and of an event's matches
@@ -80,12 +80,12 @@ def match_scores(statistics: Statistics) -> Floats:
     return np.asarray(1.0 - further / np.maximum(possible, 1))
 
 
-def match_count_scores(statistics: Statistics) -> Floats:
+def match_count_scores(statistics: TrafficStatistics) -> Floats:
     """EMCS (Bhowmik et al. 2018, Algorithm 2): 1 - the share of all (event, subscription) pairs that match."""
     return np.asarray(1.0 - statistics.matched / max(statistics.events * statistics.boxes, 1))
 
 
-def false_match_scores(statistics: Statistics) -> Floats:
+def false_match_scores(statistics: TrafficStatistics) -> Floats:
     """SFS: the share of matches along the dimension that are matches in full."""
     return np.asarray(statistics.matches / np.maximum(statistics.matched, 1))
 
@@ -93,22 +93,22 @@ def false_match_scores(statistics: Statistics) -> Floats:
 # -- similarity of two dimensions ------------------------------------------------------------------------------------
 
 
-def event_covariance(statistics: Statistics) -> Floats:
+def event_covariance(statistics: TrafficStatistics) -> Floats:
     """CEV."""
     return statistics.covariance
 
 
-def match_covariance(statistics: Statistics) -> Floats:
+def match_covariance(statistics: TrafficStatistics) -> Floats:
     """CMM: 1 - the share of (event, subscription) pairs that match along both."""
     return np.asarray(1.0 - statistics.pairs / max(statistics.events * statistics.boxes, 1))
 
 
-def false_match_covariance(statistics: Statistics) -> Floats:
+def false_match_covariance(statistics: TrafficStatistics) -> Floats:
     """CFM: 1 - the mean share of an event's matches along both that are false; an event without any has none false."""
     return np.asarray(1.0 - statistics.false_rates / (UNIT * statistics.events))
 
 
-Covariance = Callable[[Statistics], Floats]
+Covariance = Callable[[TrafficStatistics], Floats]
 
 
 def _components(covariance: Floats) -> tuple[Floats, Floats]:
@@ -215,7 +215,7 @@ def count_by_evaluation(evidence: Evidence, technique: str = "ges") -> int:
     return min(chosen, key=lambda each: evidence.evaluator.waste(each[1]).deliveries)[0]
 
 
-def _by(scores: Callable[[Statistics], Floats]) -> Technique:
+def _by(scores: Callable[[TrafficStatistics], Floats]) -> Technique:
     return lambda evidence, count: ranked(scores(evidence.statistics).tolist(), count)
 
 

@@ -8,8 +8,8 @@ from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints, Ints32, Words
 from pleroma.evaluation.bit_rows import popcount
 
-SHIFT = 30
-UNIT = 1 << SHIFT
+UNIT_BITS = 30
+UNIT = 1 << UNIT_BITS
 """Shares are counted in whole 1 / UNITs: fine enough for any ranking, and 2**33 of them fit a sum."""
 
 
@@ -40,7 +40,7 @@ def moments(scaled: Floats) -> tuple[Ints, Ints]:
             values[d] += units[d]
             for other in range(d + 1):
                 product = units[d] * units[other]
-                products[0, other, d] += product >> SHIFT
+                products[0, other, d] += product >> UNIT_BITS
                 products[1, other, d] += product & (UNIT - 1)
     for d in range(dims):
         for other in range(d):

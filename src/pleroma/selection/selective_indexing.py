@@ -21,12 +21,12 @@ from pleroma.index.axis import Axis
 from pleroma.index.grid_index import Span, bits_within, round_robin
 from pleroma.selection.clusters import rectangles
 
-COUNTS = (0, 4, 16, 64)
+RECTANGLE_COUNTS = (0, 4, 16, 64)
 """Without any rectangle, all is the rest: regular indexing."""
 
 
-class Selective:
-    """Selective indexes for one sample: with `count` rectangles, or the one of `COUNTS` that delivers least.
+class SelectiveSplit:
+    """Selective indexes for one sample: with `count` rectangles, or the one of `RECTANGLE_COUNTS` that delivers least.
 
     `repeated` is the document's own way, in which an event is sent once in each rectangle that holds it. A subscription
     then sees less waste, but a host with subscriptions in several rectangles gets the event several times.
@@ -36,13 +36,13 @@ class Selective:
         if count is not None and (isinstance(count, bool) or count < 0):
             raise TuningError(f"{count} rectangles are asked for", field="rectangles", value=count)
         self.sample = sample
-        counts = COUNTS if count is None else (count,)
+        counts = RECTANGLE_COUNTS if count is None else (count,)
         path = [[], *rectangles(sample, max(counts))]
         groups = {min(n, len(path) - 1): path[min(n, len(path) - 1)] for n in counts}
         fitting = [found for n, found in groups.items() if numbers(n)[-1].length < bits]
         if not fitting:
             raise TuningError(f"{bits} bits have no room for the rectangles' numbers", field="bits", value=bits)
-        self._layouts = [_Layout(sample, bits, found, repeated) for found in fitting]
+        self._layouts = [_RectangleLayout(sample, bits, found, repeated) for found in fitting]
 
     @cached_property
     def _exact(self) -> GridEvaluator:
@@ -57,11 +57,11 @@ class Selective:
         dims = self.sample.chosen(dimensions)
         return self._best(dims).index(dims)
 
-    def _best(self, dims: list[int]) -> _Layout:
+    def _best(self, dims: list[int]) -> _RectangleLayout:
         return min(self._layouts, key=lambda layout: layout.deliveries(dims))
 
 
-class _Layout:
+class _RectangleLayout:
     """Given rectangles, and what any choice of dimensions does with the bits that their numbers leave."""
 
     def __init__(self, sample: Sample, bits: int, found: list[Rectangle], repeated: bool) -> None:

@@ -13,10 +13,10 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.index import GridIndex, Index, Waste
 from pleroma.selection.adaptive import AdaptiveAxes
-from pleroma.selection.selective_indexing import Selective
+from pleroma.selection.selective_indexing import SelectiveSplit
 
 
-class Split(Protocol):
+class SplitMethod(Protocol):
     """Made from a sample and a number of bits."""
 
     def waste(self, dimensions: Iterable[int]) -> Waste:
@@ -25,7 +25,7 @@ class Split(Protocol):
     def index(self, dimensions: Iterable[int]) -> Index: ...
 
 
-class Regular(GridEvaluator):
+class RegularSplit(GridEvaluator):
     """Equal cells."""
 
     def index(self, dimensions: Iterable[int]) -> Index:
@@ -33,7 +33,7 @@ class Regular(GridEvaluator):
         return GridIndex.regular(self.sample.schema, self.bits, [names[d] for d in self.sample.chosen(dimensions)])
 
 
-class Adaptive(GridEvaluator):
+class AdaptiveSplit(GridEvaluator):
     """Cells at workload medians."""
 
     def __init__(self, sample: Sample, bits: int) -> None:
@@ -44,10 +44,10 @@ class Adaptive(GridEvaluator):
         return self._cuts.grid(self.bits, dimensions)
 
 
-SPLITS: Mapping[str, Callable[[Sample, int], Split]] = {
-    "regular": Regular,
-    "adaptive": Adaptive,
-    "selective": Selective,
-    "repeated": lambda sample, bits: Selective(sample, bits, repeated=True),
+SPLITS: Mapping[str, Callable[[Sample, int], SplitMethod]] = {
+    "regular": RegularSplit,
+    "adaptive": AdaptiveSplit,
+    "selective": SelectiveSplit,
+    "repeated": lambda sample, bits: SelectiveSplit(sample, bits, repeated=True),
 }
 """The last is selective indexing as Bhowmik et al. 2018 has it: an event is sent in every rectangle that holds it."""

@@ -14,17 +14,17 @@ import numpy as np
 from pleroma.arrays.types import Floats, Ints
 from pleroma.errors import TuningError
 from pleroma.evaluation.sample import Sample
-from pleroma.selection.box_blocks import KEPT, SIZE, Boxes, Column
-from pleroma.selection.pass_kernels import SHIFT, UNIT, finished, moments, tallied
+from pleroma.selection.box_blocks import BLOCK_BOXES, MAX_KEPT_BLOCKS, BoxBlocks, Column
+from pleroma.selection.pass_kernels import UNIT, UNIT_BITS, finished, moments, tallied
 
-CHUNK = 8_192
+CHUNK_EVENTS = 8_192
 """Events that are looked at together: what is counted for each of them stays in the processor's cache."""
-MANY = 65_536
+LARGE_CHUNK_EVENTS = 65_536
 """The same where blocks have to be made ready for every chunk: then that is what costs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Statistics:
+class TrafficStatistics:
     """Sums over events. "Matched along a dimension" means that this one value lies in the box's range there."""
 
     events: int
@@ -46,21 +46,21 @@ class Statistics:
     alone: Ints
     """By box and dimension: events matched along it by no other box."""
 
-    def __add__(self, other: Statistics) -> Statistics:
+    def __add__(self, other: TrafficStatistics) -> TrafficStatistics:
         return self._with(other, 1)
 
-    def __sub__(self, other: Statistics) -> Statistics:
+    def __sub__(self, other: TrafficStatistics) -> TrafficStatistics:
         """Without events that have been counted."""
         return self._with(other, -1)
 
-    def _with(self, other: Statistics, sign: int) -> Statistics:
+    def _with(self, other: TrafficStatistics, sign: int) -> TrafficStatistics:
         if self.boxes != other.boxes or self.values.shape != other.values.shape:
             raise TuningError("statistics of other subscriptions do not add up", value=(self.boxes, other.boxes))
         summed = {f.name: getattr(self, f.name) + sign * getattr(other, f.name) for f in fields(self)}
-        return Statistics(**summed | {"boxes": self.boxes})
+        return TrafficStatistics(**summed | {"boxes": self.boxes})
 
     @classmethod
-    def none(cls, dims: int, boxes: int) -> Statistics:
+    def none(cls, dims: int, boxes: int) -> TrafficStatistics:
         """Of no events at all."""
 
         def zeros(*shape: int) -> Ints:
@@ -80,18 +80,18 @@ class Statistics:
         )
 
     @classmethod
-    def of(cls, sample: Sample) -> Statistics:
-        return cls.counted(Boxes.of_sample(sample), list(sample.keys.T), sample.scaled())
+    def of(cls, sample: Sample) -> TrafficStatistics:
+        return cls.counted(BoxBlocks.of_sample(sample), list(sample.keys.T), sample.scaled())
 
     @classmethod
-    def counted(cls, boxes: Boxes, keys: Sequence[Column], scaled: Floats) -> Statistics:
+    def counted(cls, boxes: BoxBlocks, keys: Sequence[Column], scaled: Floats) -> TrafficStatistics:
         """Of events with these keys, a column for each dimension, and these values as shares of the extents."""
         events, dims = scaled.shape
         values, products = moments(scaled)
         found = cls.none(dims, boxes.count)
         touched, pairs, false_rates = found.touched, found.pairs, found.false_rates
         matches = 0
-        chunk = CHUNK if boxes.count <= SIZE * KEPT else MANY
+        chunk = CHUNK_EVENTS if boxes.count <= BLOCK_BOXES * MAX_KEPT_BLOCKS else LARGE_CHUNK_EVENTS
         for begin in range(0, events, chunk):
             rows = slice(begin, begin + chunk)
             size = min(chunk, events - begin)
@@ -125,7 +125,7 @@ class Statistics:
         # exact until the last division: what is constant has none
         whole, rest = self.products.astype(object)
         values = self.values.astype(object)
-        spread = self.events * ((whole << SHIFT) + rest) - np.outer(values, values)
+        spread = self.events * ((whole << UNIT_BITS) + rest) - np.outer(values, values)
         return np.asarray(spread / (UNIT * UNIT * self.events * max(self.events - 1, 1)), np.float64)
 
     @property

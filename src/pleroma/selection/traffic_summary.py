@@ -17,15 +17,15 @@ from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.evaluation.sample import scaled
-from pleroma.selection.box_blocks import Boxes, keys_of
-from pleroma.selection.draw import Draw, Drawing, HeldOut
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.box_blocks import BoxBlocks, keys_of
+from pleroma.selection.event_draw import EventDraw, HeldOutEvents, RunningDraw
+from pleroma.selection.traffic_statistics import TrafficStatistics
 
-DRAW = 100_000
+DRAWN_EVENTS = 100_000
 """Events that techniques are tried on: half of them to learn from, half to judge by."""
 
 
-class Batch(NamedTuple):
+class NumberedBatch(NamedTuple):
     """Some events; where they have numbers, no two events of a pass have the same."""
 
     events: EventBatch
@@ -35,88 +35,90 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Partial:
+class PartialSummary:
     """What a pass over some events has found."""
 
-    statistics: Statistics
-    draw: Draw
+    statistics: TrafficStatistics
+    draw: EventDraw
     refused: int = 0
 
     @classmethod
-    def merged(cls, parts: Iterable[Partial]) -> Partial:
+    def merged(cls, parts: Iterable[PartialSummary]) -> PartialSummary:
         first, *others = parts
         if not others:
             return first
         statistics = sum((part.statistics for part in others), first.statistics)
-        draws = Draw.merged(part.draw for part in (first, *others))
+        draws = EventDraw.merged(part.draw for part in (first, *others))
         return cls(statistics, draws, sum(part.refused for part in (first, *others)))
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class SummaryPass:
     """A pass over events, ready to begin; it travels to wherever the events are."""
 
     schema: Schema
-    boxes: Boxes
-    draw: int = DRAW
+    boxes: BoxBlocks
+    draw: int = DRAWN_EVENTS
     seed: int = 0
 
     @classmethod
-    def of(cls, schema: Schema, subscriptions: Sequence[Filter], draw: int = DRAW, seed: int = 0) -> Pass:
+    def of(
+        cls, schema: Schema, subscriptions: Sequence[Filter], draw: int = DRAWN_EVENTS, seed: int = 0
+    ) -> SummaryPass:
         if not subscriptions:
             raise TuningError("there are no subscriptions to learn from", field="subscriptions")
         if isinstance(draw, bool) or not isinstance(draw, int) or draw < 2:
             raise TuningError(f"{draw!r} events are too few to draw", field="draw", value=draw)
-        return cls(schema, Boxes.of(schema, subscriptions), draw, seed)
+        return cls(schema, BoxBlocks.of(schema, subscriptions), draw, seed)
 
-    def over(self, batches: Iterable[Batch]) -> Partial:
-        statistics = Statistics.none(len(self.schema), self.boxes.count)
-        drawing = Drawing(self.schema, self.draw, self.seed)
+    def over(self, batches: Iterable[NumberedBatch]) -> PartialSummary:
+        statistics = TrafficStatistics.none(len(self.schema), self.boxes.count)
+        drawing = RunningDraw(self.schema, self.draw, self.seed)
         refused = 0
         for batch in batches:
             statistics += self.statistics(batch.events)
             drawing.add(batch.events, batch.numbers)
             refused += batch.refused
-        return Partial(statistics, drawing.result(), refused)
+        return PartialSummary(statistics, drawing.result(), refused)
 
-    def statistics(self, events: EventBatch) -> Statistics:
-        return Statistics.counted(self.boxes, keys_of(events), scaled(self.schema, events.points()))
+    def statistics(self, events: EventBatch) -> TrafficStatistics:
+        return TrafficStatistics.counted(self.boxes, keys_of(events), scaled(self.schema, events.points()))
 
-    def finished(self, found: Partial) -> Gathered:
+    def finished(self, found: PartialSummary) -> TrafficSummary:
         """The judging half of the draw is taken out of the statistics: what learns has not seen it."""
         training, judging = found.draw.halves()
         if not len(judging.events):
             raise TuningError("two events are needed at least: one to learn from, one to judge by", field="events")
-        return Gathered(
+        return TrafficSummary(
             found.statistics.events,
             found.refused,
             found.statistics - self.statistics(judging.events),
             training.events,
             judging.events,
-            HeldOut(judging.tickets, self.seed),
+            HeldOutEvents(judging.tickets, self.seed),
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gathered:
+class TrafficSummary:
     events: int
     refused: int
-    statistics: Statistics
+    statistics: TrafficStatistics
     """Of all events but those that judge."""
     training: EventBatch
     judging: EventBatch
-    held_out: HeldOut
+    held_out: HeldOutEvents
     """What judges, for whoever learns from all events."""
 
 
-def gather(
+def summarise_traffic(
     events: EventBatch,
     subscriptions: Sequence[Filter],
     *,
     numbers: Ints | None = None,
-    draw: int = DRAW,
+    draw: int = DRAWN_EVENTS,
     seed: int = 0,
-) -> Gathered:
+) -> TrafficSummary:
     """In this process. Events without numbers are numbered as they come."""
-    once = Pass.of(events.schema, subscriptions, draw, seed)
-    return once.finished(once.over([Batch(events, np.arange(len(events)) if numbers is None else numbers)]))
+    once = SummaryPass.of(events.schema, subscriptions, draw, seed)
+    return once.finished(once.over([NumberedBatch(events, np.arange(len(events)) if numbers is None else numbers)]))

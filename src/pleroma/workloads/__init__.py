@@ -1,6 +1,6 @@
 """Data to work on: the papers' synthetic models, real stock quotes, and the arrival of requests."""
 
-from pleroma.workloads.hotspot_layout import Layout
+from pleroma.workloads.hotspot_layout import HotspotLayout
 from pleroma.workloads.model import EXPRESSIVE, PLEROMA, PRESETS, THESIS, Model
 from pleroma.workloads.stock import StockModel, generate_stock, quotes
 from pleroma.workloads.synthetic import generate, hotspots_of_subscriptions
@@ -11,7 +11,7 @@ __all__ = [
     "PLEROMA",
     "PRESETS",
     "THESIS",
-    "Layout",
+    "HotspotLayout",
     "Model",
     "StockModel",
     "Workload",

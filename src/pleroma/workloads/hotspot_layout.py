@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from pleroma.workloads.model import Model
 
-BUCKET = 0.2
+BUCKET_EDGE = 0.2
 """The edge of the bucket around a hotspot, as a share of the domain."""
-HARDLY = 0.05
+LEAST_SPREAD = 0.05
 """The least that random variance spreads a dimension, as a share of its bucket."""
-CONTRAST = 0.8
+SELECTIVITY_CONTRAST = 0.8
 """How far random selectivity takes the width of a dimension from the mean towards nothing, or the whole domain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class HotspotLayout:
     popularity: NDArray[np.float64]
     """The chance of each bucket, the most popular first."""
     places: NDArray[np.float64]
@@ -38,7 +38,7 @@ class Layout:
     mirrored: bool
 
     @classmethod
-    def of(cls, model: Model) -> Layout:
+    def of(cls, model: Model) -> HotspotLayout:
         draw = np.random.default_rng([model.seed, 0])
         d = model.dimensions
         buckets = model.hotspots if model.distribution == "zipfian" else 1
@@ -47,12 +47,12 @@ class Layout:
         spread, degrees = np.ones(d), _parted(draw, d)
         if model.variance == "random":
             if model.selective is None:
-                spread = HARDLY + (1 - HARDLY) * degrees
+                spread = LEAST_SPREAD + (1 - LEAST_SPREAD) * degrees
             else:
-                spread[np.argsort(degrees)[model.selective :]] = HARDLY
+                spread[np.argsort(degrees)[model.selective :]] = LEAST_SPREAD
         widths, degrees = np.full(d, float(model.width)), _parted(draw, d)
         if model.selectivity == "random":
-            widths += CONTRAST * min(model.width, 1 - model.width) * (2 * degrees - 1)
+            widths += SELECTIVITY_CONTRAST * min(model.width, 1 - model.width) * (2 * degrees - 1)
         order, amounts = draw.permutation(d).tolist(), draw.random(d // 2)
         count = 0 if model.correlation is None else d // 2 if model.pairs is None else model.pairs
         pairs = tuple((order[2 * i], order[2 * i + 1]) for i in range(count))
@@ -65,7 +65,7 @@ class Layout:
         return cls(
             popularity=popularity / popularity.sum(),
             places=places,
-            reach=spread * (BUCKET if model.distribution == "zipfian" else 1.0),
+            reach=spread * (BUCKET_EDGE if model.distribution == "zipfian" else 1.0),
             widths=widths,
             pairs=pairs,
             strengths=tuple((model.correlation_strength * amounts[:count]).tolist()),

@@ -17,7 +17,7 @@ from pleroma.workloads.setting_checks import check_number, check_one_of, check_p
 Distribution = Literal["uniform", "zipfian"]
 Variation = Literal["fixed", "random"]
 Correlation = Literal["positive", "inverse", "random"]
-Placement = Literal["inside", "independent"]
+EventPlacement = Literal["inside", "independent"]
 
 MAX_HOTSPOTS = 8
 MAX_BOUND = MAX_EXACT_INTEGER // 2 - 1
@@ -59,7 +59,7 @@ class Model:
     """The share of values that are equal; with random correlation, the largest share that may be drawn."""
     pairs: int | None = None
     """How many pairs are correlated; all that the dimensions allow, unless told."""
-    placement: Placement = "independent"
+    placement: EventPlacement = "independent"
     """Events at a random place in a random subscription ("inside"), or spread as the centres are ("independent")."""
     seed: int = 0
 
@@ -94,7 +94,7 @@ class Model:
             check_whole("pairs", self.pairs, 0, self.dimensions // 2)
             if self.correlation is None:
                 raise WorkloadError("needs a correlation", field="pairs", value=self.pairs)
-        check_one_of("placement", self.placement, get_args(Placement))
+        check_one_of("placement", self.placement, get_args(EventPlacement))
         if self.placement == "inside" and self.events and not self.subscriptions:
             reason = "events inside subscriptions need at least one subscription"
             raise WorkloadError(reason, field="subscriptions", value=self.subscriptions)

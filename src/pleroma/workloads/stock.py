@@ -28,7 +28,7 @@ HIGHEST_VOLUME = 600_000_000.0
 """In shares a day; the busiest day in the data saw 591,052,200."""
 MAX_SUBSCRIPTIONS = 10**6
 
-SCHEMA = Schema(
+STOCK_SCHEMA = Schema(
     "quotes",
     (
         Text("ticker", False),
@@ -71,27 +71,31 @@ def quotes() -> EventBatch:
     dates = [date for table in tables.values() for date in table["date"]]
     tickers = [ticker for ticker, table in tables.items() for _ in table["date"]]
     order = sorted(range(len(dates)), key=lambda row: (dates[row], tickers[row]))
-    numbers = {name: np.concatenate([table[name] for table in tables.values()])[order] for name in SCHEMA.names[1:]}
-    return EventBatch.from_columns(SCHEMA, {"ticker": [tickers[row] for row in order], **numbers})
+    numbers = {
+        name: np.concatenate([table[name] for table in tables.values()])[order] for name in STOCK_SCHEMA.names[1:]
+    }
+    return EventBatch.from_columns(STOCK_SCHEMA, {"ticker": [tickers[row] for row in order], **numbers})
 
 
 def generate_stock(model: StockModel | None = None) -> Workload:
     model = model or StockModel()
     events = quotes()
     filters = []
-    numbers = SCHEMA.attributes[1:]
+    numbers = STOCK_SCHEMA.attributes[1:]
     # one row of random numbers a subscription: a larger workload begins with the subscriptions of the smaller
     for drawn in np.random.default_rng(model.seed).random((model.subscriptions, 3 + 2 * len(numbers))).tolist():
         centre, at_least, which, *rest = drawn
         ticker, *values = events.event(int(centre * len(events))).keys
         chances, widths = rest[: len(numbers)], rest[len(numbers) :]
         always = int(at_least * len(numbers))
-        ranges = [_only(SCHEMA.attributes[0], ticker) if which < model.ticker else SCHEMA.attributes[0].domain]
+        ranges = [
+            _only(STOCK_SCHEMA.attributes[0], ticker) if which < model.ticker else STOCK_SCHEMA.attributes[0].domain
+        ]
         for d, attribute in enumerate(numbers):
             limited = d == always or chances[d] < model.ranges
             ranges.append(_around(attribute, values[d], 2 * model.width * widths[d]) if limited else attribute.domain)
-        filters.append(Filter(SCHEMA, (Box(tuple(ranges)),)))
-    return Workload(SCHEMA, events, tuple(filters), {"kind": "stock", "settings": asdict(model)})
+        filters.append(Filter(STOCK_SCHEMA, (Box(tuple(ranges)),)))
+    return Workload(STOCK_SCHEMA, events, tuple(filters), {"kind": "stock", "settings": asdict(model)})
 
 
 def _only(attribute: Attribute, key: bytes) -> Range:

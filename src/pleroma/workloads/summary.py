@@ -16,7 +16,7 @@ from pleroma.content.batch import Column
 from pleroma.content.range import join
 from pleroma.workloads.workload import Workload
 
-MOST_EVENTS = 20_000
+MAX_MATCHED_EVENTS = 20_000
 """Matches are counted on at most so many events, taken evenly from all."""
 
 
@@ -36,7 +36,7 @@ class AttributeSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class WorkloadSummary:
     events: int
     subscriptions: int
     attributes: tuple[AttributeSummary, ...]
@@ -49,19 +49,19 @@ class Summary:
     """The share of events that nobody wants."""
 
 
-def summarise(workload: Workload, advance: Callable[[float], None] = lambda _: None) -> Summary:
+def summarise(workload: Workload, advance: Callable[[float], None] = lambda _: None) -> WorkloadSummary:
     """The summary; `advance` is told of each subscription that has been counted."""
     pairs = zip(workload.schema.attributes, workload.events.columns, strict=True)
     attributes = tuple(
         _attribute(d, attribute, column, workload.subscriptions) for d, (attribute, column) in enumerate(pairs)
     )
     events = len(workload.events)
-    sample = workload.events[:: max(1, -(-events // MOST_EVENTS))]
+    sample = workload.events[:: max(1, -(-events // MAX_MATCHED_EVENTS))]
     wanted = np.zeros(len(sample), np.int64)
     for subscription in workload.subscriptions:
         wanted += sample.matches(subscription)
         advance(1)
-    return Summary(
+    return WorkloadSummary(
         events=events,
         subscriptions=len(workload.subscriptions),
         attributes=attributes,

@@ -14,7 +14,7 @@ import numpy as np
 from pleroma.arrays.types import Floats, Ints, Marks
 from pleroma.content import Box, Filter, Integer, Range, Schema
 from pleroma.content.batch import EventBatch
-from pleroma.workloads.hotspot_layout import Layout
+from pleroma.workloads.hotspot_layout import HotspotLayout
 from pleroma.workloads.model import Model
 from pleroma.workloads.workload import Workload
 
@@ -22,7 +22,7 @@ from pleroma.workloads.workload import Workload
 def generate(model: Model) -> Workload:
     d = model.dimensions
     schema = Schema("synthetic", tuple(Integer(f"d{i}", False, model.low, model.high) for i in range(d)))
-    layout = Layout.of(model)
+    layout = HotspotLayout.of(model)
     first, width = _boxes(model, layout)
     keys = _inside(model, layout, first, width) if model.placement == "inside" else _independent(model, layout)
     events = EventBatch(schema, tuple(np.ascontiguousarray(keys[:, i]) for i in range(d)))
@@ -31,10 +31,10 @@ def generate(model: Model) -> Workload:
 
 def hotspots_of_subscriptions(model: Model) -> Ints:
     """The rank of each subscription's hotspot; 0 is the most popular (Bhowmik et al. 2017, V-B.1)."""
-    return _buckets(Layout.of(model), _draws(model, "subscriptions")[:, 0])
+    return _buckets(HotspotLayout.of(model), _draws(model, "subscriptions")[:, 0])
 
 
-def _boxes(model: Model, layout: Layout) -> tuple[Ints, Ints]:
+def _boxes(model: Model, layout: HotspotLayout) -> tuple[Ints, Ints]:
     """The first value and the number of values that each subscription asks for in each dimension."""
     d, size = model.dimensions, model.high - model.low + 1
     draws = _draws(model, "subscriptions")
@@ -50,14 +50,14 @@ def _boxes(model: Model, layout: Layout) -> tuple[Ints, Ints]:
     return model.low + first.astype(np.int64), width.astype(np.int64)
 
 
-def _independent(model: Model, layout: Layout) -> Ints:
+def _independent(model: Model, layout: HotspotLayout) -> Ints:
     draws = _draws(model, "events")
     size = model.high - model.low + 1
     values = _values(layout, draws, _equal(layout, draws))
     return model.low + np.minimum(values * size, size - 1).astype(np.int64)
 
 
-def _inside(model: Model, layout: Layout, first: Ints, width: Ints) -> Ints:
+def _inside(model: Model, layout: HotspotLayout, first: Ints, width: Ints) -> Ints:
     """A random place inside a random subscription; correlated dimensions have correlated places."""
     draws = _draws(model, "events")
     chosen = (draws[:, 0] * len(first)).astype(np.int64)
@@ -73,18 +73,18 @@ def _draws(model: Model, of: str) -> Floats:
     return np.random.default_rng([model.seed, stream]).random((rows, 1 + 2 * d + d // 2))
 
 
-def _buckets(layout: Layout, draws: Floats) -> Ints:
+def _buckets(layout: HotspotLayout, draws: Floats) -> Ints:
     found = np.searchsorted(np.cumsum(layout.popularity), draws, side="right")
     return np.minimum(found, len(layout.popularity) - 1).astype(np.int64)
 
 
-def _equal(layout: Layout, draws: Floats) -> Marks:
+def _equal(layout: HotspotLayout, draws: Floats) -> Marks:
     """Row by pair: whether the second dimension of the pair has the value of the first."""
     d = layout.reach.size
     return draws[:, 1 + 2 * d :][:, : len(layout.pairs)] < np.array(layout.strengths)
 
 
-def _values(layout: Layout, draws: Floats, equal: Marks) -> Floats:
+def _values(layout: HotspotLayout, draws: Floats, equal: Marks) -> Floats:
     """Points in the buckets, as shares of the domain."""
     bucket = layout.places[_buckets(layout, draws[:, 0])]
     place = draws[:, 1 : 1 + layout.reach.size].copy()
@@ -93,7 +93,7 @@ def _values(layout: Layout, draws: Floats, equal: Marks) -> Floats:
     return (1 - layout.reach) * bucket + layout.reach * place
 
 
-def _follow(columns: Floats, layout: Layout, equal: Marks, *, mirrored: bool) -> None:
+def _follow(columns: Floats, layout: HotspotLayout, equal: Marks, *, mirrored: bool) -> None:
     """Copy, where equal, the first column of each correlated pair to the second."""
     for pair, (first, second) in enumerate(layout.pairs):
         leading = 1 - columns[:, first] if mirrored else columns[:, first]
@@ -105,7 +105,7 @@ def _filters(schema: Schema, lower: Ints, upper: Ints) -> tuple[Filter, ...]:
     return tuple(Filter(schema, (Box(tuple(map(Range, low, high))),)) for low, high in rows)
 
 
-def _description(model: Model, layout: Layout) -> dict[str, Any]:
+def _description(model: Model, layout: HotspotLayout) -> dict[str, Any]:
     return {
         "kind": "synthetic",
         "settings": asdict(model),

@@ -19,8 +19,8 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, WorkloadError
 from pleroma.workloads.parquet import read_columns, read_label, unfinished, write_all
 
-EVENTS = "events.parquet"
-SUBSCRIPTIONS = "subscriptions.parquet"
+EVENTS_FILE = "events.parquet"
+SUBSCRIPTIONS_FILE = "subscriptions.parquet"
 
 T = TypeVar("T")
 
@@ -54,23 +54,25 @@ class Workload:
             "subscriptions": len(self.subscriptions),
             "description": self.description,
         }
-        write_all({folder / EVENTS: events, folder / SUBSCRIPTIONS: subscriptions}, label)
+        write_all({folder / EVENTS_FILE: events, folder / SUBSCRIPTIONS_FILE: subscriptions}, label)
 
     @classmethod
     def load(cls, folder: str | Path) -> Workload:
         folder = Path(folder)
         if not folder.is_dir():
             raise WorkloadError("there is no such folder", field=str(folder))
-        label = read_label(folder / EVENTS)
-        if label != read_label(folder / SUBSCRIPTIONS):
-            raise WorkloadError(f"{EVENTS} and {SUBSCRIPTIONS} are of different workloads", field=str(folder))
+        label = read_label(folder / EVENTS_FILE)
+        if label != read_label(folder / SUBSCRIPTIONS_FILE):
+            raise WorkloadError(f"{EVENTS_FILE} and {SUBSCRIPTIONS_FILE} are of different workloads", field=str(folder))
         description = label.get("description")
         if not isinstance(description, dict):
-            raise WorkloadError("its label is damaged", field=str(folder / EVENTS))
-        schema = _checked(folder / EVENTS, lambda: Schema.from_json(label.get("schema")))
-        events = _checked(folder / EVENTS, lambda: from_columns(schema, read_columns(folder / EVENTS)))
-        filters = _checked(folder / SUBSCRIPTIONS, lambda: _filters(schema, read_columns(folder / SUBSCRIPTIONS)))
-        for name, found in ((EVENTS, len(events)), (SUBSCRIPTIONS, len(filters))):
+            raise WorkloadError("its label is damaged", field=str(folder / EVENTS_FILE))
+        schema = _checked(folder / EVENTS_FILE, lambda: Schema.from_json(label.get("schema")))
+        events = _checked(folder / EVENTS_FILE, lambda: from_columns(schema, read_columns(folder / EVENTS_FILE)))
+        filters = _checked(
+            folder / SUBSCRIPTIONS_FILE, lambda: _filters(schema, read_columns(folder / SUBSCRIPTIONS_FILE))
+        )
+        for name, found in ((EVENTS_FILE, len(events)), (SUBSCRIPTIONS_FILE, len(filters))):
             expected = label.get(name.removesuffix(".parquet"))
             if found != expected:
                 raise WorkloadError(f"has {found} rows where its label says {expected}", field=str(folder / name))
@@ -83,7 +85,7 @@ def check_target(folder: Path) -> None:
         if folder.exists() or folder.is_symlink():
             raise WorkloadError("is a file, not a folder", field=str(folder))
         return
-    files = (folder / EVENTS, folder / SUBSCRIPTIONS)
+    files = (folder / EVENTS_FILE, folder / SUBSCRIPTIONS_FILE)
     if any(entry not in map(unfinished, files) for entry in folder.iterdir()):
         try:
             for path in files:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.learning import bins as bins_module
-from pleroma.learning.bins import Bins, Shape
+from pleroma.learning.bins import NodeBins, TreeSoFar
 
 
 @st.composite
@@ -39,8 +39,8 @@ def test_every_event_is_counted_once_in_each_dimension_of_its_node(case):
     nodes = np.array(leaves[::-1], np.int64)  # in any order
     before, bins_module.BINS = bins_module.BINS, most
     try:
-        shape = Shape(np.array(dim), np.array(cut), np.array(child))
-        bins = Bins.of(shape, nodes, *(np.array([each[n] for n in nodes]) for each in (low, high)), cuts)
+        shape = TreeSoFar(np.array(dim), np.array(cut), np.array(child))
+        bins = NodeBins.of(shape, nodes, *(np.array([each[n] for n in nodes]) for each in (low, high)), cuts)
     finally:
         bins_module.BINS = before
     found = bins.counted(points)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.learning.cuts import can_wait
-from pleroma.learning.growth import grow, planted
+from pleroma.learning.growth import grow, root_alone
 
 
 @st.composite
@@ -73,7 +73,7 @@ def test_a_node_can_wait_if_it_has_five_more_bits_than_its_leaves_need(cost, mor
 def grown(case, *steps):
     """In several steps, the last of them to all splits."""
     *given, cuts, bits, splits, share, leaves = case
-    tree = planted(given[0].shape[1], cuts)
+    tree = root_alone(given[0].shape[1], cuts)
     for step in (*steps, splits):
         tree = grow(tree, *given, bits, step, share, leaves)
     return tree

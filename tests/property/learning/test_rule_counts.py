@@ -11,7 +11,7 @@ from pleroma.evaluation.tree_counts import rules_of
 from pleroma.index import TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning import rule_counts
-from pleroma.learning.rule_counts import Rules, Splits, fullest, ways_of
+from pleroma.learning.rule_counts import RuleCounter, SplitSequence, fullest_switch_rules, port_groupings
 
 PLANE = Schema("plane", (Integer("x", False, 0, 7), Integer("y", False, 0, 7)))
 SIDES = st.tuples(st.integers(0, 7), st.integers(0, 7)).map(sorted)
@@ -51,7 +51,7 @@ def spreads(draw):
 
 def as_splits(cut):
     dims, cuts, child = zip(*(cut.get(node, (LEAF, 0.0, 0)) for node in range(2 * len(cut) + 1)), strict=True)
-    return Splits(np.array(dims), np.array(cuts), np.array(child))
+    return SplitSequence(np.array(dims), np.array(cuts), np.array(child))
 
 
 def tree_of(cut, splits):
@@ -71,8 +71,8 @@ def test_every_beginning_has_the_rules_of_its_tree(share, sample, cut, spread):
     ways = [np.arange(sample.owners), *spread]
     with pytest.MonkeyPatch.context() as patched:
         by_owner = 8 * (2 * len(cut) + 1) * -(-sample.owners // 64)
-        patched.setattr(rule_counts, "ROOM", share * by_owner)
-        rules = Rules(as_splits(cut), sample, ways)
+        patched.setattr(rule_counts, "MAX_MEETING_BYTES", share * by_owner)
+        rules = RuleCounter(as_splits(cut), sample, ways)
         for splits in range(len(cut) + 1):
             tree = tree_of(cut, splits)
             expected = [rules_of(tree, sample.grouped(ports)) for ports in ways]
@@ -84,7 +84,7 @@ def test_every_beginning_has_the_rules_of_its_tree(share, sample, cut, spread):
 @given(samples(), growths(), spreads())
 def test_so_has_a_tree_whose_growth_is_not_known(sample, cut, spread):
     tree = tree_of(cut, len(cut))
-    assert fullest(tree, sample, spread) == max(rules_of(tree, sample.grouped(ports)) for ports in spread)
+    assert fullest_switch_rules(tree, sample, spread) == max(rules_of(tree, sample.grouped(ports)) for ports in spread)
 
 
 @given(growths(), st.data())
@@ -98,4 +98,8 @@ def test_a_beginning_is_the_tree_after_fewer_splits(cut, data):
 
 
 def test_switches_that_part_hosts_alike_have_the_same_way():
-    assert ways_of([np.array([7, 3, 7]), np.array([0, 5, 0]), np.array([1, 1, 2])]) == [(0, 1, 0), (0, 1, 0), (0, 0, 1)]
+    assert port_groupings([np.array([7, 3, 7]), np.array([0, 5, 0]), np.array([1, 1, 2])]) == [
+        (0, 1, 0),
+        (0, 1, 0),
+        (0, 0, 1),
+    ]

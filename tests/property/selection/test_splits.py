@@ -10,7 +10,7 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Rectangle, SelectiveIndex, evaluate
 from pleroma.selection.clusters import rectangles
-from pleroma.selection.selective_indexing import Selective
+from pleroma.selection.selective_indexing import SelectiveSplit
 from pleroma.selection.splits import SPLITS
 from support.small_traffic import dimensions, sample_of, traffic
 from support.strategies import events, filters
@@ -33,7 +33,7 @@ def test_a_split_foretells_what_its_index_delivers_and_misses_nothing_unseen(nam
 @given(data=st.data(), repeated=st.booleans(), count=st.integers(1, 6))
 def test_a_given_number_of_rectangles_serves_strangers_too(data, repeated, count):
     schema, subscriptions, listed = data.draw(traffic(most_boxes=2))
-    index = Selective(sample_of(schema, subscriptions, listed), 9, count, repeated).index(range(len(schema)))
+    index = SelectiveSplit(sample_of(schema, subscriptions, listed), 9, count, repeated).index(range(len(schema)))
     assert isinstance(index, SelectiveIndex)
     assert len(index.regions) <= count + 1
     assert index.repeated == repeated

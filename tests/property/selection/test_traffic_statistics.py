@@ -22,7 +22,7 @@ from pleroma.selection.dimension_selection import (
     overlap_scores,
     variance_scores,
 )
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 from support import paper_transcriptions as papers
 from support.strategies import events, filters, schemas
 
@@ -52,7 +52,7 @@ def bits_of(part, event, boxes):
 def test_counts_are_what_loops_over_events_and_boxes_count(drawn):
     schema, subscriptions, listed = drawn
     boxes = papers.boxes_of(subscriptions)
-    found = Statistics.of(sample_of(*drawn))
+    found = TrafficStatistics.of(sample_of(*drawn))
     dims = range(len(schema))
     along = [[[papers.matches_at(box, e, d) for d in dims] for box in boxes] for e in listed]
     assert (found.events, found.boxes) == (len(listed), len(boxes))
@@ -70,7 +70,7 @@ def test_counts_are_what_loops_over_events_and_boxes_count(drawn):
 def test_boxes_beyond_a_word_of_bits_are_told_apart():
     schema = Schema("line", (Integer("a", False, 0, 149),))
     subscriptions = [Filter.parse(schema, f"a == {k}") for k in range(150)]
-    found = Statistics.of(sample_of(schema, subscriptions, [schema.event(a=k) for k in (0, 63, 64, 64, 149)]))
+    found = TrafficStatistics.of(sample_of(schema, subscriptions, [schema.event(a=k) for k in (0, 63, 64, 64, 149)]))
     expected = [{0: 1, 63: 1, 64: 2, 149: 1}.get(k, 0) for k in range(150)]
     assert found.alone[:, 0].tolist() == found.covered[:, 0].tolist() == expected
 
@@ -79,7 +79,7 @@ def test_boxes_beyond_a_word_of_bits_are_told_apart():
 def test_scores_and_matrices_are_those_of_the_papers(drawn):
     schema, subscriptions, listed = drawn
     boxes = papers.boxes_of(subscriptions)
-    found = Statistics.of(sample_of(*drawn))
+    found = TrafficStatistics.of(sample_of(*drawn))
     assert variance_scores(found) == near(papers.event_variance(schema, listed))
     assert overlap_scores(found) == near(papers.subscription_overlap(schema, boxes, listed))
     assert match_scores(found) == near(papers.subscription_matches(schema, boxes, listed))
@@ -96,9 +96,9 @@ def test_statistics_of_parts_add_up_to_those_of_the_whole(drawn, data):
     listed = [*listed, listed[0]]
     middle = data.draw(st.integers(1, len(listed) - 1))
     parts = (listed[:middle], listed[middle:])
-    first, second = (Statistics.of(sample_of(schema, subscriptions, part)) for part in parts)
-    whole, summed = Statistics.of(sample_of(schema, subscriptions, listed)), first + second
-    for each in fields(Statistics):
+    first, second = (TrafficStatistics.of(sample_of(schema, subscriptions, part)) for part in parts)
+    whole, summed = TrafficStatistics.of(sample_of(schema, subscriptions, listed)), first + second
+    for each in fields(TrafficStatistics):
         expected, found = np.asarray(getattr(whole, each.name)), np.asarray(getattr(summed, each.name))
         assert found.dtype.kind == "i"
         assert np.array_equal(found, expected), each.name

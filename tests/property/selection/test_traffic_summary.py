@@ -12,10 +12,10 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.evaluation.sample import Sample, scaled
 from pleroma.selection import box_blocks as boxes_module
-from pleroma.selection.box_blocks import Boxes, keys_of
-from pleroma.selection.draw import Drawing, tickets_of
-from pleroma.selection.traffic_statistics import Statistics
-from pleroma.selection.traffic_summary import Batch, Partial, Pass, gather
+from pleroma.selection.box_blocks import BoxBlocks, keys_of
+from pleroma.selection.event_draw import RunningDraw, tickets_of
+from pleroma.selection.traffic_statistics import TrafficStatistics
+from pleroma.selection.traffic_summary import NumberedBatch, PartialSummary, SummaryPass, summarise_traffic
 from support.strategies import events, filters, schemas
 
 
@@ -28,7 +28,7 @@ def traffic(draw):
 
 
 def alike(mine, its):
-    for each in dataclasses.fields(Statistics):
+    for each in dataclasses.fields(TrafficStatistics):
         assert np.array_equal(getattr(mine, each.name), getattr(its, each.name)), each.name
 
 
@@ -37,18 +37,18 @@ def split(draw, batch, numbers):
     order = draw(st.permutations(range(len(batch))))
     cuts = sorted(draw(st.lists(st.integers(0, len(batch)), max_size=4)))
     parts = np.split(np.array(order), cuts)
-    return [Batch(batch[part], None if numbers is None else numbers[part]) for part in parts]
+    return [NumberedBatch(batch[part], None if numbers is None else numbers[part]) for part in parts]
 
 
 @given(traffic(), st.data(), st.booleans(), st.integers(2, 30))
 def test_however_it_is_split_a_pass_leaves_the_same(drawn, data, numbered, most):
     schema, subscriptions, batch = drawn
     numbers = np.arange(len(batch)) if numbered else None
-    once = Pass.of(schema, subscriptions, most, seed=3)
-    whole = once.over([Batch(batch, numbers)])
+    once = SummaryPass.of(schema, subscriptions, most, seed=3)
+    whole = once.over([NumberedBatch(batch, numbers)])
     parts = split(data.draw, batch, numbers)
     middle = data.draw(st.integers(0, len(parts)))
-    merged = Partial.merged([once.over(parts[:middle]), once.over(parts[middle:])])
+    merged = PartialSummary.merged([once.over(parts[:middle]), once.over(parts[middle:])])
     alike(merged.statistics, whole.statistics)
     assert merged.draw.events == whole.draw.events
     assert np.array_equal(merged.draw.tickets, whole.draw.tickets)
@@ -58,27 +58,30 @@ def test_however_it_is_split_a_pass_leaves_the_same(drawn, data, numbered, most)
 @given(traffic())
 def test_statistics_of_prepared_boxes_are_those_of_the_sample(drawn):
     schema, subscriptions, batch = drawn
-    expected = Statistics.of(Sample.of(batch, subscriptions))
-    alike(Statistics.counted(Boxes.of(schema, subscriptions), keys_of(batch), scaled(schema, batch.points())), expected)
+    expected = TrafficStatistics.of(Sample.of(batch, subscriptions))
+    alike(
+        TrafficStatistics.counted(BoxBlocks.of(schema, subscriptions), keys_of(batch), scaled(schema, batch.points())),
+        expected,
+    )
 
 
 @given(traffic(), st.integers(1, 5), st.integers(0, 2))
 def test_blocks_of_any_size_count_the_same(drawn, size, kept):
     _, subscriptions, batch = drawn
-    expected = Statistics.of(Sample.of(batch, subscriptions))
+    expected = TrafficStatistics.of(Sample.of(batch, subscriptions))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boxes_module, "SIZE", size)
-        patch.setattr(boxes_module, "KEPT", kept)
-        alike(Statistics.of(Sample.of(batch, subscriptions)), expected)
+        patch.setattr(boxes_module, "BLOCK_BOXES", size)
+        patch.setattr(boxes_module, "MAX_KEPT_BLOCKS", kept)
+        alike(TrafficStatistics.of(Sample.of(batch, subscriptions)), expected)
 
 
 @given(traffic())
 def test_what_judges_is_not_in_the_statistics(drawn):
     _, subscriptions, batch = drawn
-    found = gather(batch, subscriptions)
+    found = summarise_traffic(batch, subscriptions)
     assert len(found.training) + len(found.judging) == found.events == len(batch)
     assert len(found.training) - len(found.judging) in (0, 1)
-    alike(found.statistics, Statistics.of(Sample.of(found.training, subscriptions)))
+    alike(found.statistics, TrafficStatistics.of(Sample.of(found.training, subscriptions)))
 
 
 def test_a_draw_is_spread_over_all_events_and_changes_with_the_seed():
@@ -86,7 +89,7 @@ def test_a_draw_is_spread_over_all_events_and_changes_with_the_seed():
     batch = EventBatch.from_columns(schema, {"a": np.arange(10_000)})
 
     def drawn(seed):
-        drawing = Drawing(schema, 1_000, seed)
+        drawing = RunningDraw(schema, 1_000, seed)
         for at in range(0, 10_000, 700):
             drawing.add(batch[at : at + 700], np.arange(at, min(at + 700, 10_000)))
         return drawing.result().events.columns[0]
@@ -103,10 +106,10 @@ def test_equal_events_with_numbers_are_drawn_one_by_one_and_without_them_togethe
     schema = Schema("line", (Integer("a", False, 0, 1),))
     subscriptions = [Filter.parse(schema, "a == 1")]
     batch = EventBatch.from_columns(schema, {"a": np.arange(1_000) % 2})
-    numbered = gather(batch, subscriptions, draw=200)
+    numbered = summarise_traffic(batch, subscriptions, draw=200)
     assert 60 < int(numbered.training.columns[0].sum()) + int(numbered.judging.columns[0].sum()) < 140
-    once = Pass.of(schema, subscriptions, 200)
-    bare = once.finished(once.over([Batch(batch)]))
+    once = SummaryPass.of(schema, subscriptions, 200)
+    bare = once.finished(once.over([NumberedBatch(batch)]))
     assert len(set(bare.training.columns[0].tolist())) == 1
 
 
@@ -114,12 +117,17 @@ def test_refused_events_are_told_and_too_few_are_refused():
     schema = Schema("line", (Integer("a", False, 0, 9),))
     subscriptions = [Filter.parse(schema, "a > 3")]
     batch = EventBatch.from_columns(schema, {"a": [1, 5]})
-    once = Pass.of(schema, subscriptions)
-    assert once.finished(once.over([Batch(batch, np.arange(2), 3), Batch(batch, np.arange(2, 4), 4)])).refused == 7
+    once = SummaryPass.of(schema, subscriptions)
+    assert (
+        once.finished(
+            once.over([NumberedBatch(batch, np.arange(2), 3), NumberedBatch(batch, np.arange(2, 4), 4)])
+        ).refused
+        == 7
+    )
     with pytest.raises(TuningError, match="two events"):
-        once.finished(once.over([Batch(batch[:1], np.arange(1))]))
+        once.finished(once.over([NumberedBatch(batch[:1], np.arange(1))]))
     with pytest.raises(TuningError, match="no subscriptions"):
-        Pass.of(schema, [])
+        SummaryPass.of(schema, [])
 
 
 @given(traffic(), st.booleans(), st.integers(2, 20))
@@ -129,8 +137,8 @@ def test_who_learns_from_all_events_can_leave_out_those_that_judge(drawn, number
     if len(distinct) < 2:
         return
     numbers = np.arange(len(distinct)) if numbered else None
-    once = Pass.of(schema, subscriptions, most)
-    found = once.finished(once.over([Batch(distinct, numbers)]))
+    once = SummaryPass.of(schema, subscriptions, most)
+    found = once.finished(once.over([NumberedBatch(distinct, numbers)]))
     left = found.held_out.without(distinct, numbers)
     assert set(left) == set(distinct) - set(found.judging)
     alike(found.statistics, once.statistics(left))
@@ -138,15 +146,18 @@ def test_who_learns_from_all_events_can_leave_out_those_that_judge(drawn, number
 
 def test_events_that_share_a_number_are_drawn_by_their_content():
     schema = Schema("line", (Integer("a", False, 0, 99),))
-    once = Pass.of(schema, [Filter.parse(schema, "a > 3")], 10)
+    once = SummaryPass.of(schema, [Filter.parse(schema, "a > 3")], 10)
     batch = EventBatch.from_columns(schema, {"a": np.arange(100)})
-    found = [once.over([Batch(batch[rows], np.zeros(100, np.int64))]) for rows in (slice(None), slice(None, None, -1))]
+    found = [
+        once.over([NumberedBatch(batch[rows], np.zeros(100, np.int64))])
+        for rows in (slice(None), slice(None, None, -1))
+    ]
     assert found[0].draw.events == found[1].draw.events
 
 
 def test_what_is_constant_has_no_variance_at_all():
     schema = Schema("plane", (Real("a", False, 0.0, 1.0), Real("b", False, 0.0, 1.0)))
     batch = EventBatch.from_columns(schema, {"a": np.full(1_000, 1 / 3), "b": np.linspace(0.0, 0.7, 1_000)})
-    covariance = gather(batch, [Filter.parse(schema, "a > 0.1")]).statistics.covariance
+    covariance = summarise_traffic(batch, [Filter.parse(schema, "a > 0.1")]).statistics.covariance
     assert covariance[0].tolist() == [0.0, 0.0]
     assert covariance[1, 1] == pytest.approx(0.49 / 12, rel=0.1)

@@ -15,11 +15,11 @@ from pleroma.evaluation.tree_counts import deliveries_of, load_of, rules_of
 from pleroma.experiments.simulation import simulate
 from pleroma.index import Dz, TreeIndex
 from pleroma.learning.fitting import Budget
-from pleroma.learning.learner import Growth, learn, regrown
-from pleroma.learning.smoothing import SMOOTHINGS, Weighted
+from pleroma.learning.learner import SampleGrowth, learn, regrown
+from pleroma.learning.smoothing import SMOOTHINGS, WeightedPoints
 from pleroma.routing import build
 from pleroma.selection.advice import LEARNED, advise
-from pleroma.selection.traffic_summary import gather
+from pleroma.selection.traffic_summary import summarise_traffic
 from pleroma.workloads import THESIS, generate
 
 PLANE = Schema("plane", (Integer("x", False, 0, 99), Integer("y", False, 0, 99)))
@@ -121,7 +121,7 @@ def test_with_the_same_rules_the_tree_wastes_several_times_less():
 def test_what_was_learned_too_well_shows_on_other_events():
     workload = generate(replace(THESIS, distribution="zipfian", subscriptions=100, events=2_000, seed=3))
     few = workload.events[:400]
-    parts = gather(few, workload.subscriptions, seed=0)
+    parts = summarise_traffic(few, workload.subscriptions, seed=0)
     advice = advise(few, workload.subscriptions, 20, rules=2_000, max_members=None, selections=(), splits=("regular",))
     tree = next(each for each in advice if each.technique == LEARNED)
     known = judge(tree.index, workload.subscriptions, parts.training).waste
@@ -152,7 +152,7 @@ def test_cuts_made_for_the_end_waste_less_where_subscriptions_crowd():
 
 
 def test_counting_needs_no_index(seen):
-    growth = Growth(seen, Weighted(seen.points, np.ones(seen.events)), 12)
+    growth = SampleGrowth(seen, WeightedPoints(seen.points, np.ones(seen.events)), 12)
     growth.grow(90)
     made = growth.splits(90)
     for splits in (0, 1, 40, made.made):

@@ -13,9 +13,9 @@ from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of, rules_of
 from pleroma.learning import level_growth
 from pleroma.learning.fitting import Budget, fitted
-from pleroma.learning.learner import Growth, learn
-from pleroma.learning.level_growth import LevelGrowth, grown
-from pleroma.learning.smoothing import MOST, Weighted, inside_subscriptions
+from pleroma.learning.learner import SampleGrowth, learn
+from pleroma.learning.level_growth import LevelGrowth, grow_by_levels
+from pleroma.learning.smoothing import MAX_EXTRA_POINTS, WeightedPoints, inside_subscriptions
 from pleroma.workloads import THESIS, generate
 
 PLANE = Schema("plane", (Integer("x", False, 0, 99), Integer("y", False, 0, 99)))
@@ -42,11 +42,11 @@ def by_levels(sample, bits=112, floor=0.0, parts=1, leaves=160):
 
 
 def as_seen(sample, bits, splits, leaves=160):
-    return best_first(sample, Weighted(sample.points, np.ones(sample.events)), bits, splits, leaves)
+    return best_first(sample, WeightedPoints(sample.points, np.ones(sample.events)), bits, splits, leaves)
 
 
 def best_first(sample, weighted, bits, splits, leaves):
-    growth = Growth(sample, weighted, bits, leaves)
+    growth = SampleGrowth(sample, weighted, bits, leaves)
     growth.grow(splits)
     return growth
 
@@ -84,8 +84,10 @@ def test_so_it_is_where_paths_come_near_the_bits(leaves):
 
 
 def test_points_in_subscriptions_weigh_the_same_in_either(seen):
-    points = inside_subscriptions(seen, np.random.default_rng([0, 2]), 0.02, MOST)
-    weighted = Weighted(np.concatenate([seen.points, points.points]), np.append(np.ones(seen.events), points.weight))
+    points = inside_subscriptions(seen, np.random.default_rng([0, 2]), 0.02, MAX_EXTRA_POINTS)
+    weighted = WeightedPoints(
+        np.concatenate([seen.points, points.points]), np.append(np.ones(seen.events), points.weight)
+    )
     growth = by_levels(seen, 14, floor=0.02, leaves=400)
     growth.grow(399)
     assert tree(growth, 399) == tree(best_first(seen, weighted, 14, 399, 400), 399)
@@ -116,7 +118,7 @@ def test_however_the_events_are_split_the_tree_is_the_same(seen):
 def test_so_it_is_in_passes_that_have_room_for_few_nodes(seen, monkeypatch):
     wide = by_levels(seen)
     wide.grow(100)
-    monkeypatch.setattr(level_growth, "COUNTERS", 3 * 256 * 4)
+    monkeypatch.setattr(level_growth, "MAX_COUNTERS_PER_PASS", 3 * 256 * 4)
     narrow = by_levels(seen)
     narrow.grow(100)
     assert tree(narrow, 100) == tree(wide, 100)
@@ -150,7 +152,7 @@ def test_both_budgets_hold(seen):
 
 
 def test_on_events_not_seen_it_wastes_what_the_learner_of_one_process_wastes(workload, seen, unseen):
-    tree = grown(workload.events[:4_000], workload.subscriptions, 112, Budget(leaves=400))
+    tree = grow_by_levels(workload.events[:4_000], workload.subscriptions, 112, Budget(leaves=400))
     other = learn(seen, 112, Budget(leaves=400), smoothing="as seen", patient=True).index
     mine, its = deliveries_of(tree, unseen), deliveries_of(other, unseen)
     assert 0.97 < mine / its < 1.03
@@ -159,7 +161,7 @@ def test_on_events_not_seen_it_wastes_what_the_learner_of_one_process_wastes(wor
 def test_subscriptions_where_no_event_was_are_told_apart_as_well():
     events = EventBatch.from_columns(PLANE, {"x": np.arange(10), "y": np.arange(10)})
     filters = [Filter.parse(PLANE, text) for text in ("x < 20", "x > 50 and y < 30", "x > 50 and y > 60")]
-    tree = grown(events, filters, 8, Budget(leaves=8))
+    tree = grow_by_levels(events, filters, 8, Budget(leaves=8))
     assert not tree.cover(filters[1]).overlaps(tree.cover(filters[2]))
 
 

@@ -19,7 +19,7 @@ from pleroma.pipeline.watch.plan_holder import LakePlanHolder, Proposal, is_bett
 from pleroma.pipeline.watch.replanner import Replanner
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
 from pleroma.pipeline.watch.windows import TrafficWindow
-from pleroma.selection.traffic_summary import gather
+from pleroma.selection.traffic_summary import summarise_traffic
 from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
 
 SETTINGS = WatchSettings(window=10, threshold=0.3, patience=2, cool_down=20, least=100, draw=2000)
@@ -47,7 +47,7 @@ def gathering(lake):
             table = lake.table("events", "stock", file)
             inside = [start <= moment < end for moment in table["at"].to_pylist()]
             events += list(lake.events("stock", file)[inside])
-        return gather(EventBatch.from_events(SCHEMA, events), subscriptions, draw=SETTINGS.draw)
+        return summarise_traffic(EventBatch.from_events(SCHEMA, events), subscriptions, draw=SETTINGS.draw)
 
     return gathered
 

@@ -9,7 +9,7 @@ from pleroma.errors import TuningError
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.index import GridIndex, evaluate
-from pleroma.selection.adaptive import MOST_BITS, adaptive_grid, medians, workload
+from pleroma.selection.adaptive import MAX_AXIS_BITS, adaptive_grid, medians, workload
 
 UNIT = Schema("unit", (Real("x", False, 0.0, 1.0), Real("y", False, 0.0, 1.0)))
 
@@ -166,8 +166,8 @@ def test_learning_carries_over_to_traffic_of_the_same_kind():
 def test_one_dimension_alone_takes_no_more_bits_than_a_plan_should_list():
     sample, *_ = skewed(0)
     index = adaptive_grid(sample, 23, [0])
-    assert index.order == (0,) * MOST_BITS
-    assert len(index.boundaries[0]) == 2**MOST_BITS - 1
+    assert index.order == (0,) * MAX_AXIS_BITS
+    assert len(index.boundaries[0]) == 2**MAX_AXIS_BITS - 1
 
 
 def test_a_dimension_that_is_not_there_is_refused():

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from pleroma.errors import TuningError
-from pleroma.selection.advice import CUTS, SELECTIONS, advise
+from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise
 from pleroma.workloads import THESIS, generate
 
 
@@ -20,7 +20,7 @@ def advice(workload):
 
 
 def test_every_selection_is_tried_with_every_split_and_without(advice):
-    expected = {s for split in CUTS for s in (split, *(f"{each} + {split}" for each in SELECTIONS))}
+    expected = {s for split in DEFAULT_SPLITS for s in (split, *(f"{each} + {split}" for each in DEFAULT_SELECTIONS))}
     assert {each.technique for each in advice} == expected | {"learned"}
 
 

@@ -17,7 +17,7 @@ from pleroma.selection.dimension_selection import (
     match_covariance,
     select,
 )
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 from support import paper_transcriptions as papers
 
 GUIDED = sorted(set(TECHNIQUES) - {"random"})
@@ -33,7 +33,7 @@ def gathered(schema, events, texts, bits=6, seed=0):
     """Evidence from rows of values and filter texts."""
     batch = EventBatch.from_columns(schema, dict(zip(schema.names, np.array(events).T, strict=True)))
     sample = Sample.of(batch, [Filter.parse(schema, text) for text in texts])
-    return Evidence(Statistics.of(sample), GridEvaluator(sample, bits), seed)
+    return Evidence(TrafficStatistics.of(sample), GridEvaluator(sample, bits), seed)
 
 
 def mixed(dims=4, events=60, subscriptions=25, seed=3, boxes=1):

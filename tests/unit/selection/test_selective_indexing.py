@@ -15,10 +15,10 @@ from pleroma.index import GridIndex, Rectangle, evaluate
 from pleroma.selection.advice import advise
 from pleroma.selection.clusters import rectangles
 from pleroma.selection.dimension_selection import Evidence, select
-from pleroma.selection.selective_indexing import Selective
-from pleroma.selection.splits import SPLITS, Regular
-from pleroma.selection.traffic_statistics import Statistics
-from pleroma.selection.traffic_summary import gather
+from pleroma.selection.selective_indexing import SelectiveSplit
+from pleroma.selection.splits import SPLITS, RegularSplit
+from pleroma.selection.traffic_statistics import TrafficStatistics
+from pleroma.selection.traffic_summary import summarise_traffic
 from pleroma.workloads import EXPRESSIVE, generate
 
 PLANE = Schema("plane", (Real("x", False, 0, 100), Real("y", False, 0, 100)))
@@ -58,7 +58,7 @@ def test_alike_subscriptions_are_not_parted():
 
 def test_rectangles_spend_the_bits_where_subscriptions_are():
     sample = hotspots()
-    assert Selective(sample, 8).waste([0, 1]).wasted < Regular(sample, 8).waste([0, 1]).wasted
+    assert SelectiveSplit(sample, 8).waste([0, 1]).wasted < RegularSplit(sample, 8).waste([0, 1]).wasted
 
 
 def test_no_rectangle_is_taken_where_none_pays():
@@ -66,15 +66,15 @@ def test_no_rectangle_is_taken_where_none_pays():
         f"x >= {x} and x <= {x + 30} and y >= {y} and y <= {y + 30}" for x in (0, 35, 70) for y in (0, 35, 70)
     ]
     sample = sample_of(everywhere, [(float(x), float(y)) for x in range(0, 100, 7) for y in range(0, 100, 7)])
-    assert Selective(sample, 4).waste([0, 1]).deliveries <= Regular(sample, 4).waste([0, 1]).deliveries
+    assert SelectiveSplit(sample, 4).waste([0, 1]).deliveries <= RegularSplit(sample, 4).waste([0, 1]).deliveries
 
 
 def test_more_rectangles_than_bits_can_number_are_refused():
     with pytest.raises(TuningError, match="no room for the rectangles' numbers"):
-        Selective(hotspots(), 2, 4)
+        SelectiveSplit(hotspots(), 2, 4)
     with pytest.raises(TuningError, match="-1 rectangles"):
-        Selective(hotspots(), 8, -1)
-    assert len(Selective(hotspots(), 2).index([0]).regions) == 1  # without a count, what fits
+        SelectiveSplit(hotspots(), 8, -1)
+    assert len(SelectiveSplit(hotspots(), 2).index([0]).regions) == 1  # without a count, what fits
 
 
 @pytest.mark.parametrize("name", SPLITS)
@@ -83,7 +83,7 @@ def test_brute_force_with_a_split_in_the_loop_finds_the_best_set_for_that_split(
     workload = generate(replace(EXPRESSIVE, placement="inside", seed=5, **settings))
     sample = Sample.of(workload.events, workload.subscriptions)
     split = SPLITS[name](sample, 10)
-    evidence = Evidence(Statistics.of(sample), split)
+    evidence = Evidence(TrafficStatistics.of(sample), split)
     for count in (1, 2, 3):
         best = min(split.waste(dims).deliveries for dims in combinations(range(4), count))
         assert split.waste(select("bes", evidence, count)).deliveries == best
@@ -114,7 +114,7 @@ def test_advice_chooses_dimensions_with_the_split_in_the_loop():
         key=lambda each: len(each.by_count),
     )
     split = SPLITS["adaptive"](
-        Sample.of(gather(workload.events, workload.subscriptions).training, workload.subscriptions), 8
+        Sample.of(summarise_traffic(workload.events, workload.subscriptions).training, workload.subscriptions), 8
     )
     for count, waste in brute.by_count.items():
         assert waste.deliveries == min(split.waste(dims).deliveries for dims in combinations(range(4), count))

@@ -57,7 +57,7 @@ def test_progress_is_told_of_each_subscription():
 
 
 def test_many_events_are_sampled(monkeypatch):
-    monkeypatch.setattr("pleroma.workloads.summary.MOST_EVENTS", 2)
+    monkeypatch.setattr("pleroma.workloads.summary.MAX_MATCHED_EVENTS", 2)
     summary = of("true")
     assert (summary.events, summary.counted, summary.matches) == (4, 2, 1.0)
 

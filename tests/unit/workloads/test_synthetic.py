@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, Layout, generate, hotspots_of_subscriptions
-from pleroma.workloads.hotspot_layout import BUCKET
+from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, HotspotLayout, generate, hotspots_of_subscriptions
+from pleroma.workloads.hotspot_layout import BUCKET_EDGE
 
 SEEDS = range(3)
 
@@ -160,17 +160,17 @@ def test_just_so_many_dimensions_are_selective_as_asked(selective):
 
 def test_zipfian_subscriptions_lie_in_buckets_around_the_hotspots():
     model = replace(THESIS, distribution="zipfian", width=0.01, subscriptions=2000, events=0)
-    middles, hotspot = Layout.of(model).centres, hotspots_of_subscriptions(model)
+    middles, hotspot = HotspotLayout.of(model).centres, hotspots_of_subscriptions(model)
     assert middles.shape == (5, 8)
     away = np.abs(centres(generate(model)) - middles[hotspot])
-    assert away.max() <= BUCKET / 2 + 0.011
+    assert away.max() <= BUCKET_EDGE / 2 + 0.011
 
 
 def test_the_first_hotspot_has_the_most_subscriptions_and_events_in_the_proportions_of_zipf():
     model = replace(EXPRESSIVE, distribution="zipfian", width=0.01, subscriptions=20_000, events=20_000)
     expected = (1 / np.arange(1, 6)) / (1 / np.arange(1, 6)).sum()
     assert np.bincount(hotspots_of_subscriptions(model)) / 20_000 == pytest.approx(expected, abs=0.015)
-    workload, middles = generate(model), Layout.of(model).centres
+    workload, middles = generate(model), HotspotLayout.of(model).centres
     for values in (points(workload), centres(workload)):
         distance = np.abs(values[:, None, :] - middles).max(axis=2)
         nearest = np.bincount(distance.argmin(axis=1), minlength=5) / 20_000

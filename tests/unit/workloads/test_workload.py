@@ -11,7 +11,7 @@ from pleroma.content import Category, Filter, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import WorkloadError
 from pleroma.workloads import EXPRESSIVE, Workload, generate, generate_stock
-from pleroma.workloads.workload import EVENTS, SUBSCRIPTIONS
+from pleroma.workloads.workload import EVENTS_FILE, SUBSCRIPTIONS_FILE
 
 SCHEMA = Schema(
     "mixed",
@@ -60,13 +60,13 @@ def test_a_workload_comes_back_from_its_files_as_it_was(workload, tmp_path):
 
 
 def test_files_hold_values_that_any_reader_of_parquet_understands(saved):
-    assert pq.read_table(saved / EVENTS).to_pydict() == {
+    assert pq.read_table(saved / EVENTS_FILE).to_pydict() == {
         "count": [1, None, 9],
         "level": [None, 0.1, -1.0],
         "kind": ["b", "a", None],
         "word": ["wörd", None, ""],
     }
-    subscriptions = pq.read_table(saved / SUBSCRIPTIONS).to_pydict()
+    subscriptions = pq.read_table(saved / SUBSCRIPTIONS_FILE).to_pydict()
     assert subscriptions["id"] == [0, 1, 2]
     assert [json.loads(text) for text in subscriptions["filter"]][1:] == [[], [{}]]
 
@@ -75,12 +75,12 @@ def test_the_same_workload_makes_the_same_bytes(tmp_path):
     model = replace(EXPRESSIVE, subscriptions=20, events=50)
     for name in ("one", "two"):
         generate(model).save(tmp_path / name)
-    for name in (EVENTS, SUBSCRIPTIONS):
+    for name in (EVENTS_FILE, SUBSCRIPTIONS_FILE):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
 def test_saving_leaves_nothing_but_the_two_files(saved):
-    assert sorted(os.listdir(saved)) == [EVENTS, SUBSCRIPTIONS]
+    assert sorted(os.listdir(saved)) == [EVENTS_FILE, SUBSCRIPTIONS_FILE]
 
 
 def test_a_write_that_fails_leaves_the_older_workload_whole(saved, monkeypatch):
@@ -92,7 +92,7 @@ def test_a_write_that_fails_leaves_the_older_workload_whole(saved, monkeypatch):
         generate(replace(EXPRESSIVE, subscriptions=5, events=5)).save(saved)
     monkeypatch.undo()
     assert Workload.load(saved) == MIXED
-    assert sorted(os.listdir(saved)) == [EVENTS, SUBSCRIPTIONS]
+    assert sorted(os.listdir(saved)) == [EVENTS_FILE, SUBSCRIPTIONS_FILE]
 
 
 def test_a_workload_replaces_a_workload(saved):
@@ -102,7 +102,7 @@ def test_a_workload_replaces_a_workload(saved):
 
 
 def test_what_an_interrupted_write_left_behind_does_not_stop_the_next(tmp_path):
-    (tmp_path / f".{EVENTS}.unfinished").write_bytes(b"half")
+    (tmp_path / f".{EVENTS_FILE}.unfinished").write_bytes(b"half")
     MIXED.save(tmp_path)
     assert Workload.load(tmp_path) == MIXED
 
@@ -116,11 +116,11 @@ def test_a_folder_of_other_things_is_not_written_to(tmp_path):
 
 
 def test_parquet_files_of_others_are_not_overwritten(tmp_path):
-    for name in (EVENTS, SUBSCRIPTIONS):
+    for name in (EVENTS_FILE, SUBSCRIPTIONS_FILE):
         pq.write_table(pa.table({"a": [1]}), tmp_path / name)
     with pytest.raises(WorkloadError, match="not empty"):
         MIXED.save(tmp_path)
-    assert pq.read_table(tmp_path / EVENTS).to_pydict() == {"a": [1]}
+    assert pq.read_table(tmp_path / EVENTS_FILE).to_pydict() == {"a": [1]}
 
 
 def test_a_file_is_not_a_folder(tmp_path):
@@ -178,7 +178,7 @@ def unlabelled(path):
     pq.write_table(pa.table({"a": [1]}), path)
 
 
-@pytest.mark.parametrize("name", [EVENTS, SUBSCRIPTIONS])
+@pytest.mark.parametrize("name", [EVENTS_FILE, SUBSCRIPTIONS_FILE])
 @pytest.mark.parametrize("damage", [missing, truncated, foreign, unlabelled])
 def test_a_damaged_foreign_or_missing_file_gets_one_clear_error(saved, name, damage):
     damage(saved / name)
@@ -188,7 +188,7 @@ def test_a_damaged_foreign_or_missing_file_gets_one_clear_error(saved, name, dam
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [EVENTS, SUBSCRIPTIONS])
+@pytest.mark.parametrize("name", [EVENTS_FILE, SUBSCRIPTIONS_FILE])
 def test_a_flipped_bit_is_noticed_unless_it_changes_nothing(saved, name):
     content = (saved / name).read_bytes()
     noticed = 0
@@ -204,26 +204,34 @@ def test_a_flipped_bit_is_noticed_unless_it_changes_nothing(saved, name):
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        (EVENTS, relabelled(b"{"), "label is damaged"),
-        (EVENTS, relabelled(b"[" * 100_000), "label is damaged"),
-        (EVENTS, relabelled(b"[]"), "label is damaged"),
-        (EVENTS, relabelled(b'{"schema": {}, "description": {}}'), "different workloads"),
-        (EVENTS, of_other_values("count", [1, 10, 3]), "count: row 1: 10 is outside [0, 9]"),
-        (EVENTS, of_other_values("count", ["1", "2", "3"]), "count: row 0: '1' is not integer"),
-        (EVENTS, of_other_values("count", [True, False, True]), "count: row 0: True is not integer"),
-        (EVENTS, of_other_values("count", [[1], [2], [3]]), "count: row 0: [1] is not integer"),
-        (EVENTS, of_other_values("level", [0.0, 2.0, 0.0]), "level: row 1: 2.0 is outside [-1, 1]"),
-        (EVENTS, of_other_values("kind", ["a", "b", "c"]), "kind: row 2: unknown category 'c'"),
+        (EVENTS_FILE, relabelled(b"{"), "label is damaged"),
+        (EVENTS_FILE, relabelled(b"[" * 100_000), "label is damaged"),
+        (EVENTS_FILE, relabelled(b"[]"), "label is damaged"),
+        (EVENTS_FILE, relabelled(b'{"schema": {}, "description": {}}'), "different workloads"),
+        (EVENTS_FILE, of_other_values("count", [1, 10, 3]), "count: row 1: 10 is outside [0, 9]"),
+        (EVENTS_FILE, of_other_values("count", ["1", "2", "3"]), "count: row 0: '1' is not integer"),
+        (EVENTS_FILE, of_other_values("count", [True, False, True]), "count: row 0: True is not integer"),
+        (EVENTS_FILE, of_other_values("count", [[1], [2], [3]]), "count: row 0: [1] is not integer"),
+        (EVENTS_FILE, of_other_values("level", [0.0, 2.0, 0.0]), "level: row 1: 2.0 is outside [-1, 1]"),
+        (EVENTS_FILE, of_other_values("kind", ["a", "b", "c"]), "kind: row 2: unknown category 'c'"),
         (
-            EVENTS,
+            EVENTS_FILE,
             lambda table, _: table.rename_columns(["count", "level", "kind", "other"]),
             "unknown attribute 'other'",
         ),
-        (SUBSCRIPTIONS, lambda table, _: table.drop_columns(["id"]), "an id and a filter"),
-        (SUBSCRIPTIONS, of_other_values("filter", ["[]", "[", "[]"]), "filter: row 1: "),
-        (SUBSCRIPTIONS, of_other_values("filter", ["[]", None, "[]"]), "filter: row 1: "),
-        (SUBSCRIPTIONS, of_other_values("filter", ["[]", "[]", '[{"colour": {"==": 1}}]']), "filter: row 2: unknown"),
-        (SUBSCRIPTIONS, of_other_values("filter", ['[{"count": {"==": 10}}]', "[]", "[]"]), "filter: row 0: count: 10"),
+        (SUBSCRIPTIONS_FILE, lambda table, _: table.drop_columns(["id"]), "an id and a filter"),
+        (SUBSCRIPTIONS_FILE, of_other_values("filter", ["[]", "[", "[]"]), "filter: row 1: "),
+        (SUBSCRIPTIONS_FILE, of_other_values("filter", ["[]", None, "[]"]), "filter: row 1: "),
+        (
+            SUBSCRIPTIONS_FILE,
+            of_other_values("filter", ["[]", "[]", '[{"colour": {"==": 1}}]']),
+            "filter: row 2: unknown",
+        ),
+        (
+            SUBSCRIPTIONS_FILE,
+            of_other_values("filter", ['[{"count": {"==": 10}}]', "[]", "[]"]),
+            "filter: row 0: count: 10",
+        ),
     ],
 )
 def test_values_that_do_not_fit_are_named_with_file_and_row(saved, name, change, words):
@@ -236,7 +244,7 @@ def test_values_that_do_not_fit_are_named_with_file_and_row(saved, name, change,
 
 
 def test_a_bad_schema_in_both_labels_is_named(saved):
-    for name in (EVENTS, SUBSCRIPTIONS):
+    for name in (EVENTS_FILE, SUBSCRIPTIONS_FILE):
         rewritten(saved / name, relabelled(b'{"schema": {"name": "x", "attribute": 5}, "description": {}}'))
     with pytest.raises(WorkloadError, match="lists its attributes"):
         Workload.load(saved)

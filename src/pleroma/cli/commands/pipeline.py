@@ -65,7 +65,7 @@ def tune(
     from pleroma.pipeline.passes.tree_pass import grown_from
     from pleroma.pipeline.spark_progress import followed
     from pleroma.pipeline.spark_session import session
-    from pleroma.selection.advice import CUTS, SELECTIONS, advise_from
+    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise_from
 
     if plan is not None and not plan.resolve().parent.is_dir():
         raise SetupError(f"the folder {plan.resolve().parent} does not exist", field="--plan", value=str(plan))
@@ -79,7 +79,7 @@ def tune(
         def grown(budget: Budget) -> TreeIndex:
             return grown_from(traffic, subscriptions, bits, budget, seed=seed, held_out=seen.held_out)
 
-        with progress("trying techniques", (len(SELECTIONS) + 1) * len(CUTS) + 1 + every) as advance:
+        with progress("trying techniques", (len(DEFAULT_SELECTIONS) + 1) * len(DEFAULT_SPLITS) + 1 + every) as advance:
             found = advise_from(
                 seen,
                 subscriptions,
@@ -110,9 +110,9 @@ def _traffic(
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.passes.collected_events import FrameEvents, LakeEvents
     from pleroma.workloads import Workload
-    from pleroma.workloads.workload import EVENTS
+    from pleroma.workloads.workload import EVENTS_FILE
 
-    file = Path(source) / EVENTS
+    file = Path(source) / EVENTS_FILE
     if file.is_file():
         data = Workload.load(source)
         rows = spark.read.parquet(str(file.resolve())).selectExpr("*", f"_metadata.row_index AS `{NUMBER}`")

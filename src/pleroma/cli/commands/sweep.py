@@ -36,14 +36,14 @@ def sweep(
     techniques have not seen, and the rules that they take.
     """
     from pleroma.experiments import comparison
-    from pleroma.selection.advice import CUTS, SELECTIONS
+    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
     compared = comparison.Comparison(
         listed(workloads),
         _numbers("--subscriptions", subscriptions),
         _numbers("--bits", bits),
-        SELECTIONS if selections is None else listed(selections),
-        CUTS if splits is None else listed(splits),
+        DEFAULT_SELECTIONS if selections is None else listed(selections),
+        DEFAULT_SPLITS if splits is None else listed(splits),
         members,
         events,
         seeds,

@@ -55,8 +55,8 @@ def tune(
     from pleroma.evaluation.placement import placement_of
     from pleroma.index import IndexPlan
     from pleroma.routing import build
-    from pleroma.selection.advice import CUTS, SELECTIONS, advise_from
-    from pleroma.selection.traffic_summary import gather
+    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise_from
+    from pleroma.selection.traffic_summary import summarise_traffic
     from pleroma.workloads import Workload
 
     if plan is not None and not plan.resolve().parent.is_dir():
@@ -71,8 +71,8 @@ def tune(
     shown = None if across is None else _positions(data, across)
     count = len(data.subscriptions)
     placement = None if network is None else placement_of(network, count, rules=rules, seed=seed)
-    with progress("trying techniques", (len(SELECTIONS) + 1) * len(CUTS) + 1) as advance:
-        seen = gather(data.events, data.subscriptions, seed=seed)
+    with progress("trying techniques", (len(DEFAULT_SELECTIONS) + 1) * len(DEFAULT_SPLITS) + 1) as advance:
+        seen = summarise_traffic(data.events, data.subscriptions, seed=seed)
         found = advise_from(
             seen,
             data.subscriptions,
@@ -128,9 +128,9 @@ def _placed(
 
 
 def _on_network(each: Advice, result: Simulation, rules: int | None) -> tuple[bool, float, int]:
-    from pleroma.selection.advice import over
+    from pleroma.selection.advice import exceeds_room
 
-    return over(each.outcome, rules), result.waste.rate, sum(result.rules)
+    return exceeds_room(each.outcome, rules), result.waste.rate, sum(result.rules)
 
 
 def _positions(data: Workload, across: str) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ def watch(
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.spark_needs import check
     from pleroma.pipeline.watch.decisions import WatchSettings
-    from pleroma.selection.advice import CUTS, SELECTIONS
+    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
     settings = WatchSettings(
         window=seconds("--window", window),
@@ -86,8 +86,8 @@ def watch(
         least=least,
         bits=bits,
         rules=rules,
-        selections=SELECTIONS if selections is None else listed(selections),
-        splits=CUTS if splits is None else listed(splits),
+        selections=DEFAULT_SELECTIONS if selections is None else listed(selections),
+        splits=DEFAULT_SPLITS if splits is None else listed(splits),
         trigger=min(max(seconds("--window", window) / 10, 0.2), 5.0),
     )
     landed = Lake.at(lake)

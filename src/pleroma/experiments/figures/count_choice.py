@@ -16,9 +16,9 @@ from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated, smaller
-from pleroma.selection.advice import halves
+from pleroma.selection.advice import random_halves
 from pleroma.selection.dimension_selection import Evidence, count_by_eigenvalues, count_by_evaluation, select
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 
 THRESHOLD = 0.85
 """The thesis's own choice for these figures."""
@@ -76,9 +76,9 @@ class CountChoice:
 
 def _choices(source: Source, bits: int) -> Choices:
     workload = generated(source)
-    training, unseen = halves(workload.events, source.seed)
+    training, unseen = random_halves(workload.events, source.seed)
     seen = Sample.of(training, workload.subscriptions)
-    evidence = Evidence(Statistics.of(seen), GridEvaluator(seen, bits), source.seed)
+    evidence = Evidence(TrafficStatistics.of(seen), GridEvaluator(seen, bits), source.seed)
     judges = GridEvaluator(Sample.of(unseen, workload.subscriptions), bits)
     counts = range(len(workload.schema), 0, -1)
     by_count = {t: [judges.waste(select(t, evidence, n)).rate for n in counts] for t in ("sfs", "ges")}

@@ -18,10 +18,10 @@ from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated, smaller
-from pleroma.selection.advice import halves
+from pleroma.selection.advice import random_halves
 from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
-from pleroma.selection.splits import SPLITS, Split
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.splits import SPLITS, SplitMethod
+from pleroma.selection.traffic_statistics import TrafficStatistics
 
 Lines = Mapping[str, list[float]]
 """By technique: waste with all dimensions, then with one fewer at a time, down to one."""
@@ -71,11 +71,11 @@ class Sweep:
 
 def _lines(source: Source, bits: int, techniques: tuple[str, ...]) -> dict[str, list[float]]:
     workload = generated(source)
-    training, unseen = halves(workload.events, source.seed)
+    training, unseen = random_halves(workload.events, source.seed)
     seen = Sample.of(training, workload.subscriptions)
     judges = GridEvaluator(Sample.of(unseen, workload.subscriptions), bits)
-    statistics = Statistics.of(seen)
-    splits: dict[str, Split] = {}
+    statistics = TrafficStatistics.of(seen)
+    splits: dict[str, SplitMethod] = {}
     lines: dict[str, list[float]] = {}
     for technique in techniques:
         name, _, suffix = technique.partition("+")

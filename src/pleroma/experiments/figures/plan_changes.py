@@ -36,7 +36,7 @@ from pleroma.matching import wanted_by
 from pleroma.routing import FlowTable, SwitchId, Topology, build
 from pleroma.selection.dimension_selection import Evidence, select
 from pleroma.selection.splits import SPLITS
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.switches import forward
 from pleroma.workloads import Model, generate
 
@@ -242,7 +242,7 @@ class WasteOverTime:
     def _chosen(self, events: EventBatch, wanted: Sequence[Filter]) -> Index:
         seen = Sample.of(events, wanted)
         split = SPLITS["regular"](seen, self.bits)
-        return split.index(select(self.technique, Evidence(Statistics.of(seen), split, 0), self.dimensions))
+        return split.index(select(self.technique, Evidence(TrafficStatistics.of(seen), split, 0), self.dimensions))
 
     def _report(self, waste: Floats, lost: Floats) -> Report:
         calm, shifted = waste[:SHIFT].mean(), waste[SHIFT:CHOICE].mean()

@@ -15,7 +15,7 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.selection.dimension_selection import Evidence, select
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.workloads import Model, Workload, generate
 
 Times = Mapping[str, list[float]]
@@ -102,7 +102,7 @@ def seconds(technique: str, workload: Workload, bits: int) -> float:
             workload.events.points().var(axis=0)
         else:
             sample = Sample.of(workload.events, workload.subscriptions)
-            select(technique, Evidence(Statistics.of(sample), GridEvaluator(sample, bits)), CHOSEN)
+            select(technique, Evidence(TrafficStatistics.of(sample), GridEvaluator(sample, bits)), CHOSEN)
         times.append(time.perf_counter() - start)
     return min(times)
 

@@ -12,7 +12,7 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
-from pleroma.selection.advice import halves
+from pleroma.selection.advice import random_halves
 from pleroma.selection.splits import SPLITS
 from pleroma.workloads import Model, generate
 
@@ -53,7 +53,7 @@ class SubscriptionSweep:
 
 def _rates(model: Model, kinds: tuple[str, ...], bits: int) -> tuple[float, ...]:
     workload = generate(model)
-    training, unseen = halves(workload.events, model.seed)
+    training, unseen = random_halves(workload.events, model.seed)
     seen = Sample.of(training, workload.subscriptions)
     judges = GridEvaluator(Sample.of(unseen, workload.subscriptions), bits)
     everything = range(len(workload.schema))

@@ -18,7 +18,7 @@ from pleroma.experiments.report import Report, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source
 from pleroma.index import Waste
-from pleroma.selection.advice import CUTS, LEARNED, SELECTIONS
+from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, LEARNED
 from pleroma.workloads import EXPRESSIVE, StockModel
 
 _MODEL = replace(EXPRESSIVE, events=24_000, width=0.2, placement="inside")
@@ -105,8 +105,8 @@ class Frontier:
     networks: tuple[str, ...] = ("star", "fat-tree:4")
     bits: tuple[int, ...] = (23, 112)
     budgets: tuple[int, ...] = (1_000, 4_000, 16_000, 64_000)
-    selections: tuple[str, ...] = SELECTIONS
-    splits: tuple[str, ...] = CUTS
+    selections: tuple[str, ...] = DEFAULT_SELECTIONS
+    splits: tuple[str, ...] = DEFAULT_SPLITS
     lengths: tuple[int, ...] = LENGTHS
     events: int | None = None
 

@@ -17,7 +17,7 @@ from pleroma.experiments.frontier.frontier_stage import Stage
 from pleroma.index import GridIndex, Index, SelectiveIndex, Waste
 from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
 from pleroma.selection.splits import SPLITS
-from pleroma.selection.traffic_statistics import Statistics
+from pleroma.selection.traffic_statistics import TrafficStatistics
 
 LENGTHS = (4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 23, 32, 64, 112)
 USUAL = 14
@@ -109,7 +109,7 @@ class Search:
 
     def _proposals(self, name: str) -> Iterator[_Proposal]:
         """Of every length, each set of dimensions that some technique proposes."""
-        stage, statistics = self.stage, Statistics.of(self.stage.sample)
+        stage, statistics = self.stage, TrafficStatistics.of(self.stage.sample)
         counts = range(1, len(stage.workload.schema) + 1)
         for bits in sorted((n for n in self.lengths if n <= max(self.bits)), key=lambda n: abs(n - USUAL)):
             split = SPLITS[name](stage.sample, bits)

@@ -29,9 +29,9 @@ from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.codes import Codes
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn
-from pleroma.learning.rule_counts import fullest
+from pleroma.learning.rule_counts import fullest_switch_rules
 from pleroma.routing import build
-from pleroma.selection.advice import halves
+from pleroma.selection.advice import random_halves
 from pleroma.workloads import StockModel, Workload
 
 STAR = "star"
@@ -102,7 +102,7 @@ class Stage:
         every = workload.events
         if events is not None and len(every) > events:
             every = every[np.sort(np.random.default_rng(2).permutation(len(every))[:events])]
-        seen, unseen = halves(every, source.seed)
+        seen, unseen = random_halves(every, source.seed)
         order = np.random.default_rng(source.seed).permutation(len(seen))
         aside = min(len(seen) // 4, SET_ASIDE)
         few = workload.subscriptions[:: len(workload.subscriptions) // DRIFTED or 1]
@@ -177,7 +177,7 @@ class Stage:
         def rules(place: Placement | None) -> int:
             if place is None:
                 return rules_of(index, self.sample)
-            return fullest(index, self.sample.grouped(place.homes), place.spread)
+            return fullest_switch_rules(index, self.sample.grouped(place.homes), place.spread)
 
         def waste(trial: Trial, name: str) -> Waste:
             return Waste(deliveries_of(index, trial.samples[name]), trial.wanted[name])

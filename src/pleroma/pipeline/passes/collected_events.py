@@ -18,7 +18,7 @@ from pleroma.content import Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.errors import TuningError
 from pleroma.pipeline.lake.reading import FileToRead, Reading, planned, portions
-from pleroma.selection.traffic_summary import Batch
+from pleroma.selection.traffic_summary import NumberedBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ KERNEL_BATCH_ROWS = 32_768
 class PartWork(Protocol):
     """What a task does with its events, of which there may be none. It travels to the executors."""
 
-    def __call__(self, part: int, batches: Iterator[Batch]) -> Iterator[pa.RecordBatch]: ...
+    def __call__(self, part: int, batches: Iterator[NumberedBatch]) -> Iterator[pa.RecordBatch]: ...
 
 
 class CollectedEvents(Protocol):
@@ -131,15 +131,15 @@ class _FileParts:
                 yield from self.work(part, checked(rows, self.schema, self.numbers))
 
 
-def checked(batches: Iterable[pa.RecordBatch], schema: Schema, numbers: str | None) -> Iterator[Batch]:
+def checked(batches: Iterable[pa.RecordBatch], schema: Schema, numbers: str | None) -> Iterator[NumberedBatch]:
     for rows in _joined(batches):
         events, kept = sifted(schema, {name: rows.column(name) for name in schema.names})
         refused = len(kept) - len(events)
         if numbers is None:
-            yield Batch(events, None, refused)
+            yield NumberedBatch(events, None, refused)
         else:
             all_of_them = np.asarray(rows.column(numbers).cast(pa.int64()).to_numpy(zero_copy_only=False))
-            yield Batch(events, all_of_them[kept] if refused else all_of_them, refused)
+            yield NumberedBatch(events, all_of_them[kept] if refused else all_of_them, refused)
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:

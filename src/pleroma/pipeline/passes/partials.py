@@ -17,9 +17,9 @@ from pleroma.arrays.types import Ints
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import column_type, from_columns, to_columns
 from pleroma.content.batch import EventBatch
-from pleroma.selection.draw import Draw
-from pleroma.selection.traffic_statistics import Statistics
-from pleroma.selection.traffic_summary import Partial
+from pleroma.selection.event_draw import EventDraw
+from pleroma.selection.traffic_statistics import TrafficStatistics
+from pleroma.selection.traffic_summary import PartialSummary
 
 HEAD_PIECE = -1
 BOXES_PER_PIECE = 32_768
@@ -47,7 +47,7 @@ class PartialRows:
     boxes: int
     draw: int
 
-    def rows(self, part: int, found: Partial) -> Iterator[pa.RecordBatch]:
+    def rows(self, part: int, found: PartialSummary) -> Iterator[pa.RecordBatch]:
         statistics, draw = found.statistics, found.draw
         yield _row(part, HEAD_PIECE, _head(statistics, found.refused), draw.tickets, _table(draw.events))
         for number, begin in enumerate(range(0, self.boxes, BOXES_PER_PIECE)):
@@ -65,7 +65,7 @@ class PartialRows:
             else:
                 yield _row(part, piece, each)
 
-    def partial(self, batches: Iterable[pa.RecordBatch]) -> Partial:
+    def partial(self, batches: Iterable[pa.RecordBatch]) -> PartialSummary:
         """All rows as the one result."""
         sums, draw, _ = self._summed(batches)
         dims = len(self.schema)
@@ -80,14 +80,14 @@ class PartialRows:
         counts = [sums[piece].reshape(2, -1, dims) for piece in range(len(sums) - 1)]
         empty = np.zeros((2, self.boxes, dims), np.int64)
         covered, alone = np.concatenate(counts, axis=1) if counts else empty
-        statistics = Statistics(
+        statistics = TrafficStatistics(
             events, self.boxes, values, products, touched, pairs, false_rates, matches, covered, alone
         )
-        return Partial(statistics, draw, refused)
+        return PartialSummary(statistics, draw, refused)
 
-    def _summed(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[int, Ints], Draw, int]:
+    def _summed(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[int, Ints], EventDraw, int]:
         sums: dict[int, Ints] = {}
-        draw, waiting = Draw.none(self.schema, self.draw), []
+        draw, waiting = EventDraw.none(self.schema, self.draw), []
         part = 0
         for batch in batches:
             for row in batch.to_pylist():
@@ -96,17 +96,17 @@ class PartialRows:
                 sums[row["piece"]] = sums[row["piece"]] + mine if row["piece"] in sums else mine
                 if row["piece"] == HEAD_PIECE:
                     tickets = np.frombuffer(row["tickets"], np.uint64)
-                    waiting.append(Draw(self.draw, tickets, self._events(row["drawn"])))
+                    waiting.append(EventDraw(self.draw, tickets, self._events(row["drawn"])))
                     if sum(len(each.tickets) for each in waiting) > 2 * self.draw:
-                        draw, waiting = Draw.merged([draw, *waiting]), []
-        return dict(sorted(sums.items())), Draw.merged([draw, *waiting]), part
+                        draw, waiting = EventDraw.merged([draw, *waiting]), []
+        return dict(sorted(sums.items())), EventDraw.merged([draw, *waiting]), part
 
     def _events(self, data: bytes) -> EventBatch:
         table = pa.ipc.open_stream(data).read_all()
         return from_columns(self.schema, {name: table[name] for name in self.schema.names})
 
 
-def _head(statistics: Statistics, refused: int) -> Ints:
+def _head(statistics: TrafficStatistics, refused: int) -> Ints:
     first = np.array([statistics.events, statistics.matches, refused], np.int64)
     names = ("values", "products", "touched", "pairs", "false_rates")
     return np.concatenate([first, *(getattr(statistics, name).ravel() for name in names)])

@@ -14,29 +14,29 @@ import pyarrow.parquet as pq
 
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake.storage import Storage
-from pleroma.selection.box_blocks import Block, Boxes
+from pleroma.selection.box_blocks import BoxBlock, BoxBlocks
 
 
 @dataclass(frozen=True)
-class StoredBoxes(Boxes):
+class StoredBoxes(BoxBlocks):
     """A row group of the file is a block."""
 
     url: str = ""
     name: str = ""
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[BoxBlock]:
         storage = Storage.at(self.url)
         first = 0
         with storage.system.open_input_file(f"{storage.root}/{self.name}") as file, pq.ParquetFile(file) as parquet:
             for number in range(parquet.num_row_groups):
                 table = parquet.read_row_group(number)
                 low, high = ([_bounds(table[name]) for name in table.column_names[side::2]] for side in (0, 1))
-                yield Block(first, tuple(low), tuple(high))
+                yield BoxBlock(first, tuple(low), tuple(high))
                 first += table.num_rows
 
     @classmethod
     @contextmanager
-    def written(cls, boxes: Boxes, url: str) -> Iterator[StoredBoxes]:
+    def written(cls, boxes: BoxBlocks, url: str) -> Iterator[StoredBoxes]:
         """A file with these boxes, which is gone afterwards."""
         storage = Storage.at(url)
         name = f".boxes-{secrets.token_hex(8)}.parquet"
@@ -49,7 +49,7 @@ class StoredBoxes(Boxes):
                 storage.system.delete_file(path)
 
 
-def _write(boxes: Boxes, storage: Storage, path: str) -> None:
+def _write(boxes: BoxBlocks, storage: Storage, path: str) -> None:
     try:
         storage.system.create_dir(storage.root, recursive=True)
         schema = _table(boxes.parts[0]).schema
@@ -60,7 +60,7 @@ def _write(boxes: Boxes, storage: Storage, path: str) -> None:
         raise LakeError(f"the boxes cannot be written: {error}", field="scratch", value=path) from None
 
 
-def _table(block: Block) -> Any:
+def _table(block: BoxBlock) -> Any:
     columns = {}
     for d, (low, high) in enumerate(zip(block.low, block.high, strict=True)):
         for name, bounds in (("low", low), ("high", high)):

@@ -18,7 +18,7 @@ from pleroma.content import Filter, Schema
 from pleroma.pipeline.passes.collected_events import CollectedEvents, FrameEvents, LakeEvents
 from pleroma.pipeline.passes.partials import MERGE_TASKS, PARTIAL_SQL, PartialRows
 from pleroma.pipeline.passes.stored_boxes import StoredBoxes
-from pleroma.selection.traffic_summary import DRAW, Batch, Gathered, Partial, Pass
+from pleroma.selection.traffic_summary import DRAWN_EVENTS, NumberedBatch, PartialSummary, SummaryPass, TrafficSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,10 +35,10 @@ def gather(
     subscriptions: Sequence[Filter],
     *,
     numbers: str | None = None,
-    draw: int = DRAW,
+    draw: int = DRAWN_EVENTS,
     seed: int = 0,
     scratch: str | None = None,
-) -> Gathered:
+) -> TrafficSummary:
     """Of any DataFrame that has a column for each attribute.
 
     The column `numbers` (`id`, where there is one) tells apart events with the same content. `scratch` is a folder or
@@ -55,9 +55,9 @@ def gather_landed(
     *,
     start: datetime | None = None,
     end: datetime | None = None,
-    draw: int = DRAW,
+    draw: int = DRAWN_EVENTS,
     seed: int = 0,
-) -> Gathered:
+) -> TrafficSummary:
     """Of what a lake has from `[start, end)`."""
     traffic = LakeEvents.of(spark, lake, name, start, end)
     return gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=traffic.scratch)
@@ -67,11 +67,11 @@ def gather_from(
     traffic: CollectedEvents,
     subscriptions: Sequence[Filter],
     *,
-    draw: int = DRAW,
+    draw: int = DRAWN_EVENTS,
     seed: int = 0,
     scratch: str | None = None,
-) -> Gathered:
-    once = Pass.of(traffic.schema, subscriptions, draw, seed)
+) -> TrafficSummary:
+    once = SummaryPass.of(traffic.schema, subscriptions, draw, seed)
     if once.boxes.count <= MAX_BROADCAST_BOXES or scratch is None:
         return once.finished(_merged(traffic, once))
     with StoredBoxes.written(once.boxes, scratch) as stored:
@@ -80,14 +80,14 @@ def gather_from(
 
 @dataclass(frozen=True, slots=True)
 class SummaryTask:
-    once: Pass
+    once: SummaryPass
     pieces: PartialRows
 
-    def __call__(self, part: int, batches: Iterator[Batch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, part: int, batches: Iterator[NumberedBatch]) -> Iterator[pa.RecordBatch]:
         return self.pieces.rows(part, self.once.over(batches))
 
 
-def _merged(traffic: CollectedEvents, once: Pass) -> Partial:
+def _merged(traffic: CollectedEvents, once: SummaryPass) -> PartialSummary:
     """By some tasks first, then here. The first merge makes as many tasks as the rows' bytes are worth."""
     pieces = PartialRows(once.schema, once.boxes.count, once.draw)
     partials = traffic.map_parts(SummaryTask(once, pieces), PARTIAL_SQL)

@@ -19,14 +19,14 @@ from pleroma.content import Filter, Schema
 from pleroma.evaluation.network_outcome import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
-from pleroma.learning.bins import Bins
+from pleroma.learning.bins import NodeBins
 from pleroma.learning.fitting import Budget, fitted
 from pleroma.learning.level_growth import LevelGrowth
-from pleroma.learning.smoothing import FLOOR
+from pleroma.learning.smoothing import FLOOR_SHARE
 from pleroma.pipeline.passes.collected_events import CollectedEvents, FrameEvents, LakeEvents
 from pleroma.pipeline.passes.partials import MERGE_TASKS
-from pleroma.selection.draw import HeldOut
-from pleroma.selection.traffic_summary import Batch
+from pleroma.selection.event_draw import HeldOutEvents
+from pleroma.selection.traffic_summary import NumberedBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +76,7 @@ class GrowthOptions(TypedDict, total=False):
     floor: float
     seed: int
     patient: bool
-    held_out: HeldOut | None
+    held_out: HeldOutEvents | None
     level: Callable[[int], None]
 
 
@@ -91,7 +91,7 @@ def grown_from(
     level = how.get("level")
     passes = 0
 
-    def counted(bins: Bins) -> Ints:
+    def counted(bins: NodeBins) -> Ints:
         nonlocal passes
         found = traffic.map_parts(CountTask(bins, how.get("held_out")), COUNT_SQL)
         together = found.repartition(found["piece"], found["part"] % MERGE_TASKS)
@@ -105,7 +105,7 @@ def grown_from(
         return counts
 
     leaves = budget.meant if how.get("patient", True) else 0
-    growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR), how.get("seed", 0), leaves)
+    growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR_SHARE), how.get("seed", 0), leaves)
     return fitted(growth, budget, how.get("spread", ()))[0]
 
 
@@ -113,10 +113,10 @@ def grown_from(
 class CountTask:
     """What the executors do: count all events of a part. Those outside the domains count nowhere."""
 
-    bins: Bins
-    held_out: HeldOut | None
+    bins: NodeBins
+    held_out: HeldOutEvents | None
 
-    def __call__(self, part: int, batches: Iterator[Batch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, part: int, batches: Iterator[NumberedBatch]) -> Iterator[pa.RecordBatch]:
         counts = np.zeros(self.bins.size, np.int64)
         for batch in batches:
             events = batch.events if self.held_out is None else self.held_out.without(batch.events, batch.numbers)

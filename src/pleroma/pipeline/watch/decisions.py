@@ -16,7 +16,7 @@ from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
 from pleroma.pipeline.watch.drift import drift
 from pleroma.pipeline.watch.windows import TrafficWindow, written
-from pleroma.selection.advice import CUTS, SELECTIONS
+from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
 Reason = Literal["waste", "period"]
 Outcome = Literal["handing", "adopted", "not_better", "moved", "away", "failed", "dry"]
@@ -53,8 +53,8 @@ class WatchSettings:
     bits: int | None = None
     """As many as the plan in force if not given."""
     rules: int | None = None
-    selections: tuple[str, ...] = SELECTIONS
-    splits: tuple[str, ...] = CUTS
+    selections: tuple[str, ...] = DEFAULT_SELECTIONS
+    splits: tuple[str, ...] = DEFAULT_SPLITS
     """Techniques that are tried, beside a learned tree."""
     draw: int = 65_536
     """Events to learn from and to judge by, at most."""

@@ -20,7 +20,7 @@ from pleroma.index import Index, IndexPlan, Waste
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.selection.advice import advise_from
-from pleroma.selection.traffic_summary import Gathered
+from pleroma.selection.traffic_summary import TrafficSummary
 
 TIMEOUT = 150.0
 """Seconds: a change of plans waits for publishers up to a minute, and for switches besides."""
@@ -54,7 +54,7 @@ class Proposal:
 
 
 def proposal(
-    in_force: PlanInForce, gathered: Gathered, subscriptions: Sequence[Filter], settings: WatchSettings
+    in_force: PlanInForce, gathered: TrafficSummary, subscriptions: Sequence[Filter], settings: WatchSettings
 ) -> Proposal:
     """The best plan that the tuner finds, beside the one in force."""
     bits = settings.bits or in_force.index.bits

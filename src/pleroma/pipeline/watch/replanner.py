@@ -25,7 +25,7 @@ from pleroma.pipeline.watch.drift import alike, drift
 from pleroma.pipeline.watch.journal import Journal
 from pleroma.pipeline.watch.plan_holder import PlanHolder, is_better, proposal
 from pleroma.pipeline.watch.windows import MetricCounts, Reported, TrafficWindow, empty_between, merged
-from pleroma.selection.traffic_summary import Gathered
+from pleroma.selection.traffic_summary import TrafficSummary
 
 MAX_REMEMBERED = 1_000
 """Windows and decisions that are remembered."""
@@ -36,7 +36,7 @@ OnEntry = Callable[[TrafficWindow | Decision], None]
 class GatherTraffic(Protocol):
     """One pass over the landed events of `[start, end)`."""
 
-    def __call__(self, start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> Gathered: ...
+    def __call__(self, start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> TrafficSummary: ...
 
 
 class Replanner:

@@ -27,7 +27,7 @@ from pleroma.pipeline.watch.plan_holder import LakePlanHolder, PlanHolder
 from pleroma.pipeline.watch.replanner import OnEntry, Replanner
 from pleroma.pipeline.watch.window_counts import METRIC_SQL, CountWindows
 from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
-from pleroma.selection.traffic_summary import Gathered
+from pleroma.selection.traffic_summary import TrafficSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,7 +120,7 @@ def start_watching(
     known = lake.schema(schema)
     register(spark)
 
-    def gathering(start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> Gathered:
+    def gathering(start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> TrafficSummary:
         from pleroma.pipeline.passes.summary_pass import gather_landed
 
         draw, seed = settings.draw, settings.seed

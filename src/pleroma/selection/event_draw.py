@@ -24,7 +24,7 @@ _GOLDEN, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draw:
+class EventDraw:
     """At most `most` events, by ticket; among equal tickets, by content."""
 
     most: int
@@ -32,12 +32,12 @@ class Draw:
     events: EventBatch
 
     @classmethod
-    def none(cls, schema: Schema, most: int) -> Draw:
+    def none(cls, schema: Schema, most: int) -> EventDraw:
         columns = tuple(np.empty(0, kind) for kind in EventBatch.dtypes(schema))
         return cls(most, np.empty(0, np.uint64), EventBatch(schema, columns))
 
     @classmethod
-    def merged(cls, parts: Iterable[Draw]) -> Draw:
+    def merged(cls, parts: Iterable[EventDraw]) -> EventDraw:
         """Of all that some draws were drawn from."""
         listed = list(parts)
         tickets = np.concatenate([part.tickets for part in listed])
@@ -45,22 +45,22 @@ class Draw:
         events = EventBatch(listed[0].events.schema, tuple(np.concatenate(each) for each in columns))
         return cls(min(part.most for part in listed), tickets, events)._smallest()
 
-    def halves(self) -> tuple[Draw, Draw]:
+    def halves(self) -> tuple[EventDraw, EventDraw]:
         """Events to learn from and events to judge by, dealt in turn."""
-        first, second = (Draw(self.most, self.tickets[n::2], self.events[n::2]) for n in (0, 1))
+        first, second = (EventDraw(self.most, self.tickets[n::2], self.events[n::2]) for n in (0, 1))
         return first, second
 
-    def _smallest(self) -> Draw:
+    def _smallest(self) -> EventDraw:
         order = np.argsort(self.tickets, kind="stable")
         same = self.tickets[order]
         if (same[1:] == same[:-1]).any():
             order = np.lexsort([*(_sortable(column) for column in reversed(self.events.columns)), self.tickets])
         kept = order[: self.most]
-        return Draw(self.most, self.tickets[kept], self.events[kept])
+        return EventDraw(self.most, self.tickets[kept], self.events[kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldOut:
+class HeldOutEvents:
     """Events that must not be learned from, known by their tickets, which are in order."""
 
     tickets: Tickets
@@ -76,12 +76,12 @@ class HeldOut:
         return events[~held] if held.any() else events
 
 
-class Drawing:
+class RunningDraw:
     """A draw from events that come in batches. Most of them are seen at one glance to hold no winning ticket."""
 
     def __init__(self, schema: Schema, most: int, seed: int = 0) -> None:
-        self._found = Draw.none(schema, most)
-        self._waiting: list[Draw] = []
+        self._found = EventDraw.none(schema, most)
+        self._waiting: list[EventDraw] = []
         self._seed = seed
 
     def add(self, events: EventBatch, numbers: NDArray[np.int64] | None) -> None:
@@ -90,12 +90,12 @@ class Drawing:
         if len(held) == most:
             near = np.flatnonzero(tickets <= held[-1])  # equal ones are told apart by content, later
             tickets, events = tickets[near], events[near]
-        self._waiting.append(Draw(most, tickets, events))
+        self._waiting.append(EventDraw(most, tickets, events))
         if sum(len(each.tickets) for each in self._waiting) > most:
             self.result()
 
-    def result(self) -> Draw:
-        self._found = Draw.merged([self._found, *self._waiting])
+    def result(self) -> EventDraw:
+        self._found = EventDraw.merged([self._found, *self._waiting])
         self._waiting = []
         return self._found
 
