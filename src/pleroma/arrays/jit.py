@@ -34,15 +34,17 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def stamp(function: FunctionType) -> str:
-    """Another for every text of the function and of all kernels that it calls, and for other constants of theirs."""
+    """Differs with the text of the function and of all kernels that it calls, their constants and records' fields."""
     found = hashlib.sha256()
     waiting, seen = [function], {function}
     while waiting:
         one = waiting.pop()
         found.update(_text(one.__code__.co_filename))
-        for name in sorted(set(_globals(one.__code__))):
+        for name in sorted({*_globals(one.__code__), *_annotated(one)}):
             value = one.__globals__.get(name)
-            if isinstance(value, CONSTANT_TYPES):
+            if fields := getattr(value, "_fields", None):  # a record: its fields are known by their places
+                found.update(f"{name}={fields!r};".encode())
+            elif isinstance(value, CONSTANT_TYPES):
                 found.update(f"{name}={value!r};".encode())
             elif isinstance(value, Dispatcher) and value.py_func not in seen:
                 seen.add(value.py_func)
@@ -54,7 +56,9 @@ class _Cache(FunctionCache):
     def load_overload(self, *asked: Any) -> Any:
         """Asked before anything is compiled or kept, and only now is all that a kernel calls sure to be defined."""
         made_of = stamp(self._py_func)
-        self._cache_file = IndexDataCacheFile(self.cache_path, self._impl.filename_base, made_of)  # type: ignore[no-untyped-call]
+        kept: Any = IndexDataCacheFile(self.cache_path, self._impl.filename_base, made_of)  # type: ignore[no-untyped-call]
+        kept._version += f" {made_of}"  # a file of other code is not unpickled: it may name types that are gone
+        self._cache_file = kept
         return super().load_overload(*asked)  # type: ignore[no-untyped-call]
 
 
@@ -64,6 +68,11 @@ def _globals(code: CodeType) -> Iterator[str]:
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _globals(inner)
+
+
+def _annotated(function: FunctionType) -> Iterator[str]:
+    """The names of the types that a function says it takes and returns."""
+    return (getattr(each, "__name__", str(each)) for each in function.__annotations__.values())
 
 
 @cache

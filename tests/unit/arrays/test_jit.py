@@ -39,6 +39,24 @@ def below(x):
     return x + AMOUNT
 """
 
+RECORDS = """
+from typing import NamedTuple
+
+class Pair(NamedTuple):
+    one: int
+    other: int
+"""
+RECORD_USER = """
+from records import Pair
+from pleroma.arrays.jit import compiled
+
+@compiled
+def kernel(pair: Pair):
+    return pair.one
+
+print(kernel(Pair(7, 8)), sum(kernel.stats.cache_hits.values()))
+"""
+
 
 @pytest.mark.parametrize(
     ("changed", "old", "new", "answer"),
@@ -55,18 +73,29 @@ def test_kept_machine_code_is_used_until_something_it_was_made_of_changes(
     texts = {"caller.py": CALLER, "called.py": CALLED, "deeper.py": "AMOUNT = 10\n"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-
-    def run() -> list[str]:
-        given = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA")}
-        done = subprocess.run(
-            [sys.executable, str(tmp_path / "caller.py")], env=given, check=True, capture_output=True, text=True
-        )
-        return done.stdout.split()
-
-    assert run() == ["1011", "0"]
-    assert run() == ["1011", "1"]
+    assert _printed(tmp_path / "caller.py") == ["1011", "0"]
+    assert _printed(tmp_path / "caller.py") == ["1011", "1"]
     (tmp_path / changed).write_text(texts[changed].replace(old, new))
-    assert run() == [answer, "0"]
+    assert _printed(tmp_path / "caller.py") == [answer, "0"]
+
+
+def test_machine_code_kept_for_a_record_is_not_used_when_its_fields_or_its_name_change(tmp_path: Path) -> None:
+    records, user = tmp_path / "records.py", tmp_path / "user.py"
+    records.write_text(RECORDS)
+    user.write_text(RECORD_USER)
+    assert _printed(user) == ["7", "0"]
+    assert _printed(user) == ["7", "1"]
+    records.write_text(RECORDS.replace("one", "first").replace("other", "one"))
+    assert _printed(user) == ["8", "0"]
+    records.write_text(RECORDS.replace("Pair", "Couple"))
+    user.write_text(RECORD_USER.replace("Pair", "Couple"))
+    assert _printed(user) == ["7", "0"]
+
+
+def _printed(program: Path) -> list[str]:
+    given = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA")}
+    done = subprocess.run([sys.executable, str(program)], env=given, check=True, capture_output=True, text=True)
+    return done.stdout.split()
 
 
 @compiled
