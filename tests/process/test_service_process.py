@@ -16,7 +16,7 @@ from pleroma.control import Controller
 from pleroma.errors import SetupError
 from pleroma.routing import build
 from pleroma.service import Deployment, serve
-from pleroma.service.http.examples import SCHEMA
+from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_processes import Process, service
 
@@ -26,7 +26,7 @@ CLIENTS = 1000 if LONG else 200
 
 
 def with_stock(process):
-    answer = httpx.post(f"{process.url}/v1/schemas", json={"schema": SCHEMA}, headers=process.headers)
+    answer = httpx.post(f"{process.url}/v1/schemas", json={"schema": EXAMPLE_SCHEMA}, headers=process.headers)
     assert answer.status_code == 201, answer.text
 
 

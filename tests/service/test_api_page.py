@@ -18,7 +18,7 @@ from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.deployment import API_PORT
 from pleroma.service.http import paging
-from pleroma.service.http.gate import OPEN
+from pleroma.service.http.gate import OPEN_PATHS
 from pleroma.service.http.problems import _STATUS, code_of
 from support.service_world import Document, run, world
 
@@ -108,10 +108,10 @@ def test_the_limits_are_those_in_force():
     assert settings.max_body == 2**20
     for number in (settings.requests_per_s, settings.anonymous_per_s, settings.subscriptions, settings.streams):
         assert f"{number:,.0f}" in PAGE.split("## Limits")[1]
-    assert f"{paging.DEFAULT} items, or `limit` (at most {paging.MOST:,})" in PAGE
+    assert f"{paging.DEFAULT_PAGE_ITEMS} items, or `limit` (at most {paging.MAX_PAGE_ITEMS:,})" in PAGE
     assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE
     assert f"| schemas | {2 ** ControlSettings().schema_bits} |" in PAGE
     assert f"the last {REMEMBERED_POSITIONS:,}" in re.sub(r"\s+", " ", PAGE)
     assert f"port {API_PORT}" in PAGE
-    for path in OPEN:
+    for path in OPEN_PATHS:
         assert f"`{path}`" in PAGE

@@ -8,7 +8,7 @@ import httpx
 
 from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings, running
-from pleroma.service.http.examples import INDEX, SCHEMA
+from pleroma.service.http.examples import EXAMPLE_INDEX, EXAMPLE_SCHEMA
 from support.service_world import Api, run
 
 
@@ -29,7 +29,7 @@ async def served(folder, **settings):
                 return Api(service.app, client=client)
 
             api.as_ = another
-            await api.post("/v1/schemas", {"schema": SCHEMA})
+            await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA})
             yield api
 
 
@@ -72,7 +72,7 @@ def test_requests_flows_plans_and_counters_arrive_in_order(tmp_path):
         async with served(tmp_path) as api, stream(api) as heard:
             await api.advertise()
             made = await api.subscribe("price > 7")
-            await api.client.put("/v1/schemas/stock/plan", json={"index": INDEX})
+            await api.client.put("/v1/schemas/stock/plan", json={"index": EXAMPLE_INDEX})
             await api.post("/v1/reports", {"subscriptions": {made["id"]: {"delivered": 2}}, "published": 1}, 204)
             first = await heard.next()
             assert (first["type"], first["command"]["kind"]) == ("request", "advertisement")
@@ -95,7 +95,7 @@ def test_one_may_ask_for_some_types_only(tmp_path):
     async def main():
         async with served(tmp_path) as api, stream(api, "/v1/stream?types=plan,counters") as heard:
             await api.advertise()
-            await api.client.put("/v1/schemas/stock/plan", json={"index": INDEX})
+            await api.client.put("/v1/schemas/stock/plan", json={"index": EXAMPLE_INDEX})
             assert (await heard.next())["type"] == "plan"
             await api.error("GET", "/v1/stream?types=plans", 400, "unknown_name")
 
@@ -123,7 +123,7 @@ def test_others_hear_of_plans_and_of_themselves_only(tmp_path):
                 await api.post("/v1/reports", {"published": 1}, 204)
                 await ann.post("/v1/reports", {"published": 2}, 204)
                 await api.post("/v1/principals", {"name": "bob", "role": "both"})
-                await api.client.put("/v1/schemas/stock/plan", json={"index": INDEX})
+                await api.client.put("/v1/schemas/stock/plan", json={"index": EXAMPLE_INDEX})
                 items = [await heard.next() for _ in range(3)]
                 assert [each["type"] for each in items] == ["request", "counters", "plan"]
                 assert items[0]["value"]["id"] == hers["id"]

@@ -15,7 +15,7 @@ import jsonschema_rs
 from pleroma.control import Controller, CreatePrincipal
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, create_app
-from pleroma.service.http.examples import SCHEMA
+from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 
@@ -132,5 +132,5 @@ async def world(folder, *, topology="testbed", settings=UNLIMITED, schema=True):
         api = Api(create_app(controller, network, settings))
         async with api.client:
             if schema and "stock" not in controller.state.schemas:
-                await api.post("/v1/schemas", {"schema": SCHEMA})
+                await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA})
             yield api

@@ -2,7 +2,7 @@
 
 from pleroma.service.collecting.collection import CollectingSettings
 from pleroma.service.deployment import Deployment
-from pleroma.service.http.app import create_app
+from pleroma.service.http.application import create_app
 from pleroma.service.planes.broker_plane import BrokerSettings
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from pleroma.service.serve import Running, running, serve

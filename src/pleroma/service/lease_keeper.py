@@ -25,7 +25,7 @@ _LOOKS = 10
 log = structlog.get_logger("pleroma.service")
 
 
-class Leases:
+class LeaseKeeper:
     """As `async with`, it withdraws what stands under leases that were not heard of for `seconds`."""
 
     def __init__(self, controller: Controller, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

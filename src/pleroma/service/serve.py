@@ -28,7 +28,7 @@ from pleroma.service import logs
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.deployment import Deployment
 from pleroma.service.http.admin_token import make_admin_token
-from pleroma.service.http.app import create_app
+from pleroma.service.http.application import create_app
 from pleroma.service.http.context import Service
 from pleroma.service.http.http_server import http_server
 from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of

@@ -19,14 +19,14 @@ from pleroma.pipeline.lake.storage import Storage
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
 from pleroma.service.collecting.collection import Collection
-from pleroma.service.collecting.landing_queue import Drawn, Reported, Waiting
-from pleroma.service.http.examples import SCHEMA
+from pleroma.service.collecting.landing_queue import LandingQueue, ReportedCounters, SampledEvents
+from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.models.samples import MAX_SAMPLES_PER_REQUEST
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import ADMIN, UNLIMITED, Api, run, world
 
-STOCK = Schema.from_json(SCHEMA)
+STOCK = Schema.from_json(EXAMPLE_SCHEMA)
 COLUMNS = {"price": [151.5, 20], "volume": [300, 4], "ticker": ["AAPL", "IBM"], "market": ["nyse", None]}
 
 
@@ -182,11 +182,13 @@ def test_when_one_hour_cannot_be_written_the_others_are_not_landed_twice(tmp_pat
             hours = [now - timedelta(hours=n) for n in range(2)]
             if kind == "events":
                 collection.sampled(
-                    Drawn(EventBatch.from_columns(STOCK, COLUMNS), np.array(hours, "datetime64[us]"), 1, 1)
+                    SampledEvents(EventBatch.from_columns(STOCK, COLUMNS), np.array(hours, "datetime64[us]"), 1, 1)
                 )
             else:
                 moments = [each.replace(tzinfo=UTC) for each in hours]
-                collection.waiting.add_reports([Reported("stock", each, ReportRow("s1", "me")) for each in moments])
+                collection.waiting.add_reports(
+                    [ReportedCounters("stock", each, ReportRow("s1", "me")) for each in moments]
+                )
             write_table, written = Storage.write_table, []
 
             def once(storage, path, table):
@@ -470,11 +472,11 @@ def test_impossible_settings_are_refused(wrong):
 
 
 def test_what_waits_is_put_together_by_plan_and_rate():
-    waiting = Waiting(100)
+    waiting = LandingQueue(100)
     events = EventBatch.from_columns(STOCK, COLUMNS)
     at = np.array([1, 2], "datetime64[us]")
     for epoch, rate in ((1, 0.5), (1, 0.5), (2, 0.5), (1, 1.0), (1, 0.5)):
-        assert waiting.add_events(Drawn(events, at, epoch, rate)) == 2
+        assert waiting.add_events(SampledEvents(events, at, epoch, rate)) == 2
     taken = waiting.take_events(4)
     assert [(len(each.events), each.epoch, each.rate) for each in taken] == [
         (4, 1, 0.5),
@@ -491,8 +493,8 @@ def test_what_waits_is_put_together_by_plan_and_rate():
 
 
 def test_reports_wait_as_long_as_there_is_room():
-    waiting, now = Waiting(3), datetime.now(UTC)
-    reported = [Reported("ab"[n % 2], now, ReportRow(f"s{n}", "me")) for n in range(5)]
+    waiting, now = LandingQueue(3), datetime.now(UTC)
+    reported = [ReportedCounters("ab"[n % 2], now, ReportRow(f"s{n}", "me")) for n in range(5)]
     waiting.add_reports(reported)
     assert waiting.reports.dropped == 2
     taken = waiting.take_reports(100)

@@ -7,7 +7,7 @@ import pytest
 from pleroma.control import Expire
 from pleroma.errors import DiskFull, NotFound
 from pleroma.service import ServiceSettings
-from pleroma.service.lease_keeper import Leases
+from pleroma.service.lease_keeper import LeaseKeeper
 from support.client_service import until
 from support.service_world import UNLIMITED, run, world
 
@@ -22,7 +22,7 @@ class Clock:
 
 
 def leases_of(api, clock):
-    return Leases(api.app.state.service.controller, 30.0, clock)
+    return LeaseKeeper(api.app.state.service.controller, 30.0, clock)
 
 
 def standing(api):

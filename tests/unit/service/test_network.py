@@ -9,7 +9,7 @@ from pleroma.routing import build
 from pleroma.routing.topology_files import from_json
 from pleroma.service import ServiceSettings
 from pleroma.service.http.edge_explanation import failing
-from pleroma.service.http.examples import SCHEMA
+from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.wire.attach import AttachKind, pack, unpack
 from support.service_world import run, world
 
@@ -149,7 +149,7 @@ def test_a_trace_tells_the_way_and_what_fails_at_the_edge(tmp_path):
 
 
 def test_what_keeps_an_event_from_a_filter_are_the_attributes_of_the_nearest_box():
-    stock = Schema.from_json(SCHEMA)
+    stock = Schema.from_json(EXAMPLE_SCHEMA)
     event = stock.event(QUOTE)
     for text, failed in (
         ("price <= 60", []),

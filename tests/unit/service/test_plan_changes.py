@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from pleroma.service.http.examples import INDEX
+from pleroma.service.http.examples import EXAMPLE_INDEX
 from support.client_service import until
 from support.service_world import run, world
 
 PLAN = "/v1/schemas/stock/plan"
-OTHER = INDEX | {"order": [0, 0, 0]}
+OTHER = EXAMPLE_INDEX | {"order": [0, 0, 0]}
 
 
 def transitions_of(api):
@@ -23,12 +23,12 @@ def test_a_change_is_answered_when_it_is_over(tmp_path, method):
             transitions_of(api).unleased = 0.0
             made = await api.subscribe("price between 100 and 200")
             await api.advertise()
-            answer = await api("PUT", PLAN, 200, json={"index": INDEX, "method": method})
+            answer = await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX, "method": method})
             assert answer.json() == {"schema": "stock", "epoch": 2, "phase": "settled"}
             assert (await api.get(PLAN))["phase"] == "settled"
             assert (await api.get(f"/v1/subscriptions/{made['id']}"))["epoch"] == 2
             before = await api.get("/v1/schemas/stock")
-            again = await api("PUT", PLAN, 200, json={"index": INDEX, "method": method})
+            again = await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX, "method": method})
             assert again.json()["epoch"] == 2
             assert await api.get("/v1/schemas/stock") == before
 
@@ -41,7 +41,7 @@ def test_a_change_that_is_under_way_says_how_far_it_is(tmp_path):
             transitions_of(api).unleased = 0.0
             await api.advertise(lease="mine")
             first = await api("GET", PLAN)
-            answer = await api("PUT", PLAN, 202, json={"index": INDEX, "wait": False})
+            answer = await api("PUT", PLAN, 202, json={"index": EXAMPLE_INDEX, "wait": False})
             assert answer.json() == {"schema": "stock", "epoch": 1, "phase": "prepared"}
             await until(lambda: api.app.state.service.state.schemas["stock"].epoch == 2)
             during = await api("GET", PLAN, 200, headers={"If-None-Match": first.headers["etag"]})
@@ -63,7 +63,7 @@ def test_the_stream_tells_the_phases(tmp_path):
     async def main():
         async with world(tmp_path) as api:
             with api.app.state.service.controller.feed.subscribe() as listener:
-                await api("PUT", PLAN, 200, json={"index": INDEX})
+                await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX})
                 told = []
                 async with asyncio.timeout(20):
                     async for item in listener:
@@ -80,11 +80,11 @@ def test_an_earlier_plan_can_be_had_back(tmp_path):
     async def main():
         async with world(tmp_path) as api:
             first = (await api.get(PLAN))["plan"]["index"]
-            await api("PUT", PLAN, 200, json={"index": INDEX})
+            await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX})
             await api("PUT", PLAN, 200, json={"index": OTHER})
             back = await api("POST", f"{PLAN}/rollback", 200, json={})
             assert back.json() == {"schema": "stock", "epoch": 4, "phase": "settled"}
-            assert (await api.get(PLAN))["plan"]["index"]["order"] == INDEX["order"]
+            assert (await api.get(PLAN))["plan"]["index"]["order"] == EXAMPLE_INDEX["order"]
             await api("POST", f"{PLAN}/rollback", 200, json={"epoch": 1, "method": "at_once"})
             assert (await api.get(PLAN))["plan"]["index"] == first
             error = await api.error("POST", f"{PLAN}/rollback", 404, "not_found", json={"epoch": 17})
@@ -108,7 +108,7 @@ def test_a_client_two_plans_behind_is_told_and_keeps_its_lease(tmp_path):
             transitions = transitions_of(api)
             transitions.unleased = transitions.longest = 0.0
             made = await api.advertise(lease="mine")
-            for index in (INDEX, OTHER):
+            for index in (EXAMPLE_INDEX, OTHER):
                 await api("PUT", PLAN, 200, json={"index": index})
             error = await api.error("PUT", "/v1/leases/mine", 409, "plan_too_old", json={"plans": {"stock": 1}})
             assert "2 behind" in error["reason"]

@@ -12,13 +12,13 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
 from pleroma.service.collecting.collection import Collection
-from pleroma.service.collecting.recent_events import Recent
-from pleroma.service.http.examples import SCHEMA
+from pleroma.service.collecting.recent_events import RecentEvents
+from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service_world import ADMIN, UNLIMITED, Api, run, world
 
-STOCK = Schema.from_json(SCHEMA)
+STOCK = Schema.from_json(EXAMPLE_SCHEMA)
 PRICE, VOLUME = STOCK.position("price"), STOCK.position("volume")
 TREE = TreeIndex(STOCK, 20, (PRICE, VOLUME, LEAF, LEAF, LEAF), (100.0, 50.0))
 PATH = "/v1/schemas/stock/plan/tree"
@@ -198,7 +198,7 @@ def test_what_is_asked_for_wrongly_is_refused(tmp_path):
 
 
 def test_only_so_many_events_are_kept():
-    recent = Recent(most=10)
+    recent = RecentEvents(most=10)
     for number in range(7):
         prices = np.full(4, float(number))
         recent.add(EventBatch.from_columns(STOCK, {"price": prices, "volume": np.ones(4, int), "ticker": ["A"] * 4}))

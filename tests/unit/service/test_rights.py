@@ -1,7 +1,7 @@
 """Who may do what: tokens, roles, and what a principal sees."""
 
 from pleroma.service import ServiceSettings
-from pleroma.service.http.gate import OPEN
+from pleroma.service.http.gate import OPEN_PATHS
 from support.service_world import ADMIN, Api, run, world
 
 ADMIN_ONLY = [
@@ -30,7 +30,7 @@ def test_everything_but_what_is_open_needs_a_token(tmp_path):
             seen = 0
             for method, path in operations(api.app):
                 for who in (nobody, stranger):
-                    if path in OPEN:
+                    if path in OPEN_PATHS:
                         await who(method, path, 200)
                     else:
                         error = await who.error(method, path, 401, "not_authenticated")

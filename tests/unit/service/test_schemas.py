@@ -4,17 +4,17 @@ from pathlib import Path
 
 from pleroma.content import Schema
 from pleroma.index import GridIndex, IndexPlan
-from pleroma.service.http.examples import INDEX, PLAN, SCHEMA
+from pleroma.service.http.examples import EXAMPLE_INDEX, EXAMPLE_PLAN, EXAMPLE_SCHEMA
 from pleroma.wire import fingerprint
 from support.service_world import run, world
 
-STOCK = Schema.from_json(SCHEMA)
+STOCK = Schema.from_json(EXAMPLE_SCHEMA)
 
 
 def test_a_schema_gets_a_number_a_prefix_and_a_first_plan(tmp_path):
     async def main():
         async with world(tmp_path, schema=False) as api:
-            first = await api.post("/v1/schemas", {"schema": SCHEMA})
+            first = await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA})
             assert first == {
                 "schema": STOCK.to_json(),
                 "number": 0,
@@ -22,7 +22,7 @@ def test_a_schema_gets_a_number_a_prefix_and_a_first_plan(tmp_path):
                 "fingerprint": fingerprint(STOCK),
                 "epoch": 1,
             }
-            second = await api.post("/v1/schemas", {"schema": SCHEMA | {"name": "other"}, "bits": 10})
+            second = await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA | {"name": "other"}, "bits": 10})
             assert (second["number"], second["prefix"]) == (1, "000001")
             assert await api.get("/v1/schemas/other") == second
             assert await api.get("/v1/schemas") == {"items": [first, second], "next": None}
@@ -36,7 +36,7 @@ def test_schemas_come_in_pages(tmp_path):
     async def main():
         async with world(tmp_path, schema=False) as api:
             for name in "abc":
-                await api.post("/v1/schemas", {"schema": SCHEMA | {"name": name}})
+                await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA | {"name": name}})
             page = await api.get("/v1/schemas?limit=2")
             assert [each["schema"]["name"] for each in page["items"]] == ["a", "b"]
             rest = await api.get(f"/v1/schemas?limit=2&after={page['next']}")
@@ -53,17 +53,17 @@ def test_bad_schemas_are_refused_with_the_field(tmp_path):
             async def refused(body, status, code):
                 return await api.error("POST", "/v1/schemas", status, code, json=body)
 
-            assert (await refused({"schema": SCHEMA}, 409, "already_there"))["value"] == "stock"
+            assert (await refused({"schema": EXAMPLE_SCHEMA}, 409, "already_there"))["value"] == "stock"
             assert (await refused({}, 400, "bad_request"))["field"] == "schema"
-            assert (await refused({"schema": SCHEMA, "bitz": 1}, 400, "bad_request"))["field"] == "bitz"
-            assert (await refused({"schema": SCHEMA, "bits": "8"}, 400, "bad_request"))["field"] == "bits"
-            error = await refused({"schema": SCHEMA | {"name": "x"}, "bits": 112}, 400, "plan_error")
+            assert (await refused({"schema": EXAMPLE_SCHEMA, "bitz": 1}, 400, "bad_request"))["field"] == "bitz"
+            assert (await refused({"schema": EXAMPLE_SCHEMA, "bits": "8"}, 400, "bad_request"))["field"] == "bits"
+            error = await refused({"schema": EXAMPLE_SCHEMA | {"name": "x"}, "bits": 112}, 400, "plan_error")
             assert (error["field"], error["value"]) == ("bits", 112)
             error = await refused(
                 {"schema": {"name": "x", "attribute": [{"name": "a", "kind": "reel"}]}}, 400, "unknown_name"
             )
             assert "did you mean 'real'?" in error["reason"]
-            error = await refused({"schema": SCHEMA | {"name": "a/b"}}, 400, "bad_request")
+            error = await refused({"schema": EXAMPLE_SCHEMA | {"name": "a/b"}}, 400, "bad_request")
             assert (error["field"], error["value"]) == ("schema.name", "a/b")
             assert len((await api.get("/v1/schemas"))["items"]) == 1
 
@@ -75,7 +75,7 @@ def test_an_unknown_schema_is_not_found_and_the_nearest_is_named(tmp_path):
         async with world(tmp_path) as api:
             for path in ("/v1/schemas/stok", "/v1/schemas/stok/plan", "/v1/schemas/stok/plans"):
                 assert "did you mean 'stock'?" in (await api.error("GET", path, 404, "not_found"))["reason"]
-            await api.error("PUT", "/v1/schemas/stok/plan", 404, "not_found", json={"index": INDEX})
+            await api.error("PUT", "/v1/schemas/stok/plan", 404, "not_found", json={"index": EXAMPLE_INDEX})
 
     run(main)
 
@@ -91,7 +91,7 @@ def test_the_plan_can_be_read_and_has_an_etag_that_changes_with_it(tmp_path):
             for known in (etag, f"W/{etag}", f'"other", {etag}'):
                 same = await api("GET", "/v1/schemas/stock/plan", 304, headers={"If-None-Match": known})
                 assert same.headers["etag"] == etag
-            assert await api("PUT", "/v1/schemas/stock/plan", 200, json={"index": INDEX})
+            assert await api("PUT", "/v1/schemas/stock/plan", 200, json={"index": EXAMPLE_INDEX})
             again = await api("GET", "/v1/schemas/stock/plan", 200, headers={"If-None-Match": etag})
             assert again.json()["epoch"] == 2
             assert again.headers["etag"] != etag
@@ -103,7 +103,7 @@ def test_adopting_a_plan_keeps_the_history_and_covers_anew(tmp_path):
     async def main():
         async with world(tmp_path) as api:
             made = await api.subscribe("price between 100 and 200 and volume < 50")
-            assert (await api("PUT", "/v1/schemas/stock/plan", 200, json={"index": INDEX})).json() == {
+            assert (await api("PUT", "/v1/schemas/stock/plan", 200, json={"index": EXAMPLE_INDEX})).json() == {
                 "schema": "stock",
                 "epoch": 2,
                 "phase": "settled",
@@ -113,7 +113,7 @@ def test_adopting_a_plan_keeps_the_history_and_covers_anew(tmp_path):
             assert anew["members"] < made["members"]
             history = await api.get("/v1/schemas/stock/plans")
             assert [each["epoch"] for each in history["items"]] == [1, 2]
-            assert history["items"][1]["plan"]["index"] == INDEX
+            assert history["items"][1]["plan"]["index"] == EXAMPLE_INDEX
             page = await api.get("/v1/schemas/stock/plans?limit=1")
             assert (len(page["items"]), page["next"]) == (1, "1")
             rest = await api.get("/v1/schemas/stock/plans?limit=1&after=1")
@@ -126,5 +126,5 @@ def test_adopting_a_plan_keeps_the_history_and_covers_anew(tmp_path):
 
 
 def test_the_examples_of_the_document_are_true():
-    assert IndexPlan(1, GridIndex.regular(STOCK, 8)).checksum == PLAN["checksum"]
+    assert IndexPlan(1, GridIndex.regular(STOCK, 8)).checksum == EXAMPLE_PLAN["checksum"]
     assert Schema.load(Path(__file__).parents[3] / "examples" / "stock.toml") == STOCK

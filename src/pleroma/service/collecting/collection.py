@@ -21,23 +21,23 @@ from prometheus_client.core import Metric
 
 from pleroma.control import Controller, SchemaEntry
 from pleroma.errors import LakeError, SetupError
-from pleroma.service.collecting.landing_queue import Drawn, Reported, Waiting
-from pleroma.service.collecting.recent_events import Recent
+from pleroma.service.collecting.landing_queue import LandingQueue, ReportedCounters, SampledEvents
+from pleroma.service.collecting.recent_events import RecentEvents
 from pleroma.service.http.metrics import counter, gauge
 
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
 
-_LOOK = 0.25
+_LANDING_CHECK_SECONDS = 0.25
 """Seconds between two looks at what is to be landed."""
-_GLANCE = 0.1
+_CHANGE_CHECK_SECONDS = 0.1
 """Seconds between two glances at whether anything has changed: as exact are the times of snapshots."""
-_CALM = 1.0
+_MIN_SNAPSHOT_SECONDS = 1.0
 """Seconds from a snapshot of the subscriptions to the next, or four times what the last took, if that is more."""
-_HOUR = 3600.0
-_SOON = 10.0
+_HOUR_SECONDS = 3600.0
+_NEXT_COMPACTION_SECONDS = 10.0
 _INSTANT = timedelta(microseconds=1)
-_GOODBYE = 20.0
+_LAST_LANDING_SECONDS = 20.0
 
 log = structlog.get_logger("pleroma.service")
 
@@ -69,8 +69,8 @@ class Collection:
 
     def __init__(self, controller: Controller, settings: CollectingSettings, lake: Lake) -> None:
         self.lake = lake
-        self.waiting = Waiting(settings.room)
-        self.recent = Recent()
+        self.waiting = LandingQueue(settings.room)
+        self.recent = RecentEvents()
         self.failures = 0
         """How often the lake could not be written."""
         self._controller = controller
@@ -124,7 +124,7 @@ class Collection:
             {"type": "plan", "position": self._controller.position, "schema": schema, "epoch": epoch}
         )
 
-    def sampled(self, drawn: Drawn) -> int:
+    def sampled(self, drawn: SampledEvents) -> int:
         """Events from a publisher: how many of them there was room for."""
         self._land_soon()
         self.recent.add(drawn.events)
@@ -136,7 +136,7 @@ class Collection:
 
         now, registered = datetime.now(UTC), self._controller.state.registrations
         rows = [
-            Reported(registered[each].schema, now, ReportRow(each, principal, **counters))
+            ReportedCounters(registered[each].schema, now, ReportRow(each, principal, **counters))
             for each, counters in counted.items()
             if each in registered
         ]
@@ -161,7 +161,7 @@ class Collection:
     async def __aexit__(self, *_: object) -> None:
         self._stopping.set()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GOODBYE):
+            async with asyncio.timeout(_LAST_LANDING_SECONDS):
                 await asyncio.gather(*self._tasks)  # not cancelled: what is being landed would be lost
                 await self.land(everything=True)
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -171,7 +171,9 @@ class Collection:
             failures = self.failures
             await self.land()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK if self.failures == failures else self._settings.land_seconds):
+                async with asyncio.timeout(
+                    _LANDING_CHECK_SECONDS if self.failures == failures else self._settings.land_seconds
+                ):
                     await self._stopping.wait()
 
     async def land(self, everything: bool = False) -> None:
@@ -186,18 +188,18 @@ class Collection:
             self._landing_due = None
             await self._land_waiting()
         if time.monotonic() >= self._expiry_due:
-            self._expiry_due = time.monotonic() + _HOUR
+            self._expiry_due = time.monotonic() + _HOUR_SECONDS
             await self._done(self.lake.expire, datetime.now(UTC) - timedelta(days=self._settings.keep_days))
         if time.monotonic() >= self._folding_due:
-            self._folding_due = time.monotonic() + _HOUR
+            self._folding_due = time.monotonic() + _HOUR_SECONDS
             await self._done(self._fold)
 
     def _fold(self) -> None:
         """Small parts of hours that are over; where there are many, some now and some soon. In the thread."""
         from pleroma.pipeline.lake.compaction import MAX_FOLDED_PARTS
 
-        if self.lake.fold(datetime.now(UTC) - timedelta(seconds=_HOUR), MAX_FOLDED_PARTS) >= MAX_FOLDED_PARTS:
-            self._folding_due = time.monotonic() + _SOON
+        if self.lake.fold(datetime.now(UTC) - timedelta(seconds=_HOUR_SECONDS), MAX_FOLDED_PARTS) >= MAX_FOLDED_PARTS:
+            self._folding_due = time.monotonic() + _NEXT_COMPACTION_SECONDS
 
     def _land_plan(self, entry: SchemaEntry, since: datetime) -> None:
         """The schema, all plans since the one that was landed last, and the rate that was chosen. In the thread."""
@@ -223,7 +225,7 @@ class Collection:
                 self._snapshots[name] = ids
         if self.failures != failures:
             self._position, self._unchanged = -1, since  # once more
-        self._snapshot_due = time.monotonic() + max(_CALM, 4 * (time.monotonic() - begin))
+        self._snapshot_due = time.monotonic() + max(_MIN_SNAPSHOT_SECONDS, 4 * (time.monotonic() - begin))
 
     def _land_snapshot(self, name: str, since: datetime, rows: list[tuple[str, str, str, str]]) -> None:
         """Later than any there is, whatever the clock says: the last is the one that is valid. In the thread."""
@@ -244,7 +246,7 @@ class Collection:
         """Notice when something changes, also while files are written: a snapshot is valid from that moment on."""
         while not self._stopping.is_set():
             self._noticed()
-            await asyncio.sleep(_GLANCE)
+            await asyncio.sleep(_CHANGE_CHECK_SECONDS)
 
     async def _land_waiting(self) -> None:
         from pleroma.pipeline.lake.lake_layout import MAX_PART_ROWS

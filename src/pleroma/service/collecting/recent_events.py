@@ -8,14 +8,14 @@ import numpy as np
 
 from pleroma.content.batch import EventBatch
 
-MOST = 2_000
+MAX_RECENT_EVENTS = 2_000
 """Events of each schema."""
 
 
-class Recent:
+class RecentEvents:
     """The last so many events of every schema."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_RECENT_EVENTS) -> None:
         self._most = most
         self._kept: dict[str, deque[EventBatch]] = {}
         self.count = 0

@@ -9,7 +9,7 @@ from pleroma.control import Controller, ControlState, SchemaEntry
 from pleroma.errors import NotFound, UnknownName
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.http.metrics import Metrics
-from pleroma.service.lease_keeper import Leases
+from pleroma.service.lease_keeper import LeaseKeeper
 from pleroma.service.planes.data_plane import DataPlane
 from pleroma.service.service_settings import ServiceSettings
 
@@ -20,7 +20,7 @@ class Service:
     network: DataPlane
     settings: ServiceSettings
     metrics: Metrics
-    leases: Leases
+    leases: LeaseKeeper
     collection: Collection | None = None
     """What is collected for the pipeline, where it is."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SCHEMA: dict[str, Any] = {
+EXAMPLE_SCHEMA: dict[str, Any] = {
     "name": "stock",
     "attribute": [
         {"kind": "real", "name": "price", "min": 0.0, "max": 1000.0},
@@ -13,12 +13,12 @@ SCHEMA: dict[str, Any] = {
         {"kind": "category", "name": "market", "values": ["xetra", "lse", "nyse", "nasdaq"], "optional": True},
     ],
 }
-EVENT = '{"price": 151.5, "volume": 300, "ticker": "AAPL"}'
-INDEX: dict[str, Any] = {"kind": "grid", "order": [0, 1, 2, 3, 0, 1, 2, 3], "boundaries": {}}
-PLAN: dict[str, Any] = {
+EXAMPLE_EVENT = '{"price": 151.5, "volume": 300, "ticker": "AAPL"}'
+EXAMPLE_INDEX: dict[str, Any] = {"kind": "grid", "order": [0, 1, 2, 3, 0, 1, 2, 3], "boundaries": {}}
+EXAMPLE_PLAN: dict[str, Any] = {
     "format": 1,
     "epoch": 1,
-    "schema": SCHEMA,
-    "index": INDEX,
+    "schema": EXAMPLE_SCHEMA,
+    "index": EXAMPLE_INDEX,
     "checksum": "8629687992d9e94de431c762425c308adea27cf17ddcd13f3f7d675c41f17220",
 }

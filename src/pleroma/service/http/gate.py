@@ -18,8 +18,8 @@ from pleroma.service.http.limits import Buckets
 from pleroma.service.http.problems import problem_response
 from pleroma.service.http.tokens import Callers
 
-OPEN = frozenset({"/health", "/metrics", "/docs", "/openapi.json"})
-IN_BAND = "pleroma.in_band"
+OPEN_PATHS = frozenset({"/health", "/metrics", "/docs", "/openapi.json"})
+IN_BAND_SCOPE = "pleroma.in_band"
 """In the scope of a request that came through the network's own switches: an `InBand`. No server sets it."""
 _ANONYMOUS = "nobody"
 _TUNER = {
@@ -29,7 +29,7 @@ _TUNER = {
 """All that the role `tuner` is for: a token that is left lying about on a cluster can do no more than this."""
 
 
-class InBand(NamedTuple):
+class InBandCaller(NamedTuple):
     """Who has proved to know a token, and at which host."""
 
     principal: str
@@ -45,7 +45,7 @@ class Gate:
         self._anonymous = anonymous
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             try:
                 scope["caller"] = self._admit(scope)
             except PleromaError as error:
@@ -54,7 +54,7 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> Principal:
-        principal = self._known(scope[IN_BAND]) if IN_BAND in scope else self._bearer(scope)
+        principal = self._known(scope[IN_BAND_SCOPE]) if IN_BAND_SCOPE in scope else self._bearer(scope)
         if principal.role == "tuner":
             _check_tuner(scope["method"], scope["path"])
         return principal
@@ -69,7 +69,7 @@ class Gate:
         _keep_to(self._buckets, principal.name)
         return principal
 
-    def _known(self, asking: InBand) -> Principal:
+    def _known(self, asking: InBandCaller) -> Principal:
         principal = self._callers.still(asking.principal, asking.digest)
         _keep_to(self._buckets, principal.name)
         return principal
@@ -77,7 +77,7 @@ class Gate:
 
 def host_of(scope: Scope) -> HostId | None:
     """The host that a request comes from, where the network itself brought it."""
-    known: InBand | None = scope.get(IN_BAND)
+    known: InBandCaller | None = scope.get(IN_BAND_SCOPE)
     return known.host if known else None
 
 

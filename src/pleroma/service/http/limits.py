@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pleroma.errors import TooLarge
 from pleroma.service.http.problems import problem_response
 
-_MANY = 10_000
+_MAX_PARTLY_FILLED = 10_000
 
 
 class Buckets:
@@ -34,7 +34,7 @@ class Buckets:
         if level < 1:
             self._levels[name] = (level, now)
             return (1 - level) / self.per_s
-        if len(self._levels) > _MANY:
+        if len(self._levels) > _MAX_PARTLY_FILLED:
             self._forget(now)
         self._levels[name] = (level - 1, now)
         return 0.0

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_BUCKET_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class Metrics:
@@ -24,12 +24,16 @@ class Metrics:
             "pleroma_requests", "Requests answered", ("method", "route", "status"), registry=self.registry
         )
         self.seconds = Histogram(
-            "pleroma_request_seconds", "Time to answer a request", ("route",), buckets=_SECONDS, registry=self.registry
+            "pleroma_request_seconds",
+            "Time to answer a request",
+            ("route",),
+            buckets=_BUCKET_SECONDS,
+            registry=self.registry,
         )
         self._counted: dict[tuple[str, str, int], Counter] = {}
         self._timed: dict[str, Histogram] = {}
         self.streams = Gauge("pleroma_streams", "Open event streams", registry=self.registry)
-        self.registry.register(_Asked(state))
+        self.registry.register(_StateCollector(state))
 
     def count(self, method: str, route: str, status: int) -> None:
         """A request was answered."""
@@ -49,7 +53,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class _Asked(Collector):
+class _StateCollector(Collector):
     def __init__(self, state: Callable[[], Iterable[Metric]]) -> None:
         self._state = state
 
@@ -60,7 +64,7 @@ class _Asked(Collector):
         return ()  # or the registry would ask for the state before there is one
 
 
-class Measured:
+class RequestMeter:
     """Counts and times every request by its route, never by its path: paths are endless, and hold what people type."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

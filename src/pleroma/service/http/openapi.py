@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from pleroma.service.http.gate import OPEN
+from pleroma.service.http.gate import OPEN_PATHS
 from pleroma.service.http.models.problems import ErrorAnswer
 
 _ALWAYS = {
@@ -52,7 +52,7 @@ def _made(app: FastAPI) -> dict[str, Any]:
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in made["paths"].items():
         for method, operation in operations.items():
-            _complete(operation, guarded=path not in OPEN, changing=method in _CHANGING)
+            _complete(operation, guarded=path not in OPEN_PATHS, changing=method in _CHANGING)
     return made
 
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-DEFAULT = 100
-MOST = 1000
+DEFAULT_PAGE_ITEMS = 100
+MAX_PAGE_ITEMS = 1000
 
 
 def page(

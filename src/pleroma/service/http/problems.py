@@ -46,7 +46,7 @@ _STATUS: Mapping[type[PleromaError], int] = {
     errors.DiskFull: 507,
     errors.PleromaError: 503,
 }
-_LONGEST = 200
+_MAX_SHOWN_CHARACTERS = 200
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 log = structlog.get_logger("pleroma.service")
@@ -156,5 +156,5 @@ def _presentable(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else shown(value)
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+        return value if len(value) <= _MAX_SHOWN_CHARACTERS else f"{value[:_MAX_SHOWN_CHARACTERS]}…"
     return shown(value)

@@ -59,7 +59,7 @@ class StrictRoute(APIRoute):
         return strictly
 
 
-class Straight:
+class StraightRoutes:
     """Middleware, the innermost: takes a request whose address is that of a straight route there at once."""
 
     def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], answer: Answer) -> None:

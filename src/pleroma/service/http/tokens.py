@@ -14,13 +14,13 @@ from pathlib import Path
 from pleroma.control import ControlState, Principal
 from pleroma.errors import NotAuthenticated
 
-PREFIX = "plr_"
+TOKEN_PREFIX = "plr_"  # noqa: S105
 """So that a token is recognised for what it is, by people and by programs that look for leaked ones."""
-_LONGEST = 200
+_MAX_TOKEN_BYTES = 200
 
 
 def new_token() -> str:
-    return PREFIX + secrets.token_urlsafe(32)
+    return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
 
 def digest(token: str) -> str:
@@ -56,7 +56,7 @@ class Callers:
         kind, _, token = authorization.partition(b" ")
         if kind.lower() != b"bearer":
             raise NotAuthenticated("the authorization is not a bearer token", field="authorization")
-        known = hashlib.sha256(token.strip()).hexdigest() if len(token) <= _LONGEST else ""
+        known = hashlib.sha256(token.strip()).hexdigest() if len(token) <= _MAX_TOKEN_BYTES else ""
         principal = self._find(known)
         if principal is None:
             raise NotAuthenticated("nobody has this token, or no longer", field="authorization")

@@ -21,7 +21,7 @@ from pleroma.control import Controller
 from pleroma.errors import BadRequest, PleromaError, TooLarge, WireError
 from pleroma.routing.presence import Place
 from pleroma.service.http.asgi_call import ANSWER_HEADERS, call_app
-from pleroma.service.http.gate import IN_BAND, InBand
+from pleroma.service.http.gate import IN_BAND_SCOPE, InBandCaller
 from pleroma.service.http.limits import Buckets
 from pleroma.service.http.metrics import counter
 from pleroma.service.http.problems import problem_response
@@ -219,8 +219,8 @@ class InbandServer(Generic[Arrival_contra]):
         if call.path.partition("?")[0] == _STREAM:
             raise BadRequest("a stream does not fit into packets: ask now and then", field="path", value=call.path)
         host = await self._admission.admit(peer, session.wanted_name)
-        known = InBand(session.principal, session.digest, host)
-        return await call_app(self._app, call, (str(peer.address), peer.port), **{IN_BAND: known})
+        known = InBandCaller(session.principal, session.digest, host)
+        return await call_app(self._app, call, (str(peer.address), peer.port), **{IN_BAND_SCOPE: known})
 
 
 def _bucket(place: Place) -> str:

@@ -19,4 +19,4 @@ class Page(StrictModel, Generic[T]):
 
 class Paging(QueryModel):
     after: Annotated[str | None, Field(max_length=200, description="`next` of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=paging.MOST)] = paging.DEFAULT
+    limit: Annotated[int, Field(ge=1, le=paging.MAX_PAGE_ITEMS)] = paging.DEFAULT_PAGE_ITEMS

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from pleroma.service.http.examples import INDEX, PLAN
+from pleroma.service.http.examples import EXAMPLE_INDEX, EXAMPLE_PLAN
 from pleroma.service.http.models.strict_model import StrictModel
 
 PlanPhase = Literal["prepared", "swapped", "settled"]
@@ -17,7 +17,7 @@ class PlanAnswer(StrictModel):
     number: int
     prefix: str = Field(examples=["000000"])
     members: int = Field(description="Cells that a registration is enclosed with, at most", examples=[8])
-    plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[PLAN])
+    plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[EXAMPLE_PLAN])
     phase: PlanPhase | None = Field(None, description="Of the plan in force: how far a change of plans has come")
     sample: float | None = Field(
         None, description="With the plan in force: the part of their events that publishers send as samples"
@@ -33,7 +33,7 @@ class _HowToChange(StrictModel):
 
 
 class NewPlan(_HowToChange):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"index": INDEX, "method": "lightweight"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"index": EXAMPLE_INDEX, "method": "lightweight"}]})
 
     index: dict[str, Any] = Field(description="An index as in a plan")
     epoch: int | None = Field(None, ge=1, description="Of the plan that must be in force; refused if another is")

@@ -6,19 +6,19 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from pleroma.service.http.examples import SCHEMA
+from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.models.strict_model import StrictModel
 
 
 class NewSchema(StrictModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"schema": SCHEMA}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"schema": EXAMPLE_SCHEMA}]})
 
     definition: dict[str, Any] = Field(alias="schema", description="A schema as in its JSON file")
     bits: Annotated[int, Field(ge=1, le=112)] | None = Field(None, description="How many bits the first plan may use")
 
 
 class SchemaAnswer(StrictModel):
-    definition: dict[str, Any] = Field(alias="schema", examples=[SCHEMA])
+    definition: dict[str, Any] = Field(alias="schema", examples=[EXAMPLE_SCHEMA])
     number: int = Field(description="In the header of its packets")
     prefix: str = Field(description="The bits in front of every dz of this schema", examples=["000000"])
     fingerprint: int

@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import Field
 
-from pleroma.service.http.examples import EVENT
+from pleroma.service.http.examples import EXAMPLE_EVENT
 from pleroma.service.http.models.network import OutputAnswer
 from pleroma.service.http.models.strict_model import QueryModel, StrictModel
 
 
 class TraceQuestion(QueryModel):
     name: str = Field(alias="schema", max_length=200)
-    event: str = Field(max_length=8192, description="As JSON", examples=[EVENT])
+    event: str = Field(max_length=8192, description="As JSON", examples=[EXAMPLE_EVENT])
     host: str | None = Field(None, max_length=200, description="Where it enters; by default where it is advertised")
     to: str | None = Field(None, max_length=200, description="A host of which all subscriptions are explained")
 

@@ -18,14 +18,22 @@ from pleroma.service.http.models.plan_tree import TreeAnswer, TreePaging
 from pleroma.service.http.models.problems import ErrorAnswer
 from pleroma.service.http.paging import page
 from pleroma.service.http.strict_route import StrictRoute
-from pleroma.service.http.tree_costs import Judged, Node, Wish, judged, key, nodes, shape
+from pleroma.service.http.tree_costs import (
+    DeliverySums,
+    HostSubscription,
+    PlanNode,
+    delivery_sums,
+    dz_key,
+    node_answer,
+    plan_nodes,
+)
 
 
 def plan_tree(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1/schemas/{name}", tags=["plans"], route_class=StrictRoute)
-    known: dict[str, tuple[tuple[int, int], Judged | None]] = {}
+    known: dict[str, tuple[tuple[int, int], DeliverySums | None]] = {}
 
-    async def seen(entry: SchemaEntry) -> Judged | None:
+    async def seen(entry: SchemaEntry) -> DeliverySums | None:
         """What the recent samples say; worked out anew when there are others, or other registrations."""
         now = service.controller.position, 0 if service.collection is None else service.collection.recent.count
         if entry.name not in known or known[entry.name][0] != now:
@@ -38,8 +46,8 @@ def plan_tree(service: Service) -> APIRouter:
             index, prefix = entry.index, entry.prefix
             found = None
             if events is not None:
-                listed = (Wish(each.host, each.region, each.filter) for each in wishes)
-                found = await asyncio.to_thread(judged, index, prefix, events, listed)
+                listed = (HostSubscription(each.host, each.region, each.filter) for each in wishes)
+                found = await asyncio.to_thread(delivery_sums, index, prefix, events, listed)
             known[entry.name] = now, found
             return found  # and not what another request found meanwhile, by another plan
         return known[entry.name][1]
@@ -60,19 +68,19 @@ def plan_tree(service: Service) -> APIRouter:
         admin(request)
         entry = service.schema(name)
         index, prefix, epoch = entry.index, entry.prefix, entry.epoch
-        found = nodes(index, Dz.parse(asked.at), asked.depth)
+        found = plan_nodes(index, Dz.parse(asked.at), asked.depth)
         if asked.after is not None:
-            last = key(Dz.parse(asked.after))
-            found = dropwhile(lambda node: key(node.dz) <= last, found)
-        first = next(nodes(index, depth=0))
+            last = dz_key(Dz.parse(asked.after))
+            found = dropwhile(lambda node: dz_key(node.dz) <= last, found)
+        first = next(plan_nodes(index, depth=0))
         tables = {switch: [flow.dz for flow in table] for switch, table in service.state.router.tables.items()}
         judgement = await seen(entry)
         rules = await asyncio.to_thread(
-            lambda: {s: sorted(key(dz) for dz in each if prefix.covers(dz)) for s, each in tables.items()}
+            lambda: {s: sorted(dz_key(dz) for dz in each if prefix.covers(dz)) for s, each in tables.items()}
         )
 
-        def shown(node: Node) -> dict[str, object]:
-            made: dict[str, object] = shape(node, entry.schema.names, prefix, rules, judgement)
+        def shown(node: PlanNode) -> dict[str, object]:
+            made: dict[str, object] = node_answer(node, entry.schema.names, prefix, rules, judgement)
             return made
 
         answer = {

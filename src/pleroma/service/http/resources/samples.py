@@ -13,7 +13,7 @@ from pleroma.control import Principal
 from pleroma.control.state.rights import limit, parsed
 from pleroma.errors import BadRequest, NotAllowed, NotFound
 from pleroma.service.collecting.collection import Collection
-from pleroma.service.collecting.landing_queue import Drawn
+from pleroma.service.collecting.landing_queue import SampledEvents
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin, caller
 from pleroma.service.http.json_answers import json_response
@@ -40,7 +40,7 @@ def samples(service: Service) -> APIRouter:
             raise BadRequest(f"has {len(given.ages)} values for {len(events)} events", field="ages")
         _check_rights(caller(request), events)
         ages = (np.array(given.ages, np.float64) * 1e6).astype("timedelta64[us]")
-        taken = collection.sampled(Drawn(events, now - ages, given.epoch, given.rate)) if len(events) else 0
+        taken = collection.sampled(SampledEvents(events, now - ages, given.epoch, given.rate)) if len(events) else 0
         return json_response({"taken": taken}, 202)
 
     @router.put("/schemas/{name}/sampling", response_model=SamplingAnswer, summary="Choose how many events are sampled")

@@ -16,7 +16,7 @@ from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.statistics import CounterReport, StatisticsAnswer
 from pleroma.service.http.strict_route import StrictRoute
 
-SHOWN = 1000
+MAX_LISTED_SUBSCRIPTIONS = 1000
 """Subscriptions whose counters are listed; the sums are of all."""
 
 
@@ -31,7 +31,7 @@ def statistics(service: Service) -> APIRouter:
         everything = principal.role == "admin"
         own = state.registrations.by_principal.get(principal.name, {})
         kinds = [each.kind for each in (state.registrations if everything else own).values()]
-        shown = [each for each in reported.subscriptions if everything or each in own][:SHOWN]
+        shown = [each for each in reported.subscriptions if everything or each in own][:MAX_LISTED_SUBSCRIPTIONS]
         answer: dict[str, Any] = {
             "position": service.controller.position,
             "schemas": len(state.schemas),

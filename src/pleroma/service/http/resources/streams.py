@@ -17,7 +17,7 @@ from pleroma.service.http.stream import events
 from pleroma.service.http.strict_route import StrictRoute
 
 _EXAMPLE = 'event: plan\ndata: {"type":"plan","schema":"stock","epoch":2}\n\n'
-_RETRY = 5.0
+_RETRY_SECONDS = 5.0
 
 
 def streams(service: Service) -> APIRouter:
@@ -37,7 +37,7 @@ def streams(service: Service) -> APIRouter:
         for name in sorted(types - FEED_TYPES):
             raise UnknownName("type", name, sorted(FEED_TYPES), field="types")
         if open_streams >= service.settings.streams:
-            raise TooFast(f"there are {service.settings.streams} streams, and no room for more", _RETRY)
+            raise TooFast(f"there are {service.settings.streams} streams, and no room for more", _RETRY_SECONDS)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         principal = caller(request)
 

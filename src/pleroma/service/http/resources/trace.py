@@ -21,7 +21,7 @@ from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.trace import TraceAnswer, TraceQuestion
 from pleroma.service.http.strict_route import StrictRoute
 
-MOST = 1000
+MAX_EXPLAINED_SUBSCRIPTIONS = 1000
 
 
 def trace(service: Service) -> APIRouter:
@@ -79,4 +79,4 @@ def _where_advertised(standing: Sequence[Registered], event: Event) -> str:
 
 
 def _edge(standing: Sequence[Registered], event: Event, reached: set[str], to: str | None) -> list[dict[str, Any]]:
-    return list(islice(at_the_edge(standing, event, reached, to), MOST))
+    return list(islice(at_the_edge(standing, event, reached, to), MAX_EXPLAINED_SUBSCRIPTIONS))

@@ -16,7 +16,7 @@ from pleroma.service.http.context import Service
 from pleroma.service.http.gate import Gate
 from pleroma.service.http.gauges import gauges
 from pleroma.service.http.limits import BodyLimit, Buckets
-from pleroma.service.http.metrics import Measured, Metrics
+from pleroma.service.http.metrics import Metrics, RequestMeter
 from pleroma.service.http.resources.health import health
 from pleroma.service.http.resources.hosts import hosts
 from pleroma.service.http.resources.leases import leases
@@ -30,9 +30,9 @@ from pleroma.service.http.resources.schemas import schemas
 from pleroma.service.http.resources.statistics import statistics
 from pleroma.service.http.resources.streams import streams
 from pleroma.service.http.resources.trace import trace
-from pleroma.service.http.strict_route import Straight
+from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
-from pleroma.service.lease_keeper import Leases
+from pleroma.service.lease_keeper import LeaseKeeper
 from pleroma.service.planes.data_plane import DataPlane, EmbeddedPlane
 from pleroma.service.service_settings import ServiceSettings
 from pleroma.switches.live.live_network import LiveNetwork
@@ -53,7 +53,7 @@ def create_app(
     settings = settings or ServiceSettings()
     plane = EmbeddedPlane(network) if isinstance(network, LiveNetwork) else network
     metrics = Metrics(partial(gauges, controller, plane, collection))
-    leased = Leases(controller, settings.lease_seconds)
+    leased = LeaseKeeper(controller, settings.lease_seconds)
     service = Service(controller, plane, settings, metrics, leased, collection)
     gate = Middleware(
         Gate,
@@ -70,10 +70,10 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(Measured, metrics=metrics),
+            Middleware(RequestMeter, metrics=metrics),
             gate,
             Middleware(BodyLimit, most=settings.max_body),
-            Middleware(Straight, routes=routes, answer=problems.answer),
+            Middleware(StraightRoutes, routes=routes, answer=problems.answer),
         ],
         telemetry={"tracing": False, "metrics": False, "logs": False},  # there are metrics of our own
     )
