@@ -243,23 +243,6 @@ def test_packets_come_up_and_go_down(protocol, version):
     asyncio.run(work())
 
 
-def test_roles_are_given_and_a_slave_may_not_change_rules():
-    async def work():
-        async with network() as (_, _, connection, _):
-            await connection.role("master", 7, PATIENCE)
-            with pytest.raises(SwitchRefused) as stale:
-                await connection.role("master", 6, PATIENCE)
-            assert stale.value.code == "OFPRRFC_STALE"
-            await connection.role("slave", 8, PATIENCE)
-            with pytest.raises(SwitchRefused) as refused:
-                await connection.commit([("add", rule(1))], PATIENCE)
-            assert refused.value.code.endswith("IS_SLAVE")
-            await connection.role("equal", 8, PATIENCE)
-            await connection.commit([("add", rule(1))], PATIENCE)
-
-    asyncio.run(work())
-
-
 def test_a_switch_that_is_killed_is_gone_and_comes_back_on_a_new_connection():
     async def work():
         async with network() as (lab, _, connection, greeted):

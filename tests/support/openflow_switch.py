@@ -99,8 +99,6 @@ class ScriptedSwitch:
             self._answer_parts(struct.unpack_from("!H", body)[0], xid)
         elif kind == 20:
             self.write(plain(self.version, 21, xid))
-        elif kind == 24:
-            self.write(plain(self.version, 25, xid, body))
         elif kind == 33:
             self._control(xid, *struct.unpack("!IHH", body))
         elif kind == 34:

@@ -151,15 +151,6 @@ class Connection:
         async with self._within(timeout, "barrier"):
             await self._requests.answer(self._requests.barrier())
 
-    async def role(self, role: str, generation: int, timeout: float = ANSWER_SECONDS) -> None:
-        """Be "master", "slave" or "equal" for this switch."""
-        request = partial(messages.role_request, role=role, generation=generation)
-        async with self._within(timeout, "role"):
-            asked = self._requests.ask(request, messages.ROLE_REPLY, replies.role_reply)
-            given = await self._requests.answer(asked)
-        if given != role:
-            raise SwitchError(f"asked to be {role}, the controller is now {given}", field="role", value=given)
-
     def packet_out(self, port: int, data: bytes, in_port: int = CONTROLLER_PORT) -> None:
         """Send a packet out at a port. Like any packet it may be lost: it is, when much is under way already."""
         if self.channel.waiting > HIGH_WATER_BYTES:

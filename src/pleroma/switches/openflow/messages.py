@@ -31,11 +31,10 @@ PORT_STATUS = 12
 MULTIPART_REPLY = 19
 BARRIER_REQUEST = 20
 BARRIER_REPLY = 21
-ROLE_REPLY = 25
 BUNDLE_CONTROL = 33
 BUNDLE_ADD = 34
 
-ANSWERS: Final = frozenset({FEATURES_REPLY, BARRIER_REPLY, ROLE_REPLY, BUNDLE_CONTROL})
+ANSWERS: Final = frozenset({FEATURES_REPLY, BARRIER_REPLY, BUNDLE_CONTROL})
 """To requests that have one message for an answer."""
 
 FLOW_STATS = 1
@@ -47,8 +46,6 @@ BUNDLE_OPEN = 0
 BUNDLE_COMMIT = 4
 BUNDLE_DISCARD = 6
 ATOMIC_AND_ORDERED = 3
-
-ROLES: Final = {"equal": 1, "master": 2, "slave": 3}
 
 HEADER = struct.Struct("!BBHI")
 ONF = 0x4F4E4600
@@ -127,13 +124,6 @@ def wipe(version: int, xid: int, cookie: int, mask: int) -> bytes:
         protocol, cookie, mask, of.OFPTT_ALL, of.OFPFC_DELETE, out_port=of.OFPP_ANY, out_group=of.OFPG_ANY
     )
     return _bytes(message, xid)
-
-
-def role_request(version: int, xid: int, role: str, generation: int) -> bytes:
-    if role not in ROLES:
-        raise SwitchError(f"a controller is {', '.join(ROLES)}, not {role!r}", field="role", value=role)
-    protocol = _PROTOCOLS[version]
-    return _bytes(protocol.ofproto_parser.OFPRoleRequest(protocol, ROLES[role], generation), xid)
 
 
 def packet_out(version: int, xid: int, port: int, data: bytes, in_port: int = CONTROLLER_PORT) -> bytes:

@@ -17,7 +17,6 @@ from pleroma.switches.openflow.messages import (
     HEADER,
     ONF,
     ONF_BUNDLE_CONTROL,
-    ROLES,
     V13,
     V14,
     VERSION_BITMAP,
@@ -39,7 +38,6 @@ _PORT = struct.Struct("!IHxx6s2x16sII")
 _PORT_V13_SIZE = 64
 _TABLE_STATS = struct.Struct("!B3xIQQ")
 _TABLE_FEATURES = struct.Struct("!HB5x32sQQII")
-_ROLE = struct.Struct("!I4xQ")
 
 
 class Features(NamedTuple):
@@ -113,11 +111,6 @@ def bundle_reply(message: bytes) -> tuple[int, int] | None:
         at += _EXPERIMENT.size
     bundle, action, _ = _unpack(_CONTROL, message, at, "bundle control")
     return bundle, action
-
-
-def role_reply(message: bytes) -> str:
-    role, _ = _unpack(_ROLE, message, 8, "role")
-    return next((name for name, number in ROLES.items() if number == role), f"role {role}")
 
 
 def part(message: bytes) -> ReplyPart:

@@ -83,9 +83,9 @@ def conversation() -> list[bytes]:
         plain(5, 19, 4, struct.pack("!HH4x", 1, 0) + stats_entry(5, RULE)),
         plain(5, 19, 5, struct.pack("!HH4x", 3, 0) + struct.pack("!B3xIQQ", 0, 1, 2, 3)),
         plain(5, 21, 6),
-        plain(5, 25, 7, struct.pack("!I4xQ", 2, 1)),
-        plain(5, 33, 9, struct.pack("!IHH", 1, 1, 3)),
-        plain(5, 21, 10),
+        plain(5, 25, 97, struct.pack("!I4xQ", 2, 1)),
+        plain(5, 33, 8, struct.pack("!IHH", 1, 1, 3)),
+        plain(5, 21, 9),
         plain(5, 12, 0, struct.pack("!B7x", 2) + ScriptedSwitch(5).port(1, "eth1", 0, 1)),
         plain(5, 10, 0, struct.pack("!IHBBQ", 0xFFFFFFFF, 3, 1, 0, 0) + match + b"\0\0abc"),
         plain(5, 2, 9, b"echo"),
@@ -113,7 +113,7 @@ async def listen_to(said_first: list[bytes], stream: bytes, cut: int = 0) -> tup
         await tell(message)
     await tell(b"")
     if asked[0].done() and asked[0].exception() is None:
-        questions = connection.flows(), connection.table_sizes(), connection.barrier(), connection.role("master", 1)
+        questions = connection.flows(), connection.table_sizes(), connection.barrier()
         asked += [asyncio.create_task(each) for each in (*questions, connection.commit([("add", RULE)]))]
     await tell(stream[:cut])
     await tell(stream[cut:])
@@ -169,11 +169,9 @@ def test_no_random_bytes_raise_out_of_the_reader(stream, introduced):
 
 def test_the_conversation_as_it_is_answers_every_question():
     """So the damaged ones reach what reads them."""
-    connection, [hands, flows, _, barrier, role, commit] = asyncio.run(
-        listen_to(introduction(), b"".join(conversation()))
-    )
+    connection, [hands, flows, _, barrier, commit] = asyncio.run(listen_to(introduction(), b"".join(conversation())))
     assert connection.closed == "the switch closed the connection"
     assert (connection.datapath, len(connection.ports), connection.ports[1].up) == (7, 3, False)
-    assert hands is barrier is role is None
+    assert hands is barrier is None
     assert flows == [CountedRule(RULE, 0, 0)] * 2
     assert isinstance(commit, SwitchRefused)  # there was an error that names nobody

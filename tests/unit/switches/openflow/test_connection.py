@@ -362,7 +362,7 @@ def test_an_answer_to_another_question_ends_the_connection():
         async with meeting(switch) as (_, [connection]):
             task = asyncio.create_task(connection.barrier(PATIENCE))
             [(_, xid, _)] = await switch.saw(20)
-            switch.write(plain(5, 25, xid, bytes(16)))
+            switch.write(plain(5, 6, xid, bytes(24)))
             with pytest.raises(SwitchGone, match="no answer to request"):
                 await task
 
@@ -380,25 +380,6 @@ def test_a_late_answer_is_passed_over():
             [(_, xid, _)] = await switch.saw(20)
             switch.write(plain(5, 21, xid))
             await connection.barrier(PATIENCE)
-
-    asyncio.run(work())
-
-
-def test_roles_are_asked_for_and_stale_ones_refused():
-    async def work():
-        switch = ScriptedSwitch()
-        async with meeting(switch) as (_, [connection]):
-            await connection.role("master", 5, PATIENCE)
-            assert (await switch.saw(24))[0][2] == struct.pack("!I4xQ", 2, 5)
-            switch.silent = {24}
-            task = asyncio.create_task(connection.role("slave", 4, PATIENCE))
-            _, (_, xid, _) = await switch.saw(24, 2)
-            switch.refuse_now(xid, 11, 0)
-            with pytest.raises(SwitchRefused) as refused:
-                await task
-            assert refused.value.code == "OFPRRFC_STALE"
-            with pytest.raises(SwitchError):
-                await connection.role("king", 5, PATIENCE)
 
     asyncio.run(work())
 

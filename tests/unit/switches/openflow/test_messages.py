@@ -11,13 +11,6 @@ from support.openflow_switch import ScriptedSwitch, plain
 from support.openflow_wire import PROTOCOLS, versions, xids
 
 
-@given(versions, xids, st.sampled_from([(1, "equal"), (2, "master"), (3, "slave")]), st.integers(0, 2**64 - 1))
-def test_a_role_request_as_the_standard_draws_it(version, xid, role, generation):
-    number, name = role
-    wanted = plain(version, 24, xid, struct.pack("!I4xQ", number, generation))
-    assert messages.role_request(version, xid, name, generation) == wanted
-
-
 @given(
     versions,
     xids,
