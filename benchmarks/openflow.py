@@ -34,7 +34,7 @@ from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflo
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import SwitchListener
-from pleroma.switches.openflow.rule import IP_PROTO_UDP, Match, Rule, Send
+from pleroma.switches.openflow.rule import IP_PROTO_UDP, Match, Rule, RuleChange, Send
 from pleroma.wire.ports import EVENTS_PORT
 
 STEPS = 8
@@ -98,7 +98,7 @@ def _rules(count: int) -> list[Rule]:
 def _encoded() -> tuple[float, float]:
     """Rules to bytes in a second, by our encoder and by os-ken's classes, on one core; the best of three each."""
     rules = _rules(ENCODED)
-    ours = max(_rate(rules, lambda number, rule: flow_mod(5, number, "add", rule)) for _ in range(3))
+    ours = max(_rate(rules, lambda number, rule: flow_mod(5, number, Change.ADD, rule)) for _ in range(3))
     return ours, max(_rate(rules[: ENCODED // 10], _by_osken) for _ in range(3))
 
 
@@ -137,7 +137,7 @@ async def _acknowledged() -> float:
         lab = await asyncio.to_thread(Lab.up, build("single:2"), controller=target)
         try:
             connection = await greeted.get()
-            changes = [("add", rule) for rule in _rules(RULES[-1])]
+            changes = [RuleChange(Change.ADD, rule) for rule in _rules(RULES[-1])]
             begun = time.perf_counter()
             for start in range(0, len(changes), BUNDLE):
                 await connection.commit(changes[start : start + BUNDLE], 60)

@@ -13,7 +13,7 @@ import pytest
 
 from pleroma.errors import SwitchGone, SwitchRefused
 from pleroma.lab import Lab, Tls
-from pleroma.routing import build
+from pleroma.routing import Change, build
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.listener import SwitchListener, tls_context
 from pleroma.switches.openflow.rule import (
@@ -23,6 +23,7 @@ from pleroma.switches.openflow.rule import (
     IP_PROTO_UDP,
     Match,
     Rule,
+    RuleChange,
     Send,
 )
 
@@ -80,7 +81,7 @@ def test_two_thousand_rules_in_one_bundle_come_back_as_they_were_sent(protocol, 
         async with network([protocol]) as (_, _, connection, _):
             assert connection.version == version
             rules = {rule(number, last=number % 3 == 0) for number in range(2000)}
-            await connection.commit([("add", each) for each in rules], PATIENCE)
+            await connection.commit([RuleChange(Change.ADD, each) for each in rules], PATIENCE)
             assert await read(connection) == rules
             sizes = await connection.table_sizes(PATIENCE)
             assert sizes[1][0] == 2000
@@ -88,7 +89,9 @@ def test_two_thousand_rules_in_one_bundle_come_back_as_they_were_sent(protocol, 
             gone = {each for each in rules if each.cookie % 2}
             changed = {each for each in rules - gone if each.cookie % 4 == 0}
             after = {each._replace(sends=(Send(1),)) for each in changed}
-            changes = [("delete", each) for each in gone] + [("modify", each) for each in after]
+            changes = [RuleChange(Change.DELETE, each) for each in gone] + [
+                RuleChange(Change.MODIFY, each) for each in after
+            ]
             random.Random(1).shuffle(changes)
             await connection.commit(changes, PATIENCE)
             assert await read(connection) == rules - gone - changed | after
@@ -132,7 +135,7 @@ def test_every_shape_of_rule_comes_back_equal(protocol, version):
         }  # fmt: skip
         async with network([protocol]) as (lab, _, connection, _):
             assert connection.version == version
-            await connection.commit([("add", each) for each in shapes], PATIENCE)
+            await connection.commit([RuleChange(Change.ADD, each) for each in shapes], PATIENCE)
             assert await read(connection) == shapes
             lab.ofctl(
                 "R1", "add-flow", f"table=4,cookie={COOKIE},udp6,udp_dst=5000,actions=output:1", protocol=protocol
@@ -150,15 +153,18 @@ def test_a_refused_bundle_leaves_the_table_as_it_was(protocol, version):
             limit = ("--id=@limit", "create", "flow_table", "flow_limit=5", "overflow_policy=refuse")
             lab.vsctl(*limit, "--", "set", "bridge", lab.bridge("R1"), "flow_tables:1=@limit")
             before = {rule(number) for number in range(4)}
-            await connection.commit([("add", each) for each in before], PATIENCE)
-            changes = [("delete", rule(0)), *(("add", rule(number)) for number in range(10, 20))]
+            await connection.commit([RuleChange(Change.ADD, each) for each in before], PATIENCE)
+            changes = [
+                RuleChange(Change.DELETE, rule(0)),
+                *(RuleChange(Change.ADD, rule(number)) for number in range(10, 20)),
+            ]
             with pytest.raises(SwitchRefused) as refused:
                 await connection.commit(changes, PATIENCE)
             assert (refused.value.kind, refused.value.code) == ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
             assert refused.value.index == 3  # one has gone, two found room
             assert refused.value.value == changes[3][1]
             assert await read(connection) == before
-            await connection.commit([("add", rule(4))], PATIENCE)
+            await connection.commit([RuleChange(Change.ADD, rule(4))], PATIENCE)
             assert await read(connection) == before | {rule(4)}
 
     asyncio.run(work())
@@ -174,12 +180,17 @@ def test_a_message_that_is_refused_when_it_is_added_fails_the_bundle_too(protoco
             bad = Rule(1, 5, Match(eth_type=ETH_TYPE_IPV6), (Send(1, IPv4Address("10.0.0.1")),), cookie=COOKIE)
             with pytest.raises(SwitchRefused) as refused:
                 await connection.commit(
-                    [*(("add", rule(n)) for n in range(3)), ("add", bad), ("add", rule(9))], PATIENCE
+                    [
+                        *(RuleChange(Change.ADD, rule(n)) for n in range(3)),
+                        RuleChange(Change.ADD, bad),
+                        RuleChange(Change.ADD, rule(9)),
+                    ],
+                    PATIENCE,
                 )
             assert refused.value.index == 3
             assert refused.value.kind == "OFPET_BAD_ACTION"
             assert await read(connection) == set()
-            await connection.commit([("add", rule(1))], PATIENCE)
+            await connection.commit([RuleChange(Change.ADD, rule(1))], PATIENCE)
             assert await read(connection) == {rule(1)}
 
     asyncio.run(work())
@@ -216,7 +227,7 @@ def test_packets_come_up_and_go_down(protocol, version):
                 (Send(CONTROLLER_PORT),),
                 cookie=COOKIE | 5,
             )
-            await connection.commit([("add", up)], PATIENCE)
+            await connection.commit([RuleChange(Change.ADD, up)], PATIENCE)
             with lab.inside("h1"):
                 sending = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
                 listening = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_TYPE_LLDP))
@@ -246,7 +257,7 @@ def test_packets_come_up_and_go_down(protocol, version):
 def test_a_switch_that_is_killed_is_gone_and_comes_back_on_a_new_connection():
     async def work():
         async with network() as (lab, _, connection, greeted):
-            await connection.commit([("add", rule(1))], PATIENCE)
+            await connection.commit([RuleChange(Change.ADD, rule(1))], PATIENCE)
             await asyncio.to_thread(lab.kill_switches)
             await until(lambda: connection.closed)
             with pytest.raises(SwitchGone):
@@ -296,7 +307,7 @@ def test_with_certificates_of_one_authority_both_sides_talk(tmp_path):
         tls = Tls(*certificate(tmp_path, "switch", authority), authority)
         async with network(context=tls_context(shown, key, authority), tls=tls) as (_, _, connection, _):
             rules = {rule(number, last=True) for number in range(500)}
-            await connection.commit([("add", each) for each in rules], PATIENCE)
+            await connection.commit([RuleChange(Change.ADD, each) for each in rules], PATIENCE)
             assert await read(connection) == rules
 
     asyncio.run(work())

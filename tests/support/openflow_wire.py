@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
+from pleroma.routing import Change
 from pleroma.switches.openflow.rule import (
     CONTROLLER_PORT,
     ETH_TYPE_IPV4,
@@ -118,7 +119,11 @@ def os_ken_instructions(version: int, rule: Rule) -> list[Any]:
 def os_ken_flow_mod(version: int, change: str, rule: Rule) -> Any:
     protocol = PROTOCOLS[version]
     of = protocol.ofproto
-    command = {"add": of.OFPFC_ADD, "modify": of.OFPFC_MODIFY_STRICT, "delete": of.OFPFC_DELETE_STRICT}[change]
+    command = {
+        Change.ADD: of.OFPFC_ADD,
+        Change.MODIFY: of.OFPFC_MODIFY_STRICT,
+        Change.DELETE: of.OFPFC_DELETE_STRICT,
+    }[change]
     return protocol.ofproto_parser.OFPFlowMod(
         protocol,
         cookie=rule.cookie,
@@ -129,7 +134,7 @@ def os_ken_flow_mod(version: int, change: str, rule: Rule) -> Any:
         out_port=of.OFPP_ANY,
         out_group=of.OFPG_ANY,
         match=os_ken_match(version, rule.match),
-        instructions=[] if change == "delete" else os_ken_instructions(version, rule),
+        instructions=[] if change is Change.DELETE else os_ken_instructions(version, rule),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from pleroma.errors import RoutingError
 from pleroma.index.dz import Dz
@@ -38,6 +38,8 @@ class Flow(NamedTuple):
 
 
 class Change(StrEnum):
+    """What happens to one rule; the same word from a request down to the bytes for a switch."""
+
     ADD = "add"
     MODIFY = "modify"
     DELETE = "delete"
@@ -49,6 +51,10 @@ class FlowOp(NamedTuple):
     switch: SwitchId
     change: Change
     flow: Flow
+
+    @property
+    def depth(self) -> int:
+        return self.flow.dz.bit_length()
 
     def __str__(self) -> str:
         return f"{self.switch}: {self.change} {self.flow}"
@@ -121,23 +127,40 @@ class FlowTable:
             self._flows[op.flow.dz] = op.flow
 
 
-def in_safe_order(ops: Iterable[FlowOp]) -> list[FlowOp]:
-    """Additions from long to short, then modifications, then deletions from short to long.
+class RuleOrder(Protocol):
+    """A change to one rule. `depth` is larger for the rule that an event should find in place first.
 
-    Applied one by one in this order, no event that is wanted both before and after is lost in between. A new rule
-    finds all longer new ones in place, so that whoever meets it is treated as in the end. Until the last addition
-    stands nothing is taken away. And a rule that goes uncovers the new state, never a shorter rule of the old one.
+    That is the longer dz in one table, and the later table where events pass through several.
     """
-    kinds: dict[Change, list[FlowOp]] = {change: [] for change in Change}
+
+    @property
+    def change(self) -> Change: ...
+
+    @property
+    def depth(self) -> Any: ...
+
+
+Op = TypeVar("Op", bound=RuleOrder)
+
+
+def in_safe_order(ops: Iterable[Op]) -> list[Op]:
+    """Additions from deep to shallow, then modifications, then deletions from shallow to deep.
+
+    Applied one by one in this order, no event that is wanted both before and after is lost in between. An event that
+    meets a new rule finds all deeper new rules in place, so it is treated as it will be in the end. No rule is deleted
+    before the last addition is in force. A deleted rule uncovers rules of the new state, never a shallower old rule.
+    This is the one place that orders operations: the router's and those that an OpenFlow switch is sent.
+    """
+    kinds: dict[Change, list[Op]] = {change: [] for change in Change}
     for op in ops:
         kinds[op.change].append(op)
-    kinds[Change.ADD].sort(key=_length, reverse=True)
-    kinds[Change.DELETE].sort(key=_length)
+    kinds[Change.ADD].sort(key=_depth, reverse=True)
+    kinds[Change.DELETE].sort(key=_depth)
     return [*kinds[Change.ADD], *kinds[Change.MODIFY], *kinds[Change.DELETE]]
 
 
-def _length(op: FlowOp) -> int:
-    return op.flow.dz.bit_length()
+def _depth(op: RuleOrder) -> Any:
+    return op.depth
 
 
 def difference(switch: SwitchId, before: FlowTable, after: FlowTable) -> list[FlowOp]:

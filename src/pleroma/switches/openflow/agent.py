@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
-from pleroma.routing import SwitchId
-from pleroma.switches.openflow.rule import CountedRule, Key, Rule
-from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING, in_order, making_room_first
+from pleroma.routing import Change, SwitchId
+from pleroma.switches.openflow.rule import CountedRule, Key, Rule, RuleChange
+from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING, deletions_first, rule_changes
 
 MAX_BUNDLE_CHANGES = 1000
 """Changes in one bundle at most: a switch that takes longer over more is not silent."""
 TABLE_FULL = ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
 
-_GROWTH = {"add": 1, "modify": 0, "delete": -1}
+_GROWTH = {Change.ADD: 1, Change.MODIFY: 0, Change.DELETE: -1}
 
 State = Literal["away", "reading", "ready"]
 
@@ -46,7 +46,7 @@ class SwitchTimeouts:
 class Wire(Protocol):
     """As much of a connection as an agent needs."""
 
-    async def commit(self, changes: Sequence[tuple[str, Rule]], timeout: float) -> None: ...
+    async def commit(self, changes: Sequence[RuleChange], timeout: float) -> None: ...
 
     async def flows(
         self, cookie: int, cookie_mask: int, table: int | None, timeout: float
@@ -194,12 +194,12 @@ class Agent:
         """The difference, until there is none but what the switch refuses."""
         while keys := self._dirty - self.refused.keys():
             self._dirty -= keys
-            changes = in_order(known, self.wanted, keys)
+            changes = rule_changes(known, self.wanted, keys)
             size = len(changes) if self._tight else MAX_BUNDLE_CHANGES
             for start in range(0, len(changes), max(size, 1)):
                 part = changes[start : start + size]
                 try:
-                    await wire.commit(making_room_first(part), self._timeouts.answer)
+                    await wire.commit(deletions_first(part), self._timeouts.answer)
                 except SwitchRefused as refusal:  # the whole bundle is void
                     self._dirty.update(rule.key for _, rule in changes[start:])
                     if _is_full(refusal) and not self._tight:
@@ -215,28 +215,28 @@ class Agent:
             self._confirmed = self._version
             self._settle(None)
 
-    def _note(self, changes: Sequence[tuple[str, Rule]], known: dict[Key, Rule]) -> None:
+    def _note(self, changes: Sequence[RuleChange], known: dict[Key, Rule]) -> None:
         self.counts["changed"] += len(changes)
         for change, rule in changes:
-            if change == "delete":
+            if change is Change.DELETE:
                 del known[rule.key]
             else:
                 known[rule.key] = rule
 
-    def _refuse(self, part: Sequence[tuple[str, Rule]], refusal: SwitchRefused) -> None:
+    def _refuse(self, part: Sequence[RuleChange], refusal: SwitchRefused) -> None:
         """Leave out what it does not take, so that the rest can go on."""
         self.counts["refused"] += 1
-        sent = making_room_first(part)
+        sent = deletions_first(part)
         if _is_full(refusal):
             self.room = max(self._held_after(sent[: refusal.index or 0]), 1)
         if refusal.index is not None and not _is_full(refusal):
             guilty = [sent[refusal.index][1]]
         else:
-            guilty = [rule for change, rule in part if change == "add"] or [rule for _, rule in part]
+            guilty = [rule for change, rule in part if change is Change.ADD] or [rule for _, rule in part]
         self.refused.update({rule.key: refusal for rule in guilty})
         self._told(self)
 
-    def _held_after(self, changes: Sequence[tuple[str, Rule]]) -> int:
+    def _held_after(self, changes: Sequence[RuleChange]) -> int:
         """How many rules its forwarding table would hold after these."""
         held = sum(key[0] == FORWARDING for key in self._known or ())
         return held + sum(_GROWTH[change] for change, rule in changes if rule.table == FORWARDING)

@@ -15,7 +15,7 @@ from pleroma.switches.openflow import messages
 from pleroma.switches.openflow.message_channel import MessageChannel
 from pleroma.switches.openflow.replies import ErrorMessage, bundle_reply
 from pleroma.switches.openflow.requests import PendingRequest, PendingRequests, refused
-from pleroma.switches.openflow.rule import Rule
+from pleroma.switches.openflow.rule import RuleChange
 
 RULES_PER_WRITE = 100
 """Rules that are encoded before others have their turn."""
@@ -25,7 +25,7 @@ class Bundle:
     """Its messages have numbers (xid) in a row, in the order of the changes."""
 
     def __init__(
-        self, number: int, changes: Sequence[tuple[str, Rule]], requests: PendingRequests, channel: MessageChannel
+        self, number: int, changes: Sequence[RuleChange], requests: PendingRequests, channel: MessageChannel
     ) -> None:
         self._number = number
         self._changes = changes

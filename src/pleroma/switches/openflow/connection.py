@@ -20,7 +20,7 @@ from pleroma.switches.openflow.heartbeat import Heartbeat
 from pleroma.switches.openflow.message_channel import HIGH_WATER_BYTES, MessageChannel
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.requests import PendingRequests, refused
-from pleroma.switches.openflow.rule import CONTROLLER_PORT, CountedRule, Rule
+from pleroma.switches.openflow.rule import CONTROLLER_PORT, CountedRule, RuleChange
 
 ANSWER_SECONDS = 10.0
 MAX_EARLY_PORT_CHANGES = 10_000
@@ -95,8 +95,8 @@ class Connection:
             for port, reason in early:
                 self._set_port(port, reason)
 
-    async def commit(self, changes: Sequence[tuple[str, Rule]], timeout: float = ANSWER_SECONDS) -> None:
-        """All of these changes, in this order, or none. A change is "add", "modify" or "delete"."""
+    async def commit(self, changes: Sequence[RuleChange], timeout: float = ANSWER_SECONDS) -> None:
+        """All of these changes, in this order, or none."""
         async with self._within(timeout, "bundle"), self._one_at_a_time:
             if self.closed is not None:
                 raise SwitchGone(self.closed, field="switch")

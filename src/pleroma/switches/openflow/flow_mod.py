@@ -1,7 +1,7 @@
 """Flow-mods as bytes: an encoder for rules alone, because rules are what a controller sends by the thousand.
 
-OpenFlow 1.3 (7.3.4.1) and 1.4 (7.3.4.2) lay out these messages alike but for the version in the header. A change is one
-of "add", "modify" and "delete"; the latter two are strict, so that they concern exactly the rule with the same key.
+OpenFlow 1.3 (7.3.4.1) and 1.4 (7.3.4.2) lay out these messages alike but for the version in the header. Modifications
+and deletions are strict: they concern exactly the rule with the same key.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 from pleroma.errors import SwitchError
+from pleroma.routing.flow import Change
 from pleroma.switches.openflow.rule import CONTROLLER_PORT, Match, Rule, Send
 
-Change = Literal["add", "modify", "delete"]
-
-COMMANDS: Final[Mapping[str, int]] = MappingProxyType({"add": 0, "modify": 2, "delete": 4})
+COMMANDS: Final[Mapping[Change, int]] = MappingProxyType({Change.ADD: 0, Change.MODIFY: 2, Change.DELETE: 4})
+"""The commands of a flow-mod; those that modify and delete are the strict ones."""
 
 MAX_MESSAGE_BYTES = 0xFFFF
 """Bytes of a message: its header has 16 bits for the length."""
@@ -65,19 +65,16 @@ MASKS_V4 = [((1 << 32) - (1 << (32 - length))).to_bytes(4, "big") for length in 
 _PADDING = [bytes(-length % 8) for length in range(8)]
 
 
-def flow_mod(version: int, xid: int, change: str, rule: Rule) -> bytes:
+def flow_mod(version: int, xid: int, change: Change, rule: Rule) -> bytes:
     """The message that makes this change at a switch."""
-    command = COMMANDS.get(change)
-    if command is None:
-        raise SwitchError(f"a rule can be added, modified or deleted, not {change!r}", field="change", value=change)
     try:
         match = match_fields(rule.match)
-        body = b"" if command == 4 else instructions(rule)
+        body = b"" if change is Change.DELETE else instructions(rule)
         length = 4 + len(match)
         padding = _PADDING[length % 8]
         head = _HEAD.pack(
-            version, FLOW_MOD, 48 + length + len(padding) + len(body), xid, rule.cookie, 0, rule.table, command,
-            0, 0, rule.priority, NO_BUFFER, ANY_PORT_OR_GROUP, ANY_PORT_OR_GROUP, 0, 0, 1, length,
+            version, FLOW_MOD, 48 + length + len(padding) + len(body), xid, rule.cookie, 0, rule.table,
+            COMMANDS[change], 0, 0, rule.priority, NO_BUFFER, ANY_PORT_OR_GROUP, ANY_PORT_OR_GROUP, 0, 0, 1, length,
         )  # fmt: skip
     except (struct.error, OverflowError) as error:
         raise SwitchError(f"no message has room for this rule: {error}", field="rule", value=rule) from error

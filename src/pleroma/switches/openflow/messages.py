@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from os_ken.ofproto import ofproto_protocol
 
 from pleroma.errors import SwitchError
+from pleroma.routing.flow import Change
 from pleroma.switches.openflow.flow_mod import MAX_MESSAGE_BYTES, NO_BUFFER, flow_mod
 from pleroma.switches.openflow.rule import CONTROLLER_PORT, Rule
 
@@ -103,7 +104,7 @@ def bundle_control(version: int, xid: int, bundle: int, action: int) -> bytes:
     return _bytes(kind(protocol, bundle, action, ATOMIC_AND_ORDERED, []), xid)
 
 
-def bundle_add(version: int, xid: int, bundle: int, change: str, rule: Rule) -> bytes:
+def bundle_add(version: int, xid: int, bundle: int, change: Change, rule: Rule) -> bytes:
     """A flow-mod inside a bundle; both messages must have the same xid."""
     inner = flow_mod(version, xid, change, rule)
     length = len(inner) + (_ADD_V13.size if version == V13 else _ADD_V14.size)

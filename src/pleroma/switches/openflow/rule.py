@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, NamedTuple, Self
 
 from pleroma.errors import SwitchError
+from pleroma.routing.flow import Change
 
 ETH_TYPE_IPV4 = 0x0800
 ETH_TYPE_IPV6 = 0x86DD
@@ -124,6 +125,17 @@ class Rule(_Rule):
     @property
     def key(self) -> Key:
         return self[:3]
+
+
+class RuleChange(NamedTuple):
+    """One change to the rules of a switch. A deletion carries the rule as it was."""
+
+    change: Change
+    rule: Rule
+
+    @property
+    def depth(self) -> tuple[int, int]:
+        return self.rule.table, self.rule.priority
 
 
 class CountedRule(NamedTuple):

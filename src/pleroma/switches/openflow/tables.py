@@ -20,8 +20,30 @@ from ipaddress import ip_address, ip_network
 
 from pleroma.index.address import AddressRange
 from pleroma.index.dz import Dz
-from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Host, Output, Port, SwitchId, SwitchOp, Topology
-from pleroma.switches.openflow.rule import CONTROLLER_PORT, ETH_TYPE_LLDP, IP_PROTO_UDP, Key, Match, Rule, Send
+from pleroma.routing import (
+    AdmitOp,
+    Change,
+    DetourOp,
+    Flow,
+    FlowOp,
+    Host,
+    Output,
+    Port,
+    SwitchId,
+    SwitchOp,
+    Topology,
+    in_safe_order,
+)
+from pleroma.switches.openflow.rule import (
+    CONTROLLER_PORT,
+    ETH_TYPE_LLDP,
+    IP_PROTO_UDP,
+    Key,
+    Match,
+    Rule,
+    RuleChange,
+    Send,
+)
 from pleroma.wire.ports import CONTROL_ADDRESSES
 
 ADMISSION, FORWARDING = 0, 1
@@ -97,36 +119,23 @@ def _rule(table: int, priority: int, match: Match, sends: Iterable[Send] = (), g
     return Rule(table, priority, match, tuple(sends), goto, COOKIE)
 
 
-def in_order(known: Mapping[Key, Rule], wanted: Mapping[Key, Rule], keys: Iterable[Key]) -> list[tuple[str, Rule]]:
-    """What turns the one into the other at these places, in an order that is safe even one by one.
+def rule_changes(known: Mapping[Key, Rule], wanted: Mapping[Key, Rule], keys: Iterable[Key]) -> list[RuleChange]:
+    """What turns the known rules into the wanted ones at these keys, in an order that is safe even one by one.
 
-    Nothing is let in before it can be forwarded, and nothing is taken away before what replaces it is there: first
-    additions from the last table to the first and from long to short, then modifications, then deletions the other way.
+    Forwarding is the later table: no event is admitted before there are rules that forward it.
     """
-    adds: list[Rule] = []
-    modifications: list[Rule] = []
-    deletions: list[Rule] = []
+    changes: list[RuleChange] = []
     for key in keys:
         have, want = known.get(key), wanted.get(key)
         if have == want:
             continue
         if want is not None:
-            (adds if have is None else modifications).append(want)
+            changes.append(RuleChange(Change.ADD if have is None else Change.MODIFY, want))
         elif have is not None:
-            deletions.append(have)
-    adds.sort(key=_depth, reverse=True)
-    deletions.sort(key=_depth)
-    return [
-        *(("add", rule) for rule in adds),
-        *(("modify", rule) for rule in modifications),
-        *(("delete", rule) for rule in deletions),
-    ]
+            changes.append(RuleChange(Change.DELETE, have))
+    return in_safe_order(changes)
 
 
-def making_room_first(changes: Iterable[tuple[str, Rule]]) -> list[tuple[str, Rule]]:
-    """For a bundle, which packets see as a whole: deletions first, so that a full table can be turned over."""
-    return sorted(changes, key=lambda change: change[0] != "delete")
-
-
-def _depth(rule: Rule) -> tuple[int, int]:
-    return rule.table, rule.priority
+def deletions_first(changes: Iterable[RuleChange]) -> list[RuleChange]:
+    """The changes of one bundle, which packets see as a whole: deletions first, so that a full table can turn over."""
+    return sorted(changes, key=lambda each: each.change is not Change.DELETE)

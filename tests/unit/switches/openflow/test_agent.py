@@ -7,9 +7,9 @@ import pytest
 from pleroma.errors import SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.index import Dz
 from pleroma.index.address import IPV6
-from pleroma.routing import Flow, Output
+from pleroma.routing import Change, Flow, Output
 from pleroma.switches.openflow.agent import TABLE_FULL, Agent, SwitchTimeouts
-from pleroma.switches.openflow.rule import CountedRule
+from pleroma.switches.openflow.rule import CountedRule, RuleChange
 from pleroma.switches.openflow.tables import FORWARDING, Pipeline
 
 PATIENCE = SwitchTimeouts(answer=1.0, audit=1000.0, grace=1.0)
@@ -46,10 +46,10 @@ class FakeSwitch:
             raise step
         new = dict(self.rules)
         for index, (change, each) in enumerate(changes):
-            if change == "delete":
+            if change is Change.DELETE:
                 del new[each.key]
             else:
-                assert (each.key in new) == (change == "modify")
+                assert (each.key in new) == (change is Change.MODIFY)
                 new[each.key] = each
             if self.capacity is not None and len(new) > self.capacity:
                 raise SwitchRefused("full", kind=TABLE_FULL[0], code=TABLE_FULL[1], index=index)
@@ -96,7 +96,7 @@ def test_what_is_wanted_is_sent_in_one_bundle_and_confirmed():
         switch = FakeSwitch()
         agent.connected(switch)
         await settled(agent, rule("0"), rule("01"))
-        assert switch.bundles == [[("add", rule("01")), ("add", rule("0"))]]
+        assert switch.bundles == [[RuleChange(Change.ADD, rule("01")), RuleChange(Change.ADD, rule("0"))]]
         assert told == ["reading", "ready"]
 
     run(work)
@@ -109,13 +109,13 @@ def test_a_switch_that_comes_back_gets_only_the_difference():
         switch = FakeSwitch(kept, rule("10", port=9), stale)
         agent.connected(switch)
         await agent.settled()
-        assert switch.bundles == [[("delete", stale), ("modify", rule("10", port=2))]]
+        assert switch.bundles == [[RuleChange(Change.DELETE, stale), RuleChange(Change.MODIFY, rule("10", port=2))]]
         agent.disconnected(switch)
         agent.want([(kept.key, None)])
         again = FakeSwitch(*switch.rules.values())
         agent.connected(again)
         await agent.settled()
-        assert again.bundles == [[("delete", kept)]]
+        assert again.bundles == [[RuleChange(Change.DELETE, kept)]]
         assert told == ["reading", "ready", "away", "reading", "ready"]
 
     run(work)

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.errors import SwitchError, SwitchRefused
+from pleroma.routing import Change
 from pleroma.switches.openflow.connection import Connection
 from pleroma.switches.openflow.message_channel import Frames
-from pleroma.switches.openflow.rule import CountedRule, Match, Rule, Send
+from pleroma.switches.openflow.rule import CountedRule, Match, Rule, RuleChange, Send
 from support.openflow_switch import ScriptedSwitch, hello, plain
 from support.openflow_wire import stats_entry
 
@@ -114,7 +115,7 @@ async def listen_to(said_first: list[bytes], stream: bytes, cut: int = 0) -> tup
     await tell(b"")
     if asked[0].done() and asked[0].exception() is None:
         questions = connection.flows(), connection.table_sizes(), connection.barrier()
-        asked += [asyncio.create_task(each) for each in (*questions, connection.commit([("add", RULE)]))]
+        asked += [asyncio.create_task(each) for each in (*questions, connection.commit([RuleChange(Change.ADD, RULE)]))]
     await tell(stream[:cut])
     await tell(stream[cut:])
     await tell(b"")

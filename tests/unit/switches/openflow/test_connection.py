@@ -6,10 +6,11 @@ import pytest
 import uvloop
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
+from pleroma.routing import Change
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import SwitchListener
 from pleroma.switches.openflow.messages import BUNDLE_COMMIT, BUNDLE_OPEN, PortInfo
-from pleroma.switches.openflow.rule import CountedRule, Match, Rule, Send
+from pleroma.switches.openflow.rule import CountedRule, Match, Rule, RuleChange, Send
 from support.openflow_switch import PATIENCE, ScriptedSwitch, hello, meeting, plain
 from support.openflow_wire import PROTOCOLS, stats_entry
 
@@ -21,7 +22,7 @@ def rule(number: int) -> Rule:
 
 
 def adding(count: int) -> list[tuple[str, Rule]]:
-    return [("add", rule(number)) for number in range(count)]
+    return [RuleChange(Change.ADD, rule(number)) for number in range(count)]
 
 
 async def until(condition) -> None:
@@ -179,7 +180,7 @@ def test_a_bundle_is_committed_in_its_order(version):
     async def work():
         switch = ScriptedSwitch(version)
         async with meeting(switch) as (_, [connection]):
-            changes = [*adding(250), ("modify", rule(3)), ("delete", rule(4))]
+            changes = [*adding(250), RuleChange(Change.MODIFY, rule(3)), RuleChange(Change.DELETE, rule(4))]
             await connection.commit(changes, PATIENCE)
             bare = [message[:4] + bytes(4) + message[8:] for message in switch.committed]
             assert bare == [flow_mod(version, 0, change, each) for change, each in changes]
@@ -298,7 +299,10 @@ def test_commits_at_once_take_effect_one_after_another():
         switch = ScriptedSwitch()
         async with meeting(switch) as (_, [connection]):
             await asyncio.gather(
-                *(connection.commit([("add", rule(n)), ("delete", rule(n))], PATIENCE) for n in range(9))
+                *(
+                    connection.commit([RuleChange(Change.ADD, rule(n)), RuleChange(Change.DELETE, rule(n))], PATIENCE)
+                    for n in range(9)
+                )
             )
             cookies = [struct.unpack_from("!Q", message, 8)[0] for message in switch.committed]
             assert cookies == [n for n in range(9) for _ in range(2)]
@@ -313,7 +317,7 @@ def test_a_rule_that_cannot_be_written_leaves_nothing_behind():
         switch = ScriptedSwitch()
         async with meeting(switch) as (_, [connection]):
             with pytest.raises(SwitchError, match="room"):
-                await connection.commit([*adding(150), ("add", Rule(0, 70_000, Match()))], PATIENCE)
+                await connection.commit([*adding(150), RuleChange(Change.ADD, Rule(0, 70_000, Match()))], PATIENCE)
             await connection.barrier(PATIENCE)
             assert not switch.staged
             assert not switch.committed

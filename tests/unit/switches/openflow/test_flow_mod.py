@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.errors import SwitchError
+from pleroma.routing import Change
 from pleroma.switches.openflow import messages
-from pleroma.switches.openflow.flow_mod import flow_mod
+from pleroma.switches.openflow.flow_mod import COMMANDS, flow_mod
 from pleroma.switches.openflow.rule import Match, Rule, Send
 from support.openflow_wire import PROTOCOLS, os_ken_flow_mod, rules, serialised, versions, xids
 
-changes = st.sampled_from(["add", "modify", "delete"])
+changes = st.sampled_from(Change)
 
 
 @given(versions, xids, changes, rules())
@@ -32,7 +33,7 @@ def test_a_message_in_a_bundle_has_the_bytes_that_os_ken_writes(version, xid, bu
 @given(versions, xids, rules())
 def test_a_field_is_set_again_only_where_it_changes(version, xid, rule):
     again = rule._replace(sends=rule.sends + rule.sends[-1:])
-    assert len(flow_mod(version, xid, "add", again)) - len(flow_mod(version, xid, "add", rule)) in (0, 16)
+    assert len(flow_mod(version, xid, Change.ADD, again)) - len(flow_mod(version, xid, Change.ADD, rule)) in (0, 16)
 
 
 @pytest.mark.parametrize(
@@ -49,22 +50,23 @@ def test_a_field_is_set_again_only_where_it_changes(version, xid, rule):
 )
 def test_what_no_message_has_room_for_is_refused_before_it_is_sent(wrong):
     with pytest.raises(SwitchError):
-        flow_mod(5, 1, "add", wrong)
+        flow_mod(5, 1, Change.ADD, wrong)
 
 
 def test_a_rule_that_fits_a_message_alone_but_not_inside_a_bundle_is_refused():
     rule = Rule(0, 1, Match(), tuple(Send(n) for n in range(1, 4091)))
-    assert len(flow_mod(5, 1, "add", rule)) == 65504
-    assert len(messages.bundle_add(5, 1, 1, "add", rule)) == 65520
+    assert len(flow_mod(5, 1, Change.ADD, rule)) == 65504
+    assert len(messages.bundle_add(5, 1, 1, Change.ADD, rule)) == 65520
     larger = rule._replace(sends=(*rule.sends, Send(5000)))
-    assert len(flow_mod(5, 1, "add", larger)) == 65520
+    assert len(flow_mod(5, 1, Change.ADD, larger)) == 65520
     with pytest.raises(SwitchError, match="room"):
-        messages.bundle_add(5, 1, 1, "add", larger)
+        messages.bundle_add(5, 1, 1, Change.ADD, larger)
 
 
-def test_an_unknown_change_is_refused():
-    with pytest.raises(SwitchError, match="replace"):
-        flow_mod(5, 1, "replace", Rule(0, 1, Match()))
+def test_every_change_has_a_command_and_no_other_word_is_one():
+    assert COMMANDS.keys() == set(Change)
+    with pytest.raises(ValueError, match="replace"):
+        Change("replace")
 
 
 def test_the_rule_of_the_last_switch_by_hand():
@@ -73,7 +75,7 @@ def test_the_rule_of_the_last_switch_by_hand():
         1, 17, Match(ip_proto=17, destination=IPv6Network("ff0e:8000::/17")),
         (Send(3, IPv6Address("fd00::1"), "02:00:00:00:00:01"),), cookie=9,
     )  # fmt: skip
-    message = flow_mod(5, 0x01020304, "add", rule)
+    message = flow_mod(5, 0x01020304, Change.ADD, rule)
     assert message[:8] == bytes([5, 14]) + struct.pack("!H", len(message)) + bytes([1, 2, 3, 4])
     assert message[48:].hex() == (
         "00010033" "80000a0286dd" "8000140111"

@@ -14,8 +14,8 @@ from pleroma.switches.openflow.tables import (
     COOKIE_MASK,
     FORWARDING,
     Pipeline,
-    in_order,
-    making_room_first,
+    deletions_first,
+    rule_changes,
 )
 
 LINE = build("line:3")
@@ -58,22 +58,21 @@ def test_each_operation_has_its_table_and_detours_stand_above_all_cells():
 @given(rules, rules)
 def test_the_difference_leads_from_one_table_to_the_other(before, after):
     known, wanted = ({rule.key: rule for rule in table} for table in (before, after))
-    changes = in_order(known, wanted, known.keys() | wanted.keys())
-    for order in (changes, making_room_first(changes)):
+    changes = rule_changes(known, wanted, known.keys() | wanted.keys())
+    for order in (changes, deletions_first(changes)):
         table = dict(known)
         for change, rule in order:
-            assert (rule.key in table) == (change != "add")
-            if change == "delete":
+            assert (rule.key in table) == (change is not Change.ADD)
+            if change is Change.DELETE:
                 del table[rule.key]
             else:
                 assert table.get(rule.key) != rule
                 table[rule.key] = rule
         assert table == wanted
     names = [change for change, _ in changes]
-    assert names == sorted(names, key=["add", "modify", "delete"].index)
-    for name, sign in (("add", -1), ("delete", 1)):
+    assert names == sorted(names, key=list(Change).index)
+    for name, sign in ((Change.ADD, -1), (Change.DELETE, 1)):
         lengths = [sign * rule.priority for change, rule in changes if change == name]
         assert lengths == sorted(lengths)
-    assert [change for change, _ in making_room_first(changes)][: names.count("delete")] == ["delete"] * names.count(
-        "delete"
-    )
+    deleted = names.count(Change.DELETE)
+    assert [change for change, _ in deletions_first(changes)][:deleted] == [Change.DELETE] * deleted
