@@ -1,7 +1,7 @@
-"""A plan as the tree of cuts that it is, with what each part of the event space costs: rules, deliveries, waste.
+"""A plan as a tree of cuts, with what each part of the event space costs: rules, deliveries, waste.
 
-What lies below a node is a stretch of the line of all dz. So rules and events, once sorted, are counted for any node by
-looking for the two ends of its stretch. Grids are trees as well, whose nodes nobody has written down.
+All dz below a node form one stretch of the line of all dz. So rules and events, once sorted, are counted for any node
+by looking for the two ends of its stretch. Grids are trees as well, whose nodes are computed when asked for.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import DzError, NoTree
 from pleroma.index import ROOT, Dz, DzSet, GridIndex, Index, TreeIndex
 from pleroma.index.tree_walk import LEAF
+from pleroma.routing import SwitchId
 
 
 class PlanNode(NamedTuple):
-    """A cell and how it is cut: what is below the coordinate has 0 next, the rest 1. A leaf is not cut."""
+    """A cell and its cut: below the coordinate the next bit is 0, above it 1. A leaf has no cut."""
 
     dz: Dz
     attribute: int | None = None
     cut: float | None = None
     leaves: int | None = None
-    """None where nobody would count them."""
+    """At or below it; None for grids."""
 
 
 class HostSubscription(NamedTuple):
-    """What a host has registered for one subscription."""
+    """A subscription at a host, with the region that covers its filter."""
 
     host: str
     region: DzSet
@@ -39,7 +40,10 @@ class HostSubscription(NamedTuple):
 
 
 class DeliverySums(NamedTuple):
-    """Sampled events in the order of their dz, with sums over all before: how often delivered, and wanted."""
+    """Sampled events in the order of their dz, with running sums of how often they are delivered, and wanted.
+
+    `delivered[i]` is the sum over the first i events.
+    """
 
     keys: list[int]
     delivered: list[int]
@@ -47,7 +51,7 @@ class DeliverySums(NamedTuple):
 
 
 def plan_nodes(index: Index, at: Dz = ROOT, depth: int | None = None) -> Iterator[PlanNode]:
-    """From one node down so many levels, a node before its parts and the lower part first."""
+    """The nodes from `at` down to `depth` levels below it, a node before its parts and the lower part first."""
     if isinstance(index, TreeIndex):
         yield from _of_tree(index, at, depth)
     elif isinstance(index, GridIndex):
@@ -88,39 +92,37 @@ def _of_grid(index: GridIndex, at: Dz, depth: int | None) -> Iterator[PlanNode]:
 
 
 def dz_key(dz: Dz) -> int:
-    """Sorted by it, a dz follows right after those that cover it."""
+    """An integer that sorts a dz right behind those that cover it."""
     return dz.start << 8 | dz.length
 
 
 def stretch(keys: Sequence[int], dz: Dz) -> tuple[int, int]:
-    """Where those at or below a dz begin among sorted keys, and where they end."""
+    """The begin and the end, among sorted keys, of those at or below a dz."""
     return bisect_left(keys, dz_key(dz)), bisect_left(keys, dz.end << 8)
 
 
-def delivery_sums(index: Index, prefix: Dz, events: EventBatch, wishes: Iterable[HostSubscription]) -> DeliverySums:
-    """What the regions bring to the hosts of these events, each sent by somebody at another host."""
+def delivery_sums(
+    index: Index, prefix: Dz, events: EventBatch, subscriptions: Iterable[HostSubscription]
+) -> DeliverySums:
+    """Count to how many hosts the regions bring each event, and at how many of them somebody wants it."""
     dzs = [prefix.then(index.dzs(events.event(row))[0]) for row in range(len(events))]
     delivered, wanted = np.zeros(len(events), np.int64), np.zeros(len(events), np.int64)
-    for _, mine in _by_host(wishes):
-        regions = DzSet(dz for wish in mine for dz in wish.region)
+    by_host: dict[str, list[HostSubscription]] = {}
+    for each in subscriptions:
+        by_host.setdefault(each.host, []).append(each)
+    for mine in by_host.values():
+        regions = DzSet(dz for each in mine for dz in each.region)
         delivered += np.array([regions.covers(dz) for dz in dzs], np.bool_)
-        wanted += np.logical_or.reduce([events.matches(wish.filter) for wish in mine])
+        wanted += np.logical_or.reduce([events.matches(each.filter) for each in mine])
     order = sorted(range(len(dzs)), key=lambda row: dz_key(dzs[row]))
     sums = ([0, *accumulate(each[order].tolist())] for each in (delivered, wanted))
     return DeliverySums([dz_key(dzs[row]) for row in order], *sums)
 
 
-def _by_host(wishes: Iterable[HostSubscription]) -> Iterable[tuple[str, list[HostSubscription]]]:
-    found: dict[str, list[HostSubscription]] = {}
-    for wish in wishes:
-        found.setdefault(wish.host, []).append(wish)
-    return found.items()
-
-
 def node_answer(
-    node: PlanNode, names: Sequence[str], prefix: Dz, rules: Mapping[Any, list[int]], seen: DeliverySums | None
-) -> Any:
-    """A node as the API shows it. `rules` are the sorted keys of each switch."""
+    node: PlanNode, names: Sequence[str], prefix: Dz, rules: Mapping[SwitchId, list[int]], sums: DeliverySums | None
+) -> dict[str, Any]:
+    """A node as the API shows it. `rules` are the sorted keys of each switch's rules."""
     whole = prefix.then(node.dz)
     counts = [end - begin for begin, end in (stretch(keys, whole) for keys in rules.values())]
     children = None if node.attribute is None else [str(each) for each in node.dz.children]
@@ -133,9 +135,9 @@ def node_answer(
         "rules": sum(counts),
         "fullest": max(counts, default=0),
     }
-    if seen is None:
+    if sums is None:
         return shown | {"events": None, "deliveries": None, "wasted": None}
-    begin, end = stretch(seen.keys, whole)
-    deliveries = seen.delivered[end] - seen.delivered[begin]
-    wasted = deliveries - (seen.wanted[end] - seen.wanted[begin])
+    begin, end = stretch(sums.keys, whole)
+    deliveries = sums.delivered[end] - sums.delivered[begin]
+    wasted = deliveries - (sums.wanted[end] - sums.wanted[begin])
     return shown | {"events": end - begin, "deliveries": deliveries, "wasted": wasted}

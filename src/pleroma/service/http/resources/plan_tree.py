@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from starlette.responses import Response
 
 from pleroma.control import SchemaEntry
 from pleroma.index import Dz, TreeIndex
+from pleroma.routing import SwitchId
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
@@ -28,35 +30,18 @@ from pleroma.service.http.tree_costs import (
     plan_nodes,
 )
 
+_NO_TREE = {"model": ErrorAnswer, "description": "The plan in force is no tree: `value` says what it is"}
+
 
 def plan_tree(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1/schemas/{name}", tags=["plans"], route_class=StrictRoute)
-    known: dict[str, tuple[tuple[int, int], DeliverySums | None]] = {}
-
-    async def seen(entry: SchemaEntry) -> DeliverySums | None:
-        """What the recent samples say; worked out anew when there are others, or other registrations."""
-        now = service.controller.position, 0 if service.collection is None else service.collection.recent.count
-        if entry.name not in known or known[entry.name][0] != now:
-            events = None if service.collection is None else service.collection.recent.of(entry.name)
-            wishes = [
-                each
-                for each in service.state.registrations.values()
-                if each.entry is entry and each.kind == "subscription"
-            ]
-            index, prefix = entry.index, entry.prefix
-            found = None
-            if events is not None:
-                listed = (HostSubscription(each.host, each.region, each.filter) for each in wishes)
-                found = await asyncio.to_thread(delivery_sums, index, prefix, events, listed)
-            known[entry.name] = now, found
-            return found  # and not what another request found meanwhile, by another plan
-        return known[entry.name][1]
+    costs = _SampleCosts(service)
 
     @router.get(
         "/plan/tree",
         response_model=TreeAnswer,
         summary="The plan in force as a tree, with what it costs",
-        responses={409: {"model": ErrorAnswer, "description": "The plan in force is no tree: `value` says what it is"}},
+        responses={409: _NO_TREE},
     )
     async def tree(request: Request, name: str, asked: Annotated[TreePaging, Query()]) -> Response:
         """From the node `at` down to `depth` levels below it, a node before its parts, in pages.
@@ -67,30 +52,64 @@ def plan_tree(service: Service) -> APIRouter:
         """
         admin(request)
         entry = service.schema(name)
-        index, prefix, epoch = entry.index, entry.prefix, entry.epoch
-        found = plan_nodes(index, Dz.parse(asked.at), asked.depth)
-        if asked.after is not None:
-            last = dz_key(Dz.parse(asked.after))
-            found = dropwhile(lambda node: dz_key(node.dz) <= last, found)
-        first = next(plan_nodes(index, depth=0))
+        index, prefix, epoch = entry.index, entry.prefix, entry.epoch  # of one moment: a plan may change meanwhile
+        found = _nodes_after(plan_nodes(index, Dz.parse(asked.at), asked.depth), asked.after)
+        root = next(plan_nodes(index, depth=0))
         tables = {switch: [flow.dz for flow in table] for switch, table in service.state.router.tables.items()}
-        judgement = await seen(entry)
-        rules = await asyncio.to_thread(
-            lambda: {s: sorted(dz_key(dz) for dz in each if prefix.covers(dz)) for s, each in tables.items()}
-        )
-
-        def shown(node: PlanNode) -> dict[str, object]:
-            made: dict[str, object] = node_answer(node, entry.schema.names, prefix, rules, judgement)
-            return made
-
+        sums = await costs.of(entry)
+        rules = await asyncio.to_thread(_sorted_keys, tables, prefix)
         answer = {
             "schema": entry.name,
             "epoch": epoch,
             "kind": "tree" if isinstance(index, TreeIndex) else "grid",
             "bits": index.bits,
-            "leaves": first.leaves,
-            "events": None if judgement is None else len(judgement.keys),
+            "leaves": root.leaves,
+            "events": None if sums is None else len(sums.keys),
         }
+
+        def shown(node: PlanNode) -> dict[str, object]:
+            return node_answer(node, entry.schema.names, prefix, rules, sums)
+
         return json_response(answer | page(found, asked.limit, shown, lambda node: str(node.dz)))
 
     return router
+
+
+class _SampleCosts:
+    """The deliveries of the recent samples, computed anew when there are other samples or other registrations."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._known: dict[str, tuple[tuple[int, int], DeliverySums | None]] = {}
+
+    async def of(self, entry: SchemaEntry) -> DeliverySums | None:
+        """The deliveries of a schema's samples; None where nothing was sampled."""
+        collection = self._service.collection
+        version = self._service.controller.position, 0 if collection is None else collection.recent.count
+        if entry.name in self._known and self._known[entry.name][0] == version:
+            return self._known[entry.name][1]
+        events = None if collection is None else collection.recent.of(entry.name)
+        sums = None
+        if events is not None:
+            sums = await asyncio.to_thread(delivery_sums, entry.index, entry.prefix, events, self._subscriptions(entry))
+        self._known[entry.name] = version, sums
+        return sums  # and not what another request found meanwhile, by another plan
+
+    def _subscriptions(self, entry: SchemaEntry) -> Iterator[HostSubscription]:
+        """The subscriptions of this moment; their filters are read by the thread that iterates."""
+        registered = self._service.state.registrations.values()
+        listed = [each for each in registered if each.entry is entry and each.kind == "subscription"]
+        return (HostSubscription(each.host, each.region, each.filter) for each in listed)
+
+
+def _nodes_after(nodes: Iterator[PlanNode], after: str | None) -> Iterator[PlanNode]:
+    """The nodes behind the one with this dz, in the order of their dz."""
+    if after is None:
+        return nodes
+    last = dz_key(Dz.parse(after))
+    return dropwhile(lambda node: dz_key(node.dz) <= last, nodes)
+
+
+def _sorted_keys(tables: Mapping[SwitchId, Sequence[Dz]], prefix: Dz) -> dict[SwitchId, list[int]]:
+    """The sorted keys of each switch's rules below a schema's prefix."""
+    return {switch: sorted(dz_key(dz) for dz in table if prefix.covers(dz)) for switch, table in tables.items()}
