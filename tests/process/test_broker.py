@@ -19,9 +19,10 @@ from pleroma.routing import build
 from pleroma.service import Deployment, running
 from pleroma.service.http.tokens import digest
 from pleroma.service.serve import _bound_twice
-from support.broker_parts import BrokerProcess, here, some_event, some_filter
-from support.client_service import until
+from support.broker_parts import here, some_event, some_filter
+from support.service.process import ServiceProcess
 from support.strategies import STOCK
+from support.waiting import until
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 QUIET = 0.3
@@ -327,8 +328,8 @@ def test_a_broker_in_the_middle_may_be_killed(tmp_path):
     async def world():
         async with here(tmp_path / "root", schemas=[STOCK], attachment_seconds=3.0) as root:
             above = await root.principal("middle")
-            broker = BrokerProcess(
-                tmp_path / "middle", (above.url, above.token, above.principal), attachment_seconds=3.0
+            broker = ServiceProcess(
+                tmp_path / "middle", broker=(above.url, above.token, above.principal), attachment_seconds=3.0
             )
             await asyncio.to_thread(broker.start)
             try:

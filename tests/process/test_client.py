@@ -30,8 +30,9 @@ from pleroma.errors import (
 from pleroma.index import IPV6, GridIndex
 from pleroma.wire.attach import AttachKind, pack
 from pleroma.wire.tunnel import wrap
-from support.client_service import ServiceProcess, until, until_registered
+from support.service.process import ServiceProcess
 from support.strategies import STOCK
+from support.waiting import until, until_registered
 
 ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("PLEROMA_LONG") == "1"

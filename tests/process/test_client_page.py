@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.client_service import ServiceProcess
+from support.service.process import ServiceProcess
 from support.strategies import STOCK
 
 ROOT = Path(__file__).parents[2]

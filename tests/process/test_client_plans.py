@@ -7,8 +7,9 @@ import pytest
 
 import pleroma
 from pleroma.index import GridIndex
-from support.client_service import ServiceProcess, until
+from support.service.process import ServiceProcess
 from support.strategies import STOCK
+from support.waiting import until
 
 PLAN = "/v1/schemas/stock/plan"
 

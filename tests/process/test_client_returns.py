@@ -14,8 +14,9 @@ from pleroma.client import blocking
 from pleroma.client.session.registration_keeper import CLOSE_SECONDS
 from pleroma.errors import ClientError, ControllerAway, RequestRefused
 from pleroma.index import GridIndex
-from support.client_service import ServiceProcess, until, until_registered
+from support.service.process import ServiceProcess
 from support.strategies import STOCK
+from support.waiting import until, until_registered
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 LIVES = 10 if LONG else 1
@@ -44,7 +45,7 @@ def lasting(tmp_path_factory):
 @pytest.fixture
 def service(lasting):
     """It runs and holds no registrations, whatever the test before did to it."""
-    if lasting.process.poll() is not None:
+    if not lasting.is_running:
         lasting.start()
     for each in lasting.registered():
         lasting.ask("DELETE", f"/v1/{'advertisements' if each.startswith('a') else 'subscriptions'}/{each}")
@@ -117,7 +118,7 @@ def test_a_restart_too_quick_to_be_seen_is_noticed(service):
 
 
 def test_a_controller_that_lost_the_registrations_gets_them_again(service, tmp_path):
-    service.kill(signal.SIGTERM)
+    service.stop()
     shutil.copytree(service.folder, tmp_path / "copy")
     service.start()
 
@@ -276,13 +277,13 @@ def test_a_port_that_refuses_is_told_from_one_that_is_slow(service):
 
     async def work():
         async with pleroma.connect(service.url, service.token, "h1") as client:
-            service.process.send_signal(signal.SIGSTOP)
+            service.send_signal(signal.SIGSTOP)
             try:
                 await asyncio.sleep(0.3)
                 client._link.doubt()
                 await until(lambda: not client.is_connected, 5)
             finally:
-                service.process.send_signal(signal.SIGCONT)
+                service.send_signal(signal.SIGCONT)
             await client.connected()
 
     run(work())

@@ -1,14 +1,14 @@
 """A real controller with a lake, and real clients: what they publish, count and ask for lands as Parquet."""
 
 import asyncio
-import signal
 from datetime import UTC, datetime, timedelta
 
 import pleroma
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake.lake import Lake
-from support.client_service import ServiceProcess, until
+from support.service.process import ServiceProcess
 from support.strategies import STOCK
+from support.waiting import until
 
 
 def run(work, seconds=90.0):
@@ -103,7 +103,7 @@ def test_the_rate_changes_while_clients_publish_and_what_came_is_landed_at_the_e
         service.ask("POST", "/v1/schemas", {"schema": STOCK.to_json()})
         run(published(service))
         assert landed(lake) == []
-        service.kill(signal.SIGTERM)
+        assert service.stop() == 0
         assert sorted(row["volume"] for row in landed(lake)) == list(range(700))
         service.start()  # the rate has stayed with the lake
         assert service.ask("GET", "/v1/schemas/stock/plan")["sample"] == 0.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pleroma.content import Schema
-from support.client_service import ServiceProcess
+from support.service.process import ServiceProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import pleroma
-from support.client_service import ServiceProcess, until, until_registered
+from support.service.process import ServiceProcess
 from support.strategies import STOCK
+from support.waiting import until, until_registered
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 KILLS = 40 if LONG else 3

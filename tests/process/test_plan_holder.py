@@ -6,7 +6,7 @@ from pleroma.content import Schema
 from pleroma.errors import ControllerAway, PlanMoved, RequestRefused
 from pleroma.index import GridIndex
 from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
-from support.client_service import ServiceProcess
+from support.service.process import ServiceProcess
 from support.watch_cases import BY_PRICE, SCHEMA
 
 

@@ -20,7 +20,9 @@ from pleroma.service.deployment import API_PORT
 from pleroma.service.http import paging
 from pleroma.service.http.gate import OPEN_PATHS
 from pleroma.service.http.problems import _STATUS, code_of
-from support.service_world import Document, run, world
+from support.service.in_process import world
+from support.service.openapi_document import OpenApiDocument
+from support.waiting import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 ADDRESS = re.compile(r"\$URL(/[^\s\"?]*)")
@@ -49,7 +51,7 @@ def test_every_operation_has_an_example_and_every_example_an_operation(tmp_path)
             return api.app.openapi()
 
     document = run(main)
-    judge = Document(document)
+    judge = OpenApiDocument(document)
     shown = {
         (method_of(each), judge.template(ADDRESS.search(each).group(1))) for each in commands() + commands("console")
     }

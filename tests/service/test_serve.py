@@ -12,7 +12,7 @@ from pleroma.routing import build
 from pleroma.service import Deployment, running
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
-from support.service_world import run
+from support.waiting import run
 
 TOPOLOGY = build("single:2")
 

@@ -9,7 +9,8 @@ import httpx
 from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.http.examples import EXAMPLE_INDEX, EXAMPLE_SCHEMA
-from support.service_world import Api, run
+from support.service.in_process import Api
+from support.waiting import run
 
 
 @asynccontextmanager

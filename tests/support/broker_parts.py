@@ -1,19 +1,19 @@
-"""Real brokers: in the event loop of a test, or in a process of their own. Run as a program this is that process."""
+"""Real brokers in the event loop of a test, and filters and events for them. See `ServiceProcess` for others."""
 
 import contextlib
-import json
 import random
-import sys
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from typing import Any
 
 import pleroma
 from pleroma.broker.upstream import BrokerAbove
-from pleroma.content import Filter
+from pleroma.client import Client
+from pleroma.content import Event, Filter, Schema
 from pleroma.control import CreatePrincipal, CreateSchema
-from pleroma.service import BrokerSettings, Deployment, ServiceSettings, running, serve
+from pleroma.service import BrokerSettings, Deployment, Running, ServiceSettings, running
 from pleroma.service.http.tokens import digest
-from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
-from support.client_service import ServiceProcess
+from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY, BrokerPlane
 from support.strategies import STOCK
 
 TICKERS = ("AAPL", "IBM", "GOOG", "MSFT", "A")
@@ -23,7 +23,7 @@ EVERYTHING = {"*": "true"}
 def some_filter(chance: random.Random) -> Filter:
     """One that some events match; often one that lies inside another."""
 
-    def term():
+    def term() -> str:
         return chance.choice(
             [
                 f"price < {chance.randrange(100, 1000, 100)}",
@@ -41,7 +41,7 @@ def some_filter(chance: random.Random) -> Filter:
     return made or some_filter(chance)
 
 
-def some_event(chance: random.Random):
+def some_event(chance: random.Random) -> Event:
     return STOCK.event(
         price=chance.uniform(0, 1000),
         volume=chance.randrange(1024),
@@ -53,30 +53,37 @@ def some_event(chance: random.Random):
 class Here:
     """A broker in this event loop."""
 
-    def __init__(self, service):
+    def __init__(self, service: Running) -> None:
         self.running = service
         self.controller = service.service.controller
+        assert isinstance(service.service.network, BrokerPlane)
         self.plane = service.service.network
         self.token = service.token_file.read_text().strip()
         self.udp = service.url.replace("http", "udp")
 
     @property
-    def counters(self):
+    def counters(self) -> Any:
         return self.plane.broker.counters
 
-    async def principal(self, name):
+    async def principal(self, name: str) -> BrokerAbove:
         """One that may do everything but administrate; the way for a broker to join this one."""
         token = f"plr_{name}"
-        rights = {"publish": EVERYTHING, "read": EVERYTHING}
-        await self.controller.submit(CreatePrincipal(name, "both", digest(token), **rights))
+        await self.controller.submit(CreatePrincipal(name, "both", digest(token), publish=EVERYTHING, read=EVERYTHING))
         return BrokerAbove(self.udp, token, name)
 
-    def connect(self, scheme="udp"):
+    def connect(self, scheme: str = "udp") -> Client:
         return pleroma.connect(self.udp.replace("udp", scheme), self.token, principal="admin")
 
 
 @contextlib.asynccontextmanager
-async def here(folder, above=None, schemas=(), host="127.0.0.1", port=0, **settings):
+async def here(
+    folder: Path,
+    above: BrokerAbove | None = None,
+    schemas: Iterable[Schema] = (),
+    host: str = "127.0.0.1",
+    port: int = 0,
+    **settings: Any,
+) -> AsyncIterator[Here]:
     generous = ServiceSettings(**{"requests_per_s": 1e6} | settings)
     started = running(folder, BROKER_TOPOLOGY, Deployment(host, port, generous, plane=BrokerSettings(above)))
     async with started as service:
@@ -84,34 +91,3 @@ async def here(folder, above=None, schemas=(), host="127.0.0.1", port=0, **setti
         for schema in schemas:
             await broker.controller.submit(CreateSchema(schema))
         yield broker
-
-
-class BrokerProcess(ServiceProcess):
-    """`kill` it as often as you like, `start` brings it back to the same folder and port.
-
-    Give `upstream` as (url, token, principal) to chain it.
-    """
-
-    script = __file__
-
-    def __init__(self, folder, upstream=None, **settings):
-        super().__init__(folder, json.dumps(upstream), **settings)
-
-    @property
-    def udp(self):
-        return f"udp://127.0.0.1:{self.port}"
-
-
-if __name__ == "__main__":
-    folder, upstream, port, settings = sys.argv[1:]
-    above = json.loads(upstream)
-    with contextlib.suppress(KeyboardInterrupt):
-        serve(
-            Path(folder),
-            BROKER_TOPOLOGY,
-            Deployment(
-                port=int(port),
-                settings=ServiceSettings(**json.loads(settings)),
-                plane=BrokerSettings(BrokerAbove(*above) if above else None),
-            ),
-        )

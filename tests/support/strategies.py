@@ -122,8 +122,8 @@ def values(attribute: Attribute) -> SearchStrategy[Any]:
         case Real():
             low, last = attribute.present.lo, math.nextafter(attribute.present.hi, -math.inf)
             middle = low + (last - low) / 2
-            near = {low, attribute.successor(low), middle, attribute.successor(middle), last, 0.0, 1.0, 0.5}
-            return st.sampled_from(sorted(v for v in near if low <= v <= last)) | st.floats(low, last)
+            beside = {low, attribute.successor(low), middle, attribute.successor(middle), last, 0.0, 1.0, 0.5}
+            return st.sampled_from(sorted(v for v in beside if low <= v <= last)) | st.floats(low, last)
         case Category():
             return st.sampled_from(attribute.values)
         case _:

@@ -13,8 +13,8 @@ from pleroma.content.filter_json import to_json
 from pleroma.control import Register, Withdraw
 from pleroma.wire import Codec, EventPacket, attach, tunnel
 from support.broker_parts import here
-from support.client_service import until
 from support.strategies import STOCK
+from support.waiting import until
 
 ADDRESS = bytes(16)
 

@@ -24,7 +24,8 @@ from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.models.samples import MAX_SAMPLES_PER_REQUEST
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
-from support.service_world import ADMIN, UNLIMITED, Api, run, world
+from support.service.in_process import ADMIN, UNLIMITED, Api, world
+from support.waiting import run
 
 STOCK = Schema.from_json(EXAMPLE_SCHEMA)
 COLUMNS = {"price": [151.5, 20], "volume": [300, 4], "ticker": ["AAPL", "IBM"], "market": ["nyse", None]}

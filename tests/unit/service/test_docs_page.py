@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pleroma.service.http.docs_page import page
-from support.service_world import world
+from support.service.in_process import world
 
 
 def test_the_page_has_every_operation_and_loads_nothing_from_elsewhere(tmp_path):

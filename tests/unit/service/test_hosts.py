@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from support.service_world import ADMIN, Api, run, world
+from support.service.in_process import ADMIN, Api, world
+from support.waiting import run
 
 KIOSK = {"name": "kiosk", "switch": "R7", "port": 40, "address": "fd00::77", "mac": "02:00:00:00:00:77"}
 

@@ -24,7 +24,8 @@ from pleroma.wire.api_call import ApiRequest
 from pleroma.wire.inband_messages import MessageKind, MessagePart, MessageRefused, RefusalReason, pack, unpack
 from support.control_cases import ANN, BEN, LINE, TRAFFIC, WEATHER, settled
 from support.inband_pipes import LossyNetwork, controller_of
-from support.service_world import ADMIN, run, world
+from support.service.in_process import ADMIN, world
+from support.waiting import run
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from pleroma.control import Expire
 from pleroma.errors import DiskFull, NotFound
 from pleroma.service import ServiceSettings
 from pleroma.service.lease_keeper import LeaseKeeper
-from support.client_service import until
-from support.service_world import UNLIMITED, run, world
+from support.service.in_process import UNLIMITED, world
+from support.waiting import run, until
 
 SHORT = ServiceSettings(requests_per_s=1e6, anonymous_per_s=1e6, lease_seconds=0.3)
 

@@ -8,7 +8,8 @@ import pytest
 from pleroma.errors import SetupError
 from pleroma.service import ServiceSettings
 from pleroma.service.http.limits import Buckets
-from support.service_world import UNLIMITED, run, world
+from support.service.in_process import UNLIMITED, world
+from support.waiting import run
 
 
 class Clock:

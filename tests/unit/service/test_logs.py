@@ -9,7 +9,8 @@ import structlog
 
 from pleroma.service import logs
 from pleroma.service.http.tokens import digest, new_token, write_private
-from support.service_world import ADMIN, run, world
+from support.service.in_process import ADMIN, world
+from support.waiting import run
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from pleroma.errors import DiskFull
-from support.service_world import run, world
+from support.service.in_process import world
+from support.waiting import run
 
 
 def samples(text):

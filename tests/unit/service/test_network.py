@@ -11,7 +11,8 @@ from pleroma.service import ServiceSettings
 from pleroma.service.http.edge_explanation import failing
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.wire.attach import AttachKind, pack, unpack
-from support.service_world import run, world
+from support.service.in_process import world
+from support.waiting import run
 
 QUOTE = {"price": 60.0, "volume": 5, "ticker": "AAPL"}
 

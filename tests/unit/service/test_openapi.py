@@ -15,7 +15,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from support.service_world import ADMIN, run, world
+from support.service.in_process import ADMIN, world
+from support.waiting import run
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 REQUESTS = 300 if LONG else 4

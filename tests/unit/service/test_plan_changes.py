@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pleroma.service.http.examples import EXAMPLE_INDEX
-from support.client_service import until
-from support.service_world import run, world
+from support.service.in_process import world
+from support.waiting import run, until
 
 PLAN = "/v1/schemas/stock/plan"
 OTHER = EXAMPLE_INDEX | {"order": [0, 0, 0]}

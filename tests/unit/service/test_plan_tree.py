@@ -16,7 +16,8 @@ from pleroma.service.collecting.recent_events import RecentEvents
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
-from support.service_world import ADMIN, UNLIMITED, Api, run, world
+from support.service.in_process import ADMIN, UNLIMITED, Api, world
+from support.waiting import run
 
 STOCK = Schema.from_json(EXAMPLE_SCHEMA)
 PRICE, VOLUME = STOCK.position("price"), STOCK.position("volume")

@@ -4,7 +4,8 @@ import json
 
 from pleroma import errors
 from pleroma.service.http.problems import code_of, problem_response, status_of
-from support.service_world import run, world
+from support.service.in_process import world
+from support.waiting import run
 
 JSON = {"Content-Type": "application/json"}
 

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from support.service_world import run, world
+from support.service.in_process import world
+from support.waiting import run
 
 
 def test_a_subscription_is_made_read_listed_and_withdrawn(tmp_path):

@@ -2,7 +2,8 @@
 
 from pleroma.service import ServiceSettings
 from pleroma.service.http.gate import OPEN_PATHS
-from support.service_world import ADMIN, Api, run, world
+from support.service.in_process import ADMIN, Api, world
+from support.waiting import run
 
 ADMIN_ONLY = [
     ("POST", "/v1/schemas", {"schema": {"name": "x", "attribute": [{"name": "a", "kind": "text"}]}}),

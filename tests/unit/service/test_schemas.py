@@ -6,7 +6,8 @@ from pleroma.content import Schema
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.service.http.examples import EXAMPLE_INDEX, EXAMPLE_PLAN, EXAMPLE_SCHEMA
 from pleroma.wire import fingerprint
-from support.service_world import run, world
+from support.service.in_process import world
+from support.waiting import run
 
 STOCK = Schema.from_json(EXAMPLE_SCHEMA)
 

@@ -1,6 +1,7 @@
 """What clients report, added up."""
 
-from support.service_world import run, world
+from support.service.in_process import world
+from support.waiting import run
 
 
 def test_reports_are_added_up_for_each_subscription_and_principal(tmp_path):

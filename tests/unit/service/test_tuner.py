@@ -3,7 +3,8 @@
 import asyncio
 
 from pleroma.service.http.gate import OPEN_PATHS
-from support.service_world import run, world
+from support.service.in_process import world
+from support.waiting import run
 
 MAY = {
     ("GET", "/v1/schemas"),

@@ -4,13 +4,13 @@ Every answer that passes `Api` is checked against the OpenAPI document: its stat
 declared shape.
 """
 
-import asyncio
-import json
-import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
-import jsonschema_rs
+from fastapi import FastAPI
 
 from pleroma.control import Controller, CreatePrincipal
 from pleroma.routing import build
@@ -18,110 +18,62 @@ from pleroma.service import ServiceSettings, create_app
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
+from support.service.openapi_document import OpenApiDocument
 
 ADMIN = "plr_the-token-of-the-tests"
 UNLIMITED = ServiceSettings(requests_per_s=1e6, anonymous_per_s=1e6)
 
 
-def run(main, seconds=30):
-    """Run a coroutine function to its end, and not for ever."""
-    return asyncio.run(asyncio.wait_for(main(), seconds))
-
-
 class Api:
     """Requests as one principal."""
 
-    def __init__(self, app, token=ADMIN, client=None):
+    def __init__(self, app: FastAPI, token: str | None = ADMIN, client: httpx.AsyncClient | None = None) -> None:
         self.app = app
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.client = client or httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test", headers=headers
         )
-        self.document = Document.of(app)
+        self.document = OpenApiDocument.of(app)
 
-    def as_(self, token):
+    def as_(self, token: str | None) -> "Api":
         return Api(self.app, token)
 
-    async def __call__(self, method, path, expect=None, **more):
+    async def __call__(self, method: str, path: str, expect: int | None = None, **more: Any) -> httpx.Response:
         answer = await self.client.request(method, path, **more)
         self.document.check(method, path, answer)
         if expect is not None:
             assert answer.status_code == expect, (method, path, answer.status_code, answer.text)
         return answer
 
-    async def get(self, path, expect=200, **more):
+    async def get(self, path: str, expect: int = 200, **more: Any) -> Any:
         return (await self("GET", path, expect, **more)).json()
 
-    async def post(self, path, data, expect=201, **more):
+    async def post(self, path: str, data: object, expect: int = 201, **more: Any) -> Any:
         answer = await self("POST", path, expect, json=data, **more)
         return answer.json() if answer.content else None
 
-    async def error(self, method, path, status, code, **more):
+    async def error(self, method: str, path: str, status: int, code: str, **more: Any) -> Any:
         """A refusal, in the one shape."""
         error = (await self(method, path, status, **more)).json()["error"]
         assert error["code"] == code, error
         return error
 
-    async def principal(self, name, role="both", **rights):
+    async def principal(self, name: str, role: str = "both", **rights: object) -> "Api":
         """A new principal, and requests as it."""
         made = await self.post("/v1/principals", {"name": name, "role": role, **rights})
         return self.as_(made["token"])
 
-    async def subscribe(self, filter="true", host="h2", **more):
+    async def subscribe(self, filter: str = "true", host: str = "h2", **more: object) -> Any:
         return await self.post("/v1/subscriptions", {"schema": "stock", "filter": filter, "host": host, **more})
 
-    async def advertise(self, filter="true", host="h1", **more):
+    async def advertise(self, filter: str = "true", host: str = "h1", **more: object) -> Any:
         return await self.post("/v1/advertisements", {"schema": "stock", "filter": filter, "host": host, **more})
 
 
-class Document:
-    """The OpenAPI document as a judge of answers."""
-
-    _only = None
-
-    def __init__(self, document):
-        self.document = document
-        self.paths = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$"), path) for path in document["paths"]]
-        self.validators = {}
-
-    @classmethod
-    def of(cls, app):
-        """The same for every application, and long in the making."""
-        if cls._only is None:
-            cls._only = cls(app.openapi())
-        return cls._only
-
-    def template(self, path):
-        plain = [template for pattern, template in self.paths if pattern.fullmatch(path)]
-        return min(plain, key=lambda template: template.count("{"), default=None)
-
-    def check(self, method, path, answer):
-        template = self.template(httpx.URL(path).path)
-        operation = self.document["paths"].get(template, {}).get(method.lower())
-        status = answer.status_code
-        if operation is None:
-            assert status >= 400
-            self._validate("error", {"$ref": "#/components/schemas/ErrorAnswer"}, answer)
-            return
-        assert str(status) in operation["responses"], f"{method} {template} does not declare {status}: {answer.text}"
-        content = operation["responses"][str(status)].get("content", {})
-        if not content:
-            assert answer.content == b""
-            return
-        kind = answer.headers["content-type"].split(";")[0]
-        assert kind in content, (method, template, status, kind)
-        if kind == "application/json":
-            self._validate((method, template, status), content[kind]["schema"], answer)
-
-    def _validate(self, name, schema, answer):
-        if name not in self.validators:
-            whole = {**schema, "components": self.document["components"]}
-            self.validators[name] = jsonschema_rs.validator_for(whole)
-        self.validators[name].validate(json.loads(answer.content))
-
-
 @asynccontextmanager
-async def world(folder, *, topology="testbed", settings=UNLIMITED, schema=True):
+async def world(
+    folder: Path, *, topology: str = "testbed", settings: ServiceSettings = UNLIMITED, schema: bool = True
+) -> AsyncIterator[Api]:
     """Requests of the administrator to a service with the stock schema."""
     async with (
         LiveNetwork(build(topology), loopback=True) as network,

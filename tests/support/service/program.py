@@ -1,0 +1,31 @@
+"""The program of a `ServiceProcess`. Its argument is JSON: folder, topology, port, settings, collecting and broker."""
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+from pleroma.broker.upstream import BrokerAbove
+from pleroma.routing import build
+from pleroma.service import BrokerSettings, CollectingSettings, Deployment, ServiceSettings, serve
+from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
+
+
+def main(text: str) -> None:
+    given = json.loads(text)
+    collecting, above = given["collecting"], given["broker"]
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(
+            Path(given["folder"]),
+            build(given["topology"]) if above is None else BROKER_TOPOLOGY,
+            Deployment(
+                port=given["port"],
+                settings=ServiceSettings(**given["settings"]),
+                collecting=CollectingSettings(**collecting) if collecting else None,
+                plane=None if above is None else BrokerSettings(BrokerAbove(*above) if above else None),
+            ),
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
