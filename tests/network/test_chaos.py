@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from pleroma.routing import build
-from support.network_world import HASTY, advertise, random_event, random_filter, subscribe, world
+from support.network.requests import advertise, random_event, random_filter, subscribe
+from support.network.world import HASTY, world
 
 RING = build("ring:4")
 HOSTS = [host.name for host in RING.hosts]

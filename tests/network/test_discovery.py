@@ -11,17 +11,9 @@ import pytest
 from pleroma.control import LearnHost
 from pleroma.routing import Link, Topology, build
 from pleroma.switches.openflow.frames import Beacon
-from support.network_world import (
-    BEGINNING,
-    HASTY,
-    Stream,
-    advertise,
-    random_event,
-    random_filter,
-    subscribe,
-    until,
-    world,
-)
+from support.network.requests import BEGINNING, advertise, random_event, random_filter, subscribe
+from support.network.world import HASTY, world
+from support.waiting import wait_until
 
 LLDP = 0x88CC
 
@@ -49,7 +41,7 @@ async def rewire(made):
 def ring(tmp_path):
     with world(RING, tmp_path, timeouts=HASTY, discovers=True, begin=(*BEGINNING, *LEARNED)) as made:
         made.run(rewire(made))
-        until(
+        wait_until(
             lambda: set(made.network.discovered.topology.links) == set(RING.links),
             lambda: made.network.discovered.topology,
         )
@@ -117,7 +109,7 @@ def test_a_host_invents_no_link_by_beacons_of_its_own_or_by_sending_back_what_it
 def test_a_restart_begins_with_what_was_found_and_not_one_event_is_lost(ring):
     ring.submit(subscribe("h3", "true"))
     ring.until_right()
-    stream = Stream(ring, "h1", random_event(Random(3)))
+    stream = ring.stream("h1", random_event(Random(3)))
     stream.start()
     try:
         stream.go_on(50)

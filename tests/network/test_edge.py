@@ -6,7 +6,9 @@ import pytest
 
 from pleroma.routing import build
 from pleroma.wire.ports import EVENTS_PORT
-from support.network_world import WEATHER, advertise, subscribe, until, world
+from support.network.requests import WEATHER, advertise, subscribe
+from support.network.world import world
+from support.waiting import wait_until
 
 LINE = build("line:3")
 WARM = WEATHER.event(temperature=25, wind=3, sky="sun")
@@ -49,7 +51,7 @@ def test_other_protocols_than_udp_get_nowhere_under_the_address_of_an_event(line
     with raw:
         raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, card)
         raw.sendto(b"no datagram", (address, 0))
-    until(lambda: line.switches.dropped("R1") == 1, "it is counted")
+    wait_until(lambda: line.switches.dropped("R1") == 1, "it is counted")
     assert sum(sum(each.packets for each in line.switches.lines(s, 1)) for s in LINE.switches) == 0
 
 

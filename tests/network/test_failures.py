@@ -14,7 +14,9 @@ import pytest
 from pleroma.lab import registry
 from pleroma.routing import build
 from pleroma.switches.openflow.agent import SwitchTimeouts
-from support.network_world import HASTY, advertise, random_event, random_filter, subscribe, until, world
+from support.network.requests import advertise, random_event, random_filter, subscribe
+from support.network.world import HASTY, world
+from support.waiting import wait_until
 
 LINE = build("line:3")
 RING = build("ring:4")
@@ -73,7 +75,7 @@ def test_who_is_behind_a_cut_without_a_way_round_is_named_and_gets_events_again_
     link = LINE.links[1]  # R2 - R3
     line.lab.cut(link)
     line.until_right(LINE.without(links=[link]))
-    until(lambda: unreachable(line) == ["h3"], "the one that is alone is named")
+    wait_until(lambda: unreachable(line) == ["h3"], "the one that is alone is named")
     found, expected, _ = line.publish(*some_events(line))
     assert found == expected
     assert {host for host, _ in found} == {"h1", "h2"}
@@ -86,9 +88,9 @@ def test_who_is_behind_a_cut_without_a_way_round_is_named_and_gets_events_again_
 
 def test_a_host_whose_cable_is_pulled_is_named(line):
     line.lab.cut(LINE.find_host("h3"))
-    until(lambda: unreachable(line) == ["h3"], "it is named")
+    wait_until(lambda: unreachable(line) == ["h3"], "it is named")
     line.lab.mend(LINE.find_host("h3"))
-    until(lambda: unreachable(line) == [], "it is back")
+    wait_until(lambda: unreachable(line) == [], "it is back")
     line.until_right()
     assert line.check(*some_events(line))
 
@@ -98,7 +100,7 @@ def test_a_host_whose_cable_is_pulled_is_named(line):
 
 def test_events_go_round_a_deleted_switch_and_through_it_when_it_is_back(ring):
     ring.lab.drop_bridge("R2")
-    until(lambda: ring.status["R2"]["state"] == "gone", "it is noticed")
+    wait_until(lambda: ring.status["R2"]["state"] == "gone", "it is noticed")
     assert unreachable(ring) == ["h2"]
     ring.until_right(RING.without(switches=["R2"]))
     there = [(host, event) for host, event in some_events(ring) if host != "h2"]
@@ -114,7 +116,7 @@ def test_events_go_round_a_deleted_switch_and_through_it_when_it_is_back(ring):
 
 def test_all_switches_lose_their_power_and_have_all_rules_again_soon_after(ring):
     ring.lab.kill_switches()
-    until(lambda: all(each["state"] in ("away", "gone") for each in ring.status.values()), "it is noticed")
+    wait_until(lambda: all(each["state"] in ("away", "gone") for each in ring.status.values()), "it is noticed")
     ring.lab.start_switches()
     ring.until_right()
     assert ring.check(*some_events(ring))
@@ -141,7 +143,7 @@ def relay(made):
 def test_switches_that_cannot_be_reached_go_on_forwarding_and_are_brought_up_to_date_later(line):
     with stalled(relay(line)):  # the connections stay open, and nothing comes
         assert line.check(*some_events(line))
-        until(lambda: all(each["state"] == "gone" for each in line.status.values()), lambda: line.status)
+        wait_until(lambda: all(each["state"] == "gone" for each in line.status.values()), lambda: line.status)
         assert unreachable(line) == ["h1", "h2", "h3"]
         (answer,) = line.submit(subscribe("h3", "wind < 40"))  # nobody is there to wait for
         assert answer["id"] in line.controller.state.registrations
@@ -155,7 +157,7 @@ def test_a_request_whose_outcome_is_unknown_is_settled_from_what_the_switch_has(
         populate(made)
         with stalled([int((made.lab.folder / "switches.pid").read_text())]):
             waiting = made.begin(subscribe("h3", "wind < 40"))
-            until(lambda: any("reading" in each["state"] for each in made.status.values()), lambda: made.status)
+            wait_until(lambda: any("reading" in each["state"] for each in made.status.values()), lambda: made.status)
             assert not waiting[0].done()
         made.finish(waiting)
         made.until_right()
@@ -174,7 +176,7 @@ def first_rule(made, switch):
 def test_a_rule_deleted_by_hand_comes_back(line):
     before = line.status["R2"].get("repaired", 0)
     line.lab.ofctl("R2", "del-flows", "--strict", first_rule(line, "R2"))
-    until(lambda: line.status["R2"].get("repaired", 0) > before, "the audit finds it")
+    wait_until(lambda: line.status["R2"].get("repaired", 0) > before, "the audit finds it")
     line.until_right()
     assert line.check(*some_events(line))
 
@@ -182,7 +184,7 @@ def test_a_rule_deleted_by_hand_comes_back(line):
 def test_a_rule_changed_by_hand_is_put_right(line):
     before = line.status["R2"].get("repaired", 0)
     line.lab.ofctl("R2", "mod-flows", "--strict", f"{first_rule(line, 'R2')},actions=drop")
-    until(lambda: line.status["R2"].get("repaired", 0) > before, "the audit finds it")
+    wait_until(lambda: line.status["R2"].get("repaired", 0) > before, "the audit finds it")
     line.until_right()
     assert line.check(*some_events(line))
 
@@ -190,7 +192,7 @@ def test_a_rule_changed_by_hand_is_put_right(line):
 def test_a_rule_under_our_cookie_that_we_never_made_is_removed(line):
     ours = line.switches.lines("R2", 1)[0].cookie
     line.lab.ofctl("R2", "add-flow", f"table=1,priority=5000,cookie={ours},udp6,udp_dst=17470,actions=drop")
-    until(lambda: all(each.priority < 5000 for each in line.switches.lines("R2", 1)), "it is gone")
+    wait_until(lambda: all(each.priority < 5000 for each in line.switches.lines("R2", 1)), "it is gone")
     line.until_right()
     assert line.check(*some_events(line))
 
@@ -220,7 +222,7 @@ def test_a_switch_without_room_has_coarser_rules_and_nothing_is_missing(tmp_path
         draw = Random(5)
         commands = [subscribe(f"h{1 + n % 3}", random_filter(draw)) for n in range(30)]
         made.submit(*commands, patient=True)
-        until(
+        wait_until(
             lambda: made.controller.network_failure is None and made.controller.installed == made.controller.position,
             lambda: made.status,
         )

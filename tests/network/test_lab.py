@@ -19,15 +19,9 @@ from pleroma.lab import Lab, Tls, records, registry
 from pleroma.lab.lab_names import prefix, random_lab
 from pleroma.lab.namespaces import found, ip
 from pleroma.routing import Host, Link, Topology, build
+from support.waiting import wait_until
 
 LINE = build("line:2")  # h1 - R1 - R2 - h2, hosts on port 1
-
-
-def until(true, what, seconds=30):
-    limit = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < limit, what
-        time.sleep(0.02)
 
 
 def root_interfaces():
@@ -186,7 +180,7 @@ def test_a_cut_cable_is_seen_at_both_ends_and_can_be_mended():
             return "LINK_DOWN" in port_states(lab, switch)[port]
 
         lab.cut(link)
-        until(lambda: down("R1", 2) and down("R2", 2), "both ends see the cut")
+        wait_until(lambda: down("R1", 2) and down("R2", 2), "both ends see the cut")
         assert not down("R1", 1)
         while True:
             try:
@@ -195,10 +189,10 @@ def test_a_cut_cable_is_seen_at_both_ends_and_can_be_mended():
                 break
         assert arrives(lab, "h1", "ff0e::1", listening, seconds=1) is None
         lab.mend(link)
-        until(lambda: not down("R1", 2) and not down("R2", 2), "both ends see it mended")
+        wait_until(lambda: not down("R1", 2) and not down("R2", 2), "both ends see it mended")
         assert arrives(lab, "h1", "ff0e::1", listening) == b"an event"
         lab.cut(LINE.find_host("h1"))
-        until(lambda: down("R1", 1), "a host can be cut off too")
+        wait_until(lambda: down("R1", 1), "a host can be cut off too")
 
 
 def test_a_bridge_that_was_dropped_comes_back_empty_with_the_same_ports():
@@ -382,7 +376,7 @@ def test_what_a_killed_process_leaves_is_found_and_removed(point):
         # another test's Lab.up may have found it first
         assert [record.stale for record in records() if record.name == name] in ([True], [])
         with Lab.up(build("single:1"), controller=None):
-            until(lambda: left_of(name) == NOTHING, "nothing is left")
+            wait_until(lambda: left_of(name) == NOTHING, "nothing is left")
     finally:
         Lab.down(name)
     assert root_interfaces() == before

@@ -16,7 +16,9 @@ from pleroma.index import Dz
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn, regrown
 from pleroma.routing import build
-from support.network_world import LIMIT, WEATHER, advertise, random_event, random_filter, subscribe, world
+from support.network.requests import WEATHER, advertise, random_event, random_filter, subscribe
+from support.network.world import world
+from support.waiting import LIMIT_SECONDS
 
 RING = build("ring:5")
 PUBLISHER, *OTHERS = (host.name for host in RING.hosts)
@@ -39,7 +41,7 @@ def traffic():
 def measured(made, index, events, wishes, homes):
     """Deliveries to hosts, those that somebody there wanted, and the rules of every switch."""
     prefix = made.controller.state.schemas["weather"].prefix
-    got, predicted, limit = [], 0, time.monotonic() + LIMIT
+    got, predicted, limit = [], 0, time.monotonic() + LIMIT_SECONDS
     for first in range(0, len(events), AT_ONCE):
         part = events[first : first + AT_ONCE]
         for row in range(len(part)):

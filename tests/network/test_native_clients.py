@@ -14,7 +14,9 @@ from pleroma.lab import Lab
 from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
-from support.network_world import LIMIT, STEADY, WEATHER, free_port, with_ipv4
+from support.network.requests import WEATHER
+from support.network.world import STEADY, free_port, with_ipv4
+from support.waiting import LIMIT_SECONDS
 
 LINE = build("line:3")
 SUBSCRIBER = """
@@ -61,7 +63,7 @@ class Program:
 
     async def line(self):
         """The next line that it prints; nothing at its end."""
-        return await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), LIMIT)
+        return await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), LIMIT_SECONDS)
 
     async def told(self, data):
         self._process.stdin.write(json.dumps(data) + "\n")
@@ -70,8 +72,8 @@ class Program:
 
     async def rest(self):
         self._process.stdin.close()
-        out = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.read), LIMIT)
-        assert await asyncio.to_thread(self._process.wait, LIMIT) == 0, out
+        out = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.read), LIMIT_SECONDS)
+        assert await asyncio.to_thread(self._process.wait, LIMIT_SECONDS) == 0, out
         return [json.loads(line) for line in out.splitlines()]
 
     def close(self):
@@ -113,12 +115,12 @@ async def place(folder, topology, addresses=IPV6, *, discovers=False):
 
 
 def run(main):
-    asyncio.run(asyncio.wait_for(main(), 3 * LIMIT))
+    asyncio.run(asyncio.wait_for(main(), 3 * LIMIT_SECONDS))
 
 
 async def joined(lab):
     """Until all links were found, and events are forwarded by every switch of the line."""
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(LIMIT_SECONDS):
         for switch in LINE.switches:
             while not any("table=1" in line for line in await asyncio.to_thread(lab.flows, switch)):
                 await asyncio.sleep(0.1)
@@ -175,7 +177,7 @@ def test_events_go_on_while_the_controller_is_away(tmp_path):
             assert (await subscriber.line(), await publisher.line()) == ("h3\n", "h1\n")
             plane = here.service.service.network
             await asyncio.to_thread(here.lab.set_controller, f"tcp:127.0.0.1:{free_port()}")  # where nobody is
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 while any(each["peer"] for each in plane.switches().values()):
                     await asyncio.sleep(0.05)
             assert await publisher.told(EVENTS) == 0
@@ -200,7 +202,7 @@ def test_programs_find_a_controller_again_that_was_started_anew(tmp_path):
                 await joined(lab)
             async with running(tmp_path, LINE, Deployment(port=0, settings=leases, plane=settings)) as second:
                 plane = second.service.network
-                async with asyncio.timeout(LIMIT):
+                async with asyncio.timeout(LIMIT_SECONDS):
                     while len(plane.requests.sessions) < 2:
                         await asyncio.sleep(0.05)
                 assert set(second.service.state.topology.host) == {"kiosk", "ticker"}
@@ -225,7 +227,7 @@ def test_a_second_program_at_a_host_is_told_that_there_is_one(tmp_path):
                 [sys.executable, "-c", code, "inband://", here.service.token, "any"],
                 capture_output=True,
                 text=True,
-                timeout=LIMIT,
+                timeout=LIMIT_SECONDS,
                 stdin=subprocess.DEVNULL,
             )
             assert second.returncode != 0

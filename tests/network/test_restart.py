@@ -1,10 +1,8 @@
 """The controller goes and comes back: what it has answered stands, and events do not notice."""
 
-import os
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 from pleroma.control import ControlSettings
@@ -12,20 +10,10 @@ from pleroma.lab import Lab
 from pleroma.routing import build
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from support.control_cases import fresh_tables
-from support.network_world import (
-    HASTY,
-    STEADY,
-    Stream,
-    World,
-    advertise,
-    free_port,
-    random_event,
-    random_filter,
-    subscribe,
-    world,
-)
+from support.network.requests import advertise, random_event, random_filter, subscribe
+from support.network.world import HASTY, STEADY, World, free_port, world
+from support.programs import TESTS, environment
 
-TESTS = Path(__file__).resolve().parents[1]
 LINE = build("line:3")
 REQUESTS = 1000
 KILLED_AFTER = 250
@@ -33,10 +21,15 @@ KILLED_AFTER = 250
 
 def test_a_controller_killed_amid_a_thousand_requests_stands_by_what_it_has_answered(tmp_path):
     port = free_port()
-    command = [sys.executable, TESTS / "network_controller.py", tmp_path, str(port), "line:3", str(REQUESTS)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(TESTS), "PYTHONWARNINGS": ""}
-    )
+    command = [
+        sys.executable,
+        TESTS / "support" / "network" / "killed_controller.py",
+        tmp_path,
+        str(port),
+        "line:3",
+        str(REQUESTS),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(PYTHONWARNINGS=""))
     made = World(LINE, tmp_path, port, OpenFlowSettings(timeouts=STEADY), ControlSettings())
     try:
         with Lab.up(LINE, controller=f"tcp:127.0.0.1:{port}") as lab:
@@ -100,7 +93,7 @@ def test_not_one_event_is_lost_while_the_controller_is_away_and_comes_back(tmp_p
     with world(LINE, tmp_path, timeouts=HASTY) as made:
         event = random_event(Random(8))
         made.submit(advertise("h1", "true"), subscribe("h3", "true"), subscribe("h2", "wind < 63"))
-        stream = Stream(made, "h1", event)
+        stream = made.stream("h1", event)
         stream.start()
         try:
             for _ in range(2):

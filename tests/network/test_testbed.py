@@ -7,7 +7,8 @@ import pytest
 
 from pleroma.index.address import IPV4, IPV6
 from pleroma.routing import build
-from support.network_world import Stream, advertise, random_event, random_filter, subscribe, with_ipv4, world
+from support.network.requests import advertise, random_event, random_filter, subscribe
+from support.network.world import with_ipv4, world
 
 TESTBED = build("testbed")
 HOSTS = [host.name for host in TESTBED.hosts]
@@ -80,7 +81,7 @@ def test_requests_of_others_do_not_cost_or_double_a_single_event(tmp_path):
     with world(TESTBED, tmp_path) as made:
         event = random_event(draw)
         made.submit(advertise("h1", "true"), subscribe("h8", "true"), subscribe("h2", f"wind = {event['wind']}"))
-        stream = Stream(made, "h1", event)
+        stream = made.stream("h1", event)
         stream.start()
         try:
             others, standing = [h for h in HOSTS if h not in ("h2", "h8")], []

@@ -12,7 +12,9 @@ from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 from support.control_cases import boxes
-from support.network_world import LIMIT, WEATHER, random_event, random_filter, subscribe, world
+from support.network.requests import WEATHER, random_event, random_filter, subscribe
+from support.network.world import world
+from support.waiting import LIMIT_SECONDS
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 CHANGES = 200 if LONG else 6
@@ -131,7 +133,7 @@ def test_changes_on_real_switches_lose_and_double_nothing(tmp_path):
             for number in range(CHANGES):
                 method = ("lightweight", "versioning")[number % 2]
                 before = made.controller.state.schemas["weather"].epoch
-                result = changed(made, found, draw.choice(others(made)), method).result(LIMIT)
+                result = changed(made, found, draw.choice(others(made)), method).result(LIMIT_SECONDS)
                 assert result["epoch"] == before + 1
         finally:
             lost, twice = accounted(made, publishers, found)
@@ -151,7 +153,7 @@ def test_a_part_of_a_tree_changes_on_real_switches_and_nothing_is_lost_or_double
             each.start()
         try:
             for index, method in ((other, "lightweight"), (tree, "versioning")):
-                changed(made, found, index, method).result(LIMIT)
+                changed(made, found, index, method).result(LIMIT_SECONDS)
                 assert made.controller.state.schemas["weather"].index == index
         finally:
             lost, twice = accounted(made, publishers, found)

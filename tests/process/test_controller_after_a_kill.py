@@ -22,6 +22,7 @@ from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import EntriesDropped
 from pleroma.routing import FlowTable
 from support.control_cases import LINE, SMALL, Network, fresh_tables
+from support.programs import environment
 
 WRITER = Path(__file__).with_name("controller_writer.py")
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
@@ -32,8 +33,7 @@ NEVER = 10**9
 def lives(folder, life, clients, every, seconds):
     """Run a controller, kill it, and return what it was about to ask and what it was answered."""
     command = [sys.executable, str(WRITER), str(folder), life, str(clients), str(every)]
-    paths = os.pathsep.join([str(WRITER.parents[1]), os.environ.get("PYTHONPATH", "")])
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": paths}) as writer:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as writer:
         try:
             assert writer.stdout.readline().split()[:1] == ["ready"], "the controller could not start"
             time.sleep(seconds)

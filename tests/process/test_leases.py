@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pleroma
+from support.programs import environment
 from support.service.process import ServiceProcess
 from support.strategies import STOCK
 from support.waiting import until, until_registered
@@ -41,10 +42,8 @@ def run(work, seconds=60.0 + 10.0 * KILLS):
 async def victim(service, seed):
     """A client process that has registered something; it is killed at the latest here."""
     arguments = [str(HERE / "leased_client.py"), service.url, service.token, str(seed)]
-    paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        sys.executable, *arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
     )
     try:
         assert await process.stdout.readline() == b"ready\n"

@@ -1,7 +1,6 @@
 """A real service in a process of its own: where it listens, what it said, requests to it, and its end."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
+
+from support.programs import environment
 
 PROGRAM = Path(__file__).with_name("program.py")
 END_SECONDS = 30.0
@@ -42,14 +43,13 @@ class ServiceProcess:
     def start(self) -> Self:
         """Return when the service is ready."""
         given = json.dumps(self._given | {"folder": str(self.folder), "port": self.port})
-        paths = [str(PROGRAM.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
         with self._errors.open("a") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, str(PROGRAM), given],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                env=environment(),
             )
         assert self._process.stdout is not None
         self.said = []
