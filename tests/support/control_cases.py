@@ -1,13 +1,15 @@
 """A small network, two schemas and a few people, for the tests of the control plane."""
 
 import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pleroma.content import Category, Filter, Integer, Schema
 from pleroma.content.filter_json import to_json
-from pleroma.control import ControlSettings, ControlState, CreatePrincipal, CreateSchema, Done, Register
+from pleroma.control import Command, ControlSettings, ControlState, CreatePrincipal, CreateSchema, Done, Register
 from pleroma.control.state.command import Begin
 from pleroma.control.state.network_rules import request_of
-from pleroma.routing import AdmitOp, FlowOp, build
+from pleroma.routing import AdmitOp, FlowOp, FlowTable, HostId, SwitchId, Topology, build
 from pleroma.routing.router import Router
 
 LINE = build("line:3")  # h1 - h2 - h3
@@ -25,28 +27,28 @@ BEN = CreatePrincipal("ben", "both", DIGEST, publish={"*": "true"}, read={"*": "
 class Network:
     """Takes all that it is told, and keeps it as it came."""
 
-    def __init__(self):
-        self.ops = []
-        self.admitted = []
+    def __init__(self) -> None:
+        self.ops: list[FlowOp] = []
+        self.admitted: list[AdmitOp] = []
 
-    async def install(self, ops):
+    async def install(self, ops: Iterable[object]) -> None:
         self.ops += [op for op in ops if isinstance(op, FlowOp)]
         self.admitted += [op for op in ops if isinstance(op, AdmitOp)]
 
 
-def boxes(schema, text):
+def boxes(schema: Schema, text: str) -> list[Any]:
     return to_json(Filter.parse(schema, text))
 
 
-def advertise(who, text, host="h1", schema=WEATHER, lease=None):
-    return Register("advertisement", who, host, schema.name, boxes(schema, text), lease)
+def advertise(who: str, text: str, host: str = "h1", schema: Schema = WEATHER, lease: str | None = None) -> Register:
+    return Register("advertisement", who, HostId(host), schema.name, boxes(schema, text), lease)
 
 
-def subscribe(who, text, host="h3", schema=WEATHER, lease=None):
-    return Register("subscription", who, host, schema.name, boxes(schema, text), lease)
+def subscribe(who: str, text: str, host: str = "h3", schema: Schema = WEATHER, lease: str | None = None) -> Register:
+    return Register("subscription", who, HostId(host), schema.name, boxes(schema, text), lease)
 
 
-def settled(*commands, topology=LINE, settings=SMALL):
+def settled(*commands: Command, topology: Topology = LINE, settings: ControlSettings = SMALL) -> ControlState:
     """A state in which all of these were carried out, from position 1 on."""
     state = ControlState(topology, settings)
     for position, command in enumerate(commands, 1):
@@ -55,12 +57,12 @@ def settled(*commands, topology=LINE, settings=SMALL):
     return state
 
 
-def peopled(*commands):
+def peopled(*commands: Command) -> ControlState:
     """The two schemas at positions 1 and 2, the people at 3 to 6, then the commands."""
     return settled(CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, PAT, SUE, BEN, *commands)
 
 
-def fresh_tables(state):
+def fresh_tables(state: ControlState) -> Mapping[SwitchId, FlowTable]:
     """What a router that knows nothing else makes of the regions."""
     router = Router(state.topology, max_length=state.settings.max_length)
     for registered in state.registrations.values():
@@ -68,5 +70,5 @@ def fresh_tables(state):
     return router.tables
 
 
-def begin(state):
+def begin(state: ControlState) -> Begin:
     return Begin(state.settings.to_json(), state.network)
