@@ -29,7 +29,7 @@ WIDTH = 0.1
 PUBLISHER = 1
 
 
-def standing(many: int) -> MatchState:
+def match_state(many: int) -> MatchState:
     """One program wants everything, ten others share the rest: boxes that a ten-thousandth of all events lies in."""
     chance, entry, kept = random.Random(1), SchemaEntry(SCHEMA, 0, Dz(1), []), list[Registered]()
 
@@ -61,7 +61,7 @@ def bound() -> socket.socket:
 
 
 async def serve(many: int) -> None:
-    broker = Broker(bound(), standing(many))
+    broker = Broker(bound(), match_state(many))
     leases = ["sender", "probe", *(f"program {number}" for number in range(PROGRAMS))]
     secrets = [bytes([number]) * 16 for number in range(len(leases))]
     for secret, lease in zip(secrets, leases, strict=True):

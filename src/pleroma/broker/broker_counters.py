@@ -7,26 +7,31 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class BrokerCounters:
-    """`published` events came from attached programs, `relayed` ones from the broker above; nobody wanted `unwanted`.
-
-    Where there is a broker above, what is published here is `passed_up`, or `kept_back` while that is not to be had.
-    `delivered` is counted once for every program; `unclaimed` is what somebody wants who is not attached now, and
-    `dropped` what the operating system did not take. Thrown away are frames that are `unattached`: of a socket that is
-    not attached; `malformed`: of no known form; `refused`: with a secret that is not known; and `unadvertised`: with an
-    event that its sender has not advertised.
-    """
+    """Events that came in, deliveries that went out, and frames that were dropped."""
 
     published: int = 0
+    """Events from attached programs."""
     published_bytes: int = 0
     relayed: int = 0
+    """Events from the broker above."""
     passed_up: int = 0
+    """Published events that went to the broker above."""
     kept_back: int = 0
+    """Published events that did not, because the broker above was not connected or did not know the advertisement."""
     delivered: int = 0
+    """Events sent to a program; an event counts once for each program that it was sent to."""
     delivered_bytes: int = 0
     unwanted: int = 0
+    """Events that no subscription matches."""
     unclaimed: int = 0
+    """Events that subscriptions match, none of whose owners has a program attached."""
     dropped: int = 0
+    """Deliveries that the operating system did not take."""
     unattached: int = 0
+    """Frames from a socket that is not attached."""
     malformed: int = 0
+    """Frames of no known form."""
     refused: int = 0
+    """Attempts to attach or detach with a secret that is not known."""
     unadvertised: int = 0
+    """Events that their sender has not advertised."""

@@ -1,14 +1,13 @@
-"""What stands at a broker, in the form in which events ask for it: filters to match, and promises to keep.
+"""The registrations at a broker in the form that an event is looked up by: filters to match, advertisements by number.
 
-It listens to the controller's registrations, so it is in force before a request is answered, and after a restart it is
-read from the same registrations: there is no second truth.
+The match state listens to the controller's registrations. So a registration is in force here before its request is
+answered, and after a restart the match state is built from the same registrations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pleroma.broker.programs import ProgramOwner
 from pleroma.content import Event, Filter
@@ -21,8 +20,6 @@ from pleroma.wire import Codec
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerSubscription:
-    """A subscription."""
-
     id: str
     owner: ProgramOwner
     filter: Filter
@@ -30,124 +27,101 @@ class BrokerSubscription:
 
 @dataclass(slots=True, eq=False)
 class MatchedSchema:
-    """All about one schema. It stays when nothing stands in it any more: schemas are few."""
+    """The subscriptions to one schema. It stays when the last of them is withdrawn, since schemas are few."""
 
     entry: SchemaEntry
     codec: Codec
     edge: EdgeFilter[BrokerSubscription] | FilterMatcher[BrokerSubscription] = field(default_factory=EdgeFilter)
 
     def owners(self, event: Event) -> set[ProgramOwner]:
-        """Whose subscriptions match."""
-        return {wish.owner for wish in self.edge.wanting(event)}
+        """The owners of the subscriptions that match an event."""
+        return {subscription.owner for subscription in self.edge.wanting(event)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokerAdvertisement:
-    """An advertisement; events of it carry its number."""
-
     id: str
     owner: ProgramOwner
     filter: Filter
-    space: MatchedSchema
+    schema: MatchedSchema
     is_open: bool
-    """Whether any event of the schema is in it: then none need be asked about."""
+    """Whether it has every event of the schema, so that no event need be compared with the filter."""
 
     def has(self, event: Event) -> bool:
         return self.is_open or self.filter.matches(event)
 
 
-class RegistrationFollower(Protocol):
-    """Is told of every change, as it happens."""
-
-    def wished(self, wish: BrokerSubscription) -> None: ...
-
-    def unwished(self, wish: BrokerSubscription) -> None: ...
-
-    def promised(self, promise: BrokerAdvertisement) -> None: ...
-
-    def unpromised(self, promise: BrokerAdvertisement) -> None: ...
-
-
 class MatchState:
-    """Read it; it changes by what the registrations tell it, and tells its follower, if it has one."""
+    """Only to be read; it changes with the registrations that it follows."""
 
-    def __init__(self, follower: RegistrationFollower | None = None) -> None:
-        self.follower = follower
-        self.spaces: dict[int, MatchedSchema] = {}
+    def __init__(self) -> None:
+        self.schemas: dict[int, MatchedSchema] = {}
         """By the number of the schema."""
-        self.promises: dict[int, BrokerAdvertisement] = {}
-        """By the number that packets carry."""
-        self._names: dict[str, MatchedSchema] = {}
-        self._wishes: dict[str, BrokerSubscription] = {}
+        self.advertisements: dict[int, BrokerAdvertisement] = {}
+        """By the publisher's number, which packets carry."""
+        self._by_name: dict[str, MatchedSchema] = {}
+        self._subscriptions: dict[str, BrokerSubscription] = {}
 
     def __len__(self) -> int:
-        return len(self._wishes) + len(self.promises)
+        return len(self._subscriptions) + len(self.advertisements)
 
-    def named(self, schema: str) -> MatchedSchema | None:
-        """All about a schema, if anything ever stood in it."""
-        return self._names.get(schema)
+    def find_schema(self, name: str) -> MatchedSchema | None:
+        """The schema of this name, if anything was ever registered in it."""
+        return self._by_name.get(name)
 
     def follow(self, registrations: Registrations) -> None:
-        """Take what stands, and be told of all that changes."""
+        """Take in the registrations in force, and hear of all changes from now on."""
         self.load(registrations.values())
         registrations.subscribe(self)
 
     def load(self, registered: Iterable[Registered]) -> None:
-        """Many at once, as after a restart; before anything else."""
-        found: dict[int, list[BrokerSubscription]] = {}
+        """Take in many registrations at once, as after a restart; before anything else."""
+        by_schema: dict[int, list[BrokerSubscription]] = {}
         for each in registered:
             if each.kind == "advertisement":
-                self._promise(each)
+                self._advertise(each)
             else:
-                found.setdefault(each.entry.number, []).append(self._wish(each))
-        for number, wishes in found.items():
-            space = self.spaces[number]
-            if len(wishes) >= MIN_ENGINE_FILTERS:  # one by one they would be put in order again and again
-                space.edge = FilterMatcher(space.entry.schema, ((wish, wish.filter) for wish in wishes))
+                by_schema.setdefault(each.entry.number, []).append(self._subscribe(each))
+        for number, subscriptions in by_schema.items():
+            schema = self.schemas[number]
+            if len(subscriptions) >= MIN_ENGINE_FILTERS:  # added one by one, they would be sorted again and again
+                schema.edge = FilterMatcher(schema.entry.schema, ((each, each.filter) for each in subscriptions))
             else:
-                for wish in wishes:
-                    space.edge.add(wish, wish.filter)
+                for subscription in subscriptions:
+                    schema.edge.add(subscription, subscription.filter)
 
     def on_registered(self, registered: Registered) -> None:
         if registered.kind == "advertisement":
-            self._promise(registered)
+            self._advertise(registered)
         else:
-            wish = self._wish(registered)
-            self.spaces[registered.entry.number].edge.add(wish, wish.filter)
-
-    def _promise(self, registered: Registered) -> None:
-        space, promised = self._space(registered.entry), registered.filter
-        is_open = promised == Filter.everything(promised.schema)
-        promise = BrokerAdvertisement(registered.id, _owner(registered), promised, space, is_open)
-        self.promises[registered.publisher] = promise
-        if self.follower is not None:
-            self.follower.promised(promise)
-
-    def _wish(self, registered: Registered) -> BrokerSubscription:
-        self._space(registered.entry)
-        wish = self._wishes[registered.id] = BrokerSubscription(registered.id, _owner(registered), registered.filter)
-        if self.follower is not None:
-            self.follower.wished(wish)
-        return wish
-
-    def _space(self, entry: SchemaEntry) -> MatchedSchema:
-        space = self.spaces.get(entry.number)
-        if space is None:
-            space = self.spaces[entry.number] = MatchedSchema(entry, Codec(entry.schema, entry.number))
-            self._names[entry.name] = space
-        return space
+            subscription = self._subscribe(registered)
+            self.schemas[registered.entry.number].edge.add(subscription, subscription.filter)
 
     def on_withdrawn(self, registered: Registered) -> None:
-        follower = self.follower
         if registered.kind == "advertisement":
-            promise = self.promises.pop(registered.publisher)
-            if follower is not None:
-                follower.unpromised(promise)
-            return
-        wish = self._wishes.pop(registered.id)
-        self.spaces[registered.entry.number].edge.remove(wish)
-        if follower is not None:
-            follower.unwished(wish)
+            del self.advertisements[registered.publisher]
+        else:
+            subscription = self._subscriptions.pop(registered.id)
+            self.schemas[registered.entry.number].edge.remove(subscription)
+
+    def _advertise(self, registered: Registered) -> None:
+        schema, advertised = self._schema(registered.entry), registered.filter
+        is_open = advertised == Filter.everything(advertised.schema)
+        advertisement = BrokerAdvertisement(registered.id, _owner(registered), advertised, schema, is_open)
+        self.advertisements[registered.publisher] = advertisement
+
+    def _subscribe(self, registered: Registered) -> BrokerSubscription:
+        self._schema(registered.entry)
+        subscription = BrokerSubscription(registered.id, _owner(registered), registered.filter)
+        self._subscriptions[registered.id] = subscription
+        return subscription
+
+    def _schema(self, entry: SchemaEntry) -> MatchedSchema:
+        schema = self.schemas.get(entry.number)
+        if schema is None:
+            schema = self.schemas[entry.number] = MatchedSchema(entry, Codec(entry.schema, entry.number))
+            self._by_name[entry.name] = schema
+        return schema
 
 
 def _owner(registered: Registered) -> ProgramOwner:

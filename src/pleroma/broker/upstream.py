@@ -1,9 +1,9 @@
-"""The broker above, of which this one is a client like any other: with it, a tree of brokers is as one.
+"""The connection to the broker above. This broker is a client of it like any other; so a tree of brokers is as one.
 
-What programs here want is subscribed to there, unless it lies inside something else that is; what they advertise is
-advertised there, one by one, so that an event keeps the number it was published under. Events go up when they were
-published here, and down when they came from above, and so never twice the same way. While the broker above is away,
-everything goes on among the programs here; when it is back, it is told what stands.
+Subscriptions here are subscribed to above, unless they lie inside others. Advertisements here are advertised above one
+by one, so that an event keeps the number it was published under. An event goes up when it was published here and down
+when it came from above, and so never the same way twice. While the broker above is away, the programs here go on among
+themselves; when it is back, it is told what is registered here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from pleroma.broker.broker import Broker
-from pleroma.broker.covering import Covering
-from pleroma.broker.match_state import BrokerAdvertisement, BrokerSubscription
+from pleroma.broker.match_state import BrokerAdvertisement
+from pleroma.broker.needed_above import NeededAbove
 from pleroma.client.backoff import Backoff
 from pleroma.client.relay import Relay
 from pleroma.client.session.publisher import Publisher
@@ -28,17 +29,18 @@ from pleroma.errors import ClientError, PleromaError
 from pleroma.wire import EventPacket
 
 ABOVE_PATIENCE_SECONDS = 3.0
+"""How long one call waits for the broker above to answer."""
 CONFIRM_SECONDS = 2.0
-"""Seconds that a request waits, at most, for the broker above to know of it."""
+"""How long a request here waits, at most, until the broker above knows of it."""
 FIRST_JOIN_SECONDS = 3.0
-"""Seconds that the start waits for the broker above."""
+"""How long the start of this broker waits for the broker above."""
 MAX_AWAY_SECONDS = 30.0
-"""Seconds without the broker above after which the way there is made anew."""
+"""How long a lost connection may take to come back by itself, before it is made anew."""
 COMPARE_SECONDS = 5.0
-"""Seconds between looks after schemas, and after what could not be agreed on."""
+"""Between two looks at the schemas above, and at registrations that the broker above has refused."""
 MAX_REGISTRATIONS_ABOVE_IN_FLIGHT = 8
 FOREIGN_PUBLISHER_BIT = 1 << 31
-"""Numbers of publishers above are told apart from those here by this bit."""
+"""Set in the numbers that stand for publishers above, and in no number of a publisher here."""
 MAX_FOREIGN_PUBLISHERS = 65_536
 
 M = TypeVar("M", Subscription, Publisher)
@@ -48,7 +50,7 @@ log = logging.getLogger("pleroma.broker")
 
 @dataclass(frozen=True, slots=True)
 class BrokerAbove:
-    """Where the broker above is, and as whom this one goes there."""
+    """Where the broker above is, and the principal as which this broker is its client."""
 
     url: str
     token: str | None = field(default=None, repr=False)
@@ -56,33 +58,24 @@ class BrokerAbove:
 
 
 class Upstream:
-    """After `join`, use it as `async with`."""
+    """Keeps the broker above told of what is `needed` there, and passes events up and down, while `joined`."""
 
-    def __init__(self, above: BrokerAbove) -> None:
+    def __init__(self, above: BrokerAbove, needed: NeededAbove) -> None:
         self.above = above
         self.failure: PleromaError | None = None
-        """Why the broker above is not to be had, or does not agree."""
-        self._broker: Broker | None = None
-        self._learn: Callable[[Schema], Awaitable[None]] = _ignore
+        """Why the broker above cannot be reached, or what it has refused."""
+        self._needed = needed
+        self._told = 0
+        """The version of what is needed that the broker above knows."""
+        self._progress = asyncio.Event()
+        """Set when the broker above was told something, came or went."""
         self._is_learning = False
         self._relay: Relay | None = None
-        self._wanted: dict[str, Covering] = {}
-        self._promised: dict[str, BrokerAdvertisement] = {}
         self._subscribed: dict[str, Subscription] = {}
         self._advertised: dict[str, Publisher] = {}
+        """At the broker above, by the ids that the registrations have here."""
         self._numbers: dict[int, int] = {}
-        self._changes = self._agreed = 0
-        self._changed, self._news = asyncio.Event(), asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def join(self, broker: Broker, learn: Callable[[Schema], Awaitable[None]]) -> None:
-        """The broker whose events go up, and whose programs get what comes down.
-
-        `learn` is called with schemas that the broker above has, to have them here too.
-        """
-        self._broker = broker
-        self._learn = learn
-        broker.onward = self._up
+        """By the number of a publisher above, the number that stands for it here."""
 
     @property
     def is_connected(self) -> bool:
@@ -97,112 +90,87 @@ class Upstream:
             "failure": None if self.failure is None else str(self.failure),
         }
 
-    # -- what stands here ----------------------------------------------------------------------------------------
-
-    def wished(self, wish: BrokerSubscription) -> None:
-        self._wanted.setdefault(wish.filter.schema.name, Covering()).add(wish.id, wish.filter)
-        self._change()
-
-    def unwished(self, wish: BrokerSubscription) -> None:
-        self._wanted[wish.filter.schema.name].remove(wish.id)
-        self._change()
-
-    def promised(self, promise: BrokerAdvertisement) -> None:
-        self._promised[promise.id] = promise
-        self._change()
-
-    def unpromised(self, promise: BrokerAdvertisement) -> None:
-        del self._promised[promise.id]
-        self._change()
-
-    def _change(self) -> None:
-        self._changes += 1
-        self._changed.set()
-
-    async def settled(self) -> None:
-        """Until the broker above knows what stood here when this was called; but not for long."""
-        wanted = self._changes
+    async def confirmed(self) -> None:
+        """Wait until the broker above knows what is registered here now; but not longer than `CONFIRM_SECONDS`."""
+        wanted = self._needed.version
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CONFIRM_SECONDS):
-                while self._agreed < wanted and self.is_connected and not self._is_learning:
-                    self._news.clear()
-                    await self._news.wait()
+                while self._told < wanted and self.is_connected and not self._is_learning:
+                    self._progress.clear()
+                    await self._progress.wait()
 
-    # -- events --------------------------------------------------------------------------------------------------
+    @asynccontextmanager
+    async def joined(self, broker: Broker, learn: Callable[[Schema], Awaitable[None]]) -> AsyncIterator[None]:
+        """Be connected to the broker above, or try to be. `broker` gets the events that come from there.
 
-    def _up(self, promise: BrokerAdvertisement, packet: EventPacket) -> None:
-        assert self._broker is not None  # noqa: S101 (it is what calls)
-        counters, publisher = self._broker.counters, self._advertised.get(promise.id)
+        `learn` is called with every schema that the broker above has, to have it here too.
+        """
+        task = asyncio.create_task(self._run(broker, learn), name="upstream")
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_JOIN_SECONDS):
+                    while not self.is_connected or self._told < self._needed.version:
+                        self._progress.clear()
+                        await self._progress.wait()
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def pass_up(self, advertisement: BrokerAdvertisement, packet: EventPacket) -> bool:
+        """Pass an event that was published here to the broker above; False if it could not be."""
+        publisher = self._advertised.get(advertisement.id)
         if publisher is None or not self.is_connected:
-            counters.kept_back += 1
-            return
+            return False
         try:
             publisher.pass_on(packet.event, packet.sequence, packet.time)
-        except PleromaError:  # it is about to be advertised anew
-            counters.kept_back += 1
-        else:
-            counters.passed_up += 1
+        except PleromaError:  # the publisher is closed: it is about to be advertised anew
+            return False
+        return True
 
-    def _down(self, packet: EventPacket) -> None:
-        broker = self._broker
-        space = None if broker is None else broker.standing.named(packet.event.schema.name)
-        if broker is None or space is None:
-            return
-        event = Event(space.entry.schema, packet.event.keys)
-        number = self._number(packet.publisher)
-        broker.relay(
-            space, EventPacket(space.entry.epoch, space.entry.number, number, packet.sequence, packet.time, event)
-        )
+    def _pass_down(self, broker: Broker, packet: EventPacket) -> None:
+        schema = broker.match_state.find_schema(packet.event.schema.name)
+        if schema is not None:
+            entry, number = schema.entry, self._number(packet.publisher)
+            event = Event(entry.schema, packet.event.keys)
+            broker.relay(schema, EventPacket(entry.epoch, entry.number, number, packet.sequence, packet.time, event))
 
     def _number(self, publisher: int) -> int:
-        """The number that stands for a publisher above, among the numbers here."""
+        """The number that stands here for a publisher above."""
         known = self._numbers.get(publisher)
         if known is None:
             if len(self._numbers) >= MAX_FOREIGN_PUBLISHERS:
                 del self._numbers[next(iter(self._numbers))]
-            # by chance, so that after a restart nobody takes new events for old ones
+            # a random number, so that after a restart no program takes new events for ones that it had before
             known = self._numbers[publisher] = FOREIGN_PUBLISHER_BIT | secrets.randbits(31)
         return known
 
-    # -- staying in agreement ------------------------------------------------------------------------------------
-
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run(), name="upstream")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_JOIN_SECONDS):
-                while not self.is_connected or self._agreed < self._changes:
-                    self._news.clear()
-                    await self._news.wait()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _run(self) -> None:
+    async def _run(self, broker: Broker, learn: Callable[[Schema], Awaitable[None]]) -> None:
+        """Connect again and again, whatever goes wrong."""
         backoff, above = Backoff(most=2.0), self.above
         while True:
             try:
-                await self._be_joined(backoff)
+                await self._stay_connected(broker, learn, backoff)
             except TimeoutError:
                 self.failure = ClientError("it does not take us back")
             except PleromaError as error:
                 if self.failure is None or str(error) != str(self.failure):
                     log.warning("the broker above, %s: %s", above.url, error)
                 self.failure = error
-            except Exception as error:  # whatever it is, programs here go on, and it is tried again
+            except Exception as error:  # a fault of ours must not end the programs here, nor the attempts
                 log.exception("the broker above, %s", above.url)
                 self.failure = ClientError(f"a fault: {error!r}")
             await asyncio.sleep(backoff.pause())
 
-    async def _be_joined(self, backoff: Backoff) -> None:
+    async def _stay_connected(
+        self, broker: Broker, learn: Callable[[Schema], Awaitable[None]], backoff: Backoff
+    ) -> None:
         above = self.above
         relay = Relay(
             above.url,
             above.token,
-            self._down,
+            lambda packet: self._pass_down(broker, packet),
             self._numbers.clear,
             principal=above.principal,
             patience=ABOVE_PATIENCE_SECONDS,
@@ -213,90 +181,83 @@ class Upstream:
                 self._numbers.clear()
                 backoff.reset()
                 while True:
-                    async with asyncio.timeout(
-                        MAX_AWAY_SECONDS
-                    ):  # it comes back by itself, unless it was shown the door
+                    async with asyncio.timeout(MAX_AWAY_SECONDS):  # the relay reconnects, unless it is not let in
                         await relay.connected()
-                    await self._look(relay)
+                    await self._compare(relay, learn)
         finally:
             self._relay = None
             self._subscribed.clear()
             self._advertised.clear()
-            self._news.set()
+            self._progress.set()
 
-    async def _look(self, relay: Relay) -> None:
-        """Agree on everything, and then on each change for a while."""
+    async def _compare(self, relay: Relay, learn: Callable[[Schema], Awaitable[None]]) -> None:
+        """Learn the schemas above and tell what is needed there, and then every change, for `COMPARE_SECONDS`."""
         try:
-            await self._take_schemas(relay)
+            await self._learn_schemas(relay, learn)
         except PleromaError as error:
             self.failure = error
-        await self._agree(relay)
-        loop = asyncio.get_running_loop()
-        end = loop.time() + COMPARE_SECONDS
+        await self._tell(relay)
+        end = asyncio.get_running_loop().time() + COMPARE_SECONDS
         with contextlib.suppress(TimeoutError):
             while relay.is_connected:
                 async with asyncio.timeout_at(end):
-                    await self._changed.wait()
-                await self._agree(relay)
+                    await self._needed.changed.wait()
+                await self._tell(relay)
 
-    async def _take_schemas(self, relay: Relay) -> None:
+    async def _learn_schemas(self, relay: Relay, learn: Callable[[Schema], Awaitable[None]]) -> None:
         schemas = await relay.schemas()
-        self._is_learning = True  # nobody can wait for us meanwhile: we wait for them
-        self._news.set()
+        # learning a schema is a request here, and would wait in `confirmed` for this task, which waits for it
+        self._is_learning = True
+        self._progress.set()
         try:
             for schema in schemas:
-                await self._learn(schema)
+                await learn(schema)
         finally:
             self._is_learning = False
 
-    async def _agree(self, relay: Relay) -> None:
-        """Tell the broker above what it does not know: first what is new, and only then what is no longer wanted."""
-        self._changed.clear()
-        changes, self.failure = self._changes, None
+    async def _tell(self, relay: Relay) -> None:
+        """Register above what is needed there, and only then withdraw what is not needed any more."""
+        self._needed.changed.clear()
+        version, self.failure = self._needed.version, None
         if any(each.is_over for each in self._subscribed.values()) or any(
             each.failure is not None for each in self._advertised.values()
         ):
             raise ClientError("it has dropped what was registered")
-        wanted = {name: asked for each in self._wanted.values() for name, asked in each.outermost.items()}
-        promised = {name: promise.filter for name, promise in self._promised.items()}
-        lacking = await self._add(relay, wanted, self._subscribed, relay.subscribe)
-        await self._add(relay, promised, self._advertised, relay.advertise)
-        await self._drop(wanted, self._subscribed, lacking)
-        await self._drop(promised, self._advertised, set())
-        self._agreed = changes
-        self._news.set()
+        subscriptions, advertisements = self._needed.subscriptions(), dict(self._needed.advertisements)
+        lacking = await self._register(relay, subscriptions, self._subscribed, relay.subscribe)
+        await self._register(relay, advertisements, self._advertised, relay.advertise)
+        await self._withdraw(subscriptions, self._subscribed, lacking)
+        await self._withdraw(advertisements, self._advertised, set())
+        self._told = version
+        self._progress.set()
 
-    async def _add(
+    async def _register(
         self,
         relay: Relay,
-        wanted: Mapping[str, Filter],
+        needed: Mapping[str, Filter],
         there: dict[str, M],
         register: Callable[[str, Filter], Awaitable[M]],
     ) -> set[str]:
-        """The schemas in which it was not possible."""
+        """Register what is needed and not there; returns the names of the schemas in which that was not possible."""
         slots, lacking = asyncio.Semaphore(MAX_REGISTRATIONS_ABOVE_IN_FLIGHT), set[str]()
 
-        async def add(name: str, asked: Filter) -> None:
+        async def register_one(key: str, wanted: Filter) -> None:
             async with slots:
-                if not relay.is_connected:  # or each would be waited for
-                    lacking.add(asked.schema.name)
+                if not relay.is_connected:  # each request would wait for its patience to end
+                    lacking.add(wanted.schema.name)
                     return
                 try:
-                    there[name] = await register(asked.schema.name, asked)
+                    there[key] = await register(wanted.schema.name, wanted)
                 except PleromaError as error:
                     self.failure = error
-                    lacking.add(asked.schema.name)
+                    lacking.add(wanted.schema.name)
 
-        await asyncio.gather(*(add(name, asked) for name, asked in wanted.items() if name not in there))
+        await asyncio.gather(*(register_one(key, wanted) for key, wanted in needed.items() if key not in there))
         return lacking
 
-    async def _drop(self, wanted: Mapping[str, Filter], there: dict[str, M], lacking: set[str]) -> None:
-        """What is no longer wanted; but not where it may be what stands in for something that is lacking."""
-        for name in [name for name, each in there.items() if name not in wanted]:
-            if there[name].registration.schema not in lacking:
-                with contextlib.suppress(PleromaError):  # its lease will end it
-                    await there.pop(name).close()
-
-
-async def _ignore(schema: Schema) -> None:
-    """Nobody is there to learn it."""
+    async def _withdraw(self, needed: Mapping[str, Filter], there: dict[str, M], lacking: set[str]) -> None:
+        """Withdraw what is not needed; but nothing of a schema in `lacking`, where it may cover what is lacking."""
+        for key in [key for key in there if key not in needed]:
+            if there[key].registration.schema not in lacking:
+                with contextlib.suppress(PleromaError):  # then it stands until the lease ends
+                    await there.pop(key).close()

@@ -10,10 +10,9 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
-SocketAddress = tuple[Any, ...]
-"""As the operating system gives and takes it."""
+from pleroma.wire.socket_sessions import SocketAddress
+
 ReceivedDatagram = tuple[bytes, SocketAddress]
 """The bytes, and where they came from."""
 

@@ -1,4 +1,4 @@
-"""What stands, as events ask for it: the same whether it came one by one or all at once."""
+"""Registrations as events are looked up by: the same whether they came one by one or all at once."""
 
 import random
 
@@ -30,17 +30,17 @@ def subscribed(chance, many):
     return registrations
 
 
-def check(standing, registrations, chance):
+def check(made, registrations, chance):
     for _ in range(50):
         event = some_event(chance)
         wanted = {ProgramOwner("ann", each.lease) for each in registrations.values() if each.filter.matches(event)}
-        assert standing.spaces[3].owners(event) == wanted
+        assert made.schemas[3].owners(event) == wanted
 
 
 @pytest.mark.parametrize("many", [5, 1000])
 def test_it_follows_the_registrations_from_where_it_stands(monkeypatch, many):
     """Few or, as for the engine, many at the start."""
-    monkeypatch.setattr(match_state, "MANY", many)
+    monkeypatch.setattr(match_state, "MIN_ENGINE_FILTERS", many)
     chance, made = random.Random(many), MatchState()
     registrations = subscribed(chance, 60)
     made.follow(registrations)
@@ -58,36 +58,16 @@ def test_advertisements_are_found_by_their_number_until_they_are_withdrawn():
     chance = random.Random(4)
     advertised = registered(7, "advertisement", some_filter(chance))
     registrations.add(advertised)
-    promise = made.promises[7]
-    assert (promise.id, promise.owner, promise.filter) == ("a7", ProgramOwner("ann", "x"), advertised.filter)
+    found = made.advertisements[7]
+    assert (found.id, found.owner, found.filter) == ("a7", ProgramOwner("ann", "x"), advertised.filter)
     for event in [some_event(chance) for _ in range(30)]:
-        assert promise.has(event) == advertised.filter.matches(event)
+        assert found.has(event) == advertised.filter.matches(event)
     registrations.remove(advertised)
-    assert not made.promises
-
-
-class Heard:
-    def __init__(self):
-        self.said = []
-
-    def __getattr__(self, name):
-        return lambda each: self.said.append((name, each.id))
-
-
-def test_a_follower_is_told_of_what_stands_and_of_every_change():
-    registrations, heard = subscribed(random.Random(5), 2), Heard()
-    made = MatchState(heard)
-    made.follow(registrations)
-    assert heard.said == [("wished", "s1"), ("wished", "s2")]
-    advertised = registered(9, "advertisement", some_filter(random.Random(6)))
-    registrations.add(advertised)
-    registrations.remove(registrations["s1"])
-    registrations.remove(advertised)
-    assert heard.said[2:] == [("promised", "a9"), ("unwished", "s1"), ("unpromised", "a9")]
+    assert not made.advertisements
 
 
 def test_a_schema_is_found_by_name_once_something_stood_in_it():
     registrations, made = subscribed(random.Random(7), 1), MatchState()
-    assert made.named("stock") is None
+    assert made.find_schema("stock") is None
     made.follow(registrations)
-    assert made.named("stock") is made.spaces[3]
+    assert made.find_schema("stock") is made.schemas[3]

@@ -21,6 +21,7 @@ from fastapi import FastAPI
 from prometheus_client.core import Metric
 
 from pleroma.broker import Broker, MatchState, ProgramOwner
+from pleroma.broker.needed_above import NeededAbove
 from pleroma.broker.upstream import BrokerAbove, Upstream
 from pleroma.content import Schema
 from pleroma.control import Controller, ControlSettings, CreateSchema
@@ -56,22 +57,21 @@ async def over_broker(
     """A controller whose registrations a broker at this UDP socket follows."""
     # the broker matches filters and needs no regions, so a region is as coarse as can be
     coarse = replace(control or ControlSettings(), max_members=1)
-    upstream = None if settings.above is None else Upstream(settings.above)
-    standing = MatchState(upstream)
-    broker = Broker(taken, standing)
-    settled = None if upstream is None else upstream.settled
-    try:
-        async with (
-            await Controller.open(folder, BROKER_TOPOLOGY, _NoSwitches(), coarse, settled=settled) as controller,
-            AsyncExitStack() as stack,
-        ):
-            standing.follow(controller.state.registrations)
-            if upstream is not None:
-                upstream.join(broker, partial(_learn, controller))
-                await stack.enter_async_context(upstream)
-            yield controller, BrokerPlane(broker, controller, upstream)
-    finally:
-        broker.close()
+    needed, match_state = NeededAbove(), MatchState()
+    upstream = None if settings.above is None else Upstream(settings.above, needed)
+    confirmed = None if upstream is None else upstream.confirmed
+    async with AsyncExitStack() as stack:
+        stack.callback(taken.close)
+        controller = await stack.enter_async_context(
+            await Controller.open(folder, BROKER_TOPOLOGY, _NoSwitches(), coarse, settled=confirmed)
+        )
+        match_state.follow(controller.state.registrations)
+        plane = BrokerPlane(taken, match_state, controller, upstream)
+        stack.callback(plane.broker.close)
+        if upstream is not None:
+            needed.follow(controller.state.registrations)
+            await stack.enter_async_context(upstream.joined(plane.broker, partial(_learn, controller)))
+        yield controller, plane
 
 
 async def _learn(controller: Controller, schema: Schema) -> None:
@@ -93,8 +93,11 @@ class BrokerPlane:
     addresses = IPV6
     learns = False
 
-    def __init__(self, broker: Broker, controller: Controller, upstream: Upstream | None = None) -> None:
-        self.broker = broker
+    def __init__(
+        self, taken: socket.socket, match_state: MatchState, controller: Controller, upstream: Upstream | None
+    ) -> None:
+        pass_up = None if upstream is None else upstream.pass_up
+        self.broker = Broker(taken, match_state, on_request=self._on_request, pass_up=pass_up)
         self.upstream = upstream
         self._controller = controller
         self.requests: InbandServer[tuple[bytes, SocketAddress]] | None = None
@@ -102,17 +105,18 @@ class BrokerPlane:
 
     @asynccontextmanager
     async def serving(self, app: FastAPI) -> AsyncIterator[None]:
-        self.requests = InbandServer(app, self._controller, BrokerCarrier(self.broker), _OneHost())
-        self.broker.asked = self._asked
+        requests = self.requests = InbandServer(app, self._controller, BrokerCarrier(self.broker), _OneHost())
         try:
             yield
         finally:
-            self.broker.asked = None
-            await self.requests.close()
+            self.requests = None
+            await requests.close()
 
-    def _asked(self, payload: bytes, sender: SocketAddress) -> None:
-        if self.requests is not None:
-            self.requests.arrived((payload, sender))
+    def _on_request(self, payload: bytes, sender: SocketAddress) -> bool:
+        if self.requests is None:
+            return False
+        self.requests.arrived((payload, sender))
+        return True
 
     def rewire(self) -> None:
         """Nothing to do: a broker has one host."""
