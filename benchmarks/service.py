@@ -30,7 +30,7 @@ from pleroma.control.state.command import Begin
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state_snapshot import snapshot
 from pleroma.experiments.demonstration.replay import difference, expected, send, subscribers
-from pleroma.experiments.demonstration.stage import embedded
+from pleroma.experiments.demonstration.running_controller import embedded
 from pleroma.routing import build
 from pleroma.workloads import EXPRESSIVE, StockModel, Workload, generate, generate_stock
 
@@ -102,7 +102,7 @@ async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
                 before, start = members.counts, time.perf_counter()
                 sent = await send(publisher, events, rate)
                 reached = sent / (time.perf_counter() - start)
-                counts = (await members.settled()).since(before)
+                counts = (await members.when_quiet()).since(before)
                 return reached, sum(difference(expected(data.subscriptions, events[:sent]), counts.by_subscription))
 
             await attempt(500)  # ways are found, codecs warmed up

@@ -4,7 +4,7 @@ import pytest
 
 from pleroma.evaluation.placement import spread_of
 from pleroma.experiments.figures.catalogue import EXPERIMENTS
-from pleroma.experiments.frontier.frontier import WORKLOADS, Frontier, Scenario
+from pleroma.experiments.frontier.frontier import WORKLOADS, Frontier, FrontierScenario
 from pleroma.routing import build
 
 SMALL = replace(
@@ -53,9 +53,9 @@ def test_every_technique_has_a_line_and_more_rules_do_not_waste_more(report):
 
 def test_a_network_counts_the_rules_of_its_fullest_switch():
     setting = replace(SMALL, lengths=(8,), budgets=(150,), networks=("fat-tree:4",))
-    found = {piece: setting.found(piece) for piece in setting.pieces("uniform", 60)}
+    found = {task: setting.found(task) for task in setting.tasks("uniform", 60)}
     ((scenario, points, _),) = setting.measured("uniform", 60, found)
-    assert scenario == Scenario("uniform", 60, "fat-tree:4", 23)
+    assert scenario == FrontierScenario("uniform", 60, "fat-tree:4", 23)
     assert [point.rules for point in points] == [150]
     assert points[0].learned.rules <= 150
     assert points[0].ratio >= 1.0

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pleroma.errors import LakeError
 from pleroma.experiments.demonstration.closed_loop import ClosedLoop
 from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, SHIFTED
-from pleroma.experiments.demonstration.watch_process import TRIES, Onlooker
+from pleroma.experiments.demonstration.watch_process import MAX_WATCHER_STARTS, WatcherOutput
 from pleroma.pipeline.audit.audit_pass import audit_here
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.period import Period
@@ -45,8 +45,8 @@ def watch_in(spark, audits):
     )
 
     @asynccontextmanager
-    async def watch(lake, schema, url, token):
-        made, loop = Onlooker(), asyncio.get_running_loop()
+    async def watch(lake, schema, url, token, on_decision):
+        made, loop = WatcherOutput(on_decision=on_decision), asyncio.get_running_loop()
 
         def told(each):
             kind = "window" if isinstance(each, TrafficWindow) else "decision"
@@ -63,7 +63,7 @@ def watch_in(spark, audits):
                 try:
                     running[0].wait(0.001)
                 except LakeError:
-                    if made.starts == TRIES:
+                    if made.starts == MAX_WATCHER_STARTS:
                         raise
                     running[0] = begin()
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from pleroma.experiments.demonstration.loop_story import Look, Loop
+    from pleroma.experiments.demonstration.loop_story import LoopStory, LoopView
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 60
@@ -19,11 +19,11 @@ WIDTH = 60
 LINES = 4
 
 
-def screen(live: Live) -> Callable[[Look], None]:
+def screen(live: Live) -> Callable[[LoopView], None]:
     """Shows looks: as a live table in a terminal, otherwise a line for all that is new."""
     told: set[str] = set()
 
-    def show(look: Look) -> None:
+    def show(look: LoopView) -> None:
         if look.url and "url" not in told:
             told.add("url")
             err.print(f"API documentation while it runs: {look.url}/docs")
@@ -40,7 +40,7 @@ def screen(live: Live) -> Callable[[Look], None]:
     return show
 
 
-def _table(look: Look) -> Table:
+def _table(look: LoopView) -> Table:
     from rich.table import Table
 
     counts = look.counts
@@ -60,7 +60,7 @@ def _table(look: Look) -> Table:
     return table
 
 
-def curve(look: Look) -> str:
+def curve(look: LoopView) -> str:
     """Bars of waste; a line where the traffic shifted and where a change of plans began and ended."""
     first = max(len(look.waste) - WIDTH, 0)
     marks = {place for place, _ in look.marks}
@@ -76,7 +76,7 @@ def curve(look: Look) -> str:
     return "".join(bars) + (f"  {recent[-1]:.0%}" if recent else "")
 
 
-def summary(loop: Loop) -> None:
+def summary(loop: LoopStory) -> None:
     rows = [
         (
             each.name,

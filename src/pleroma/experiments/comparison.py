@@ -16,22 +16,21 @@ from pleroma.errors import SetupError, UnknownName
 from pleroma.experiments.frontier.frontier import WORKLOADS
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated
+from pleroma.index import MAX_LENGTH
 from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise
 from pleroma.selection.dimension_selection import TECHNIQUES
 from pleroma.selection.splits import SPLITS
 from pleroma.workloads import StockModel
 
-MOST_BITS = 112
 
-
-class Scenario(NamedTuple):
+class ComparedScenario(NamedTuple):
     workload: str
     subscriptions: int
     bits: int
     seed: int
 
 
-class Finding(NamedTuple):
+class TechniqueResult(NamedTuple):
     """Waste on events that the technique has not seen, and the rules it takes; means where there are several seeds."""
 
     workload: str
@@ -66,7 +65,7 @@ class Comparison:
             for each in getattr(self, name):
                 if each not in names:
                     raise UnknownName(name.removesuffix("s"), each, names)
-        for name, most in (("subscriptions", None), ("bits", MOST_BITS)):
+        for name, most in (("subscriptions", None), ("bits", MAX_LENGTH)):
             for each in getattr(self, name):
                 if each < 1 or (most is not None and each > most):
                     limit = "" if most is None else f" and at most {most}"
@@ -76,20 +75,23 @@ class Comparison:
                 raise SetupError("takes one at least", field=name)
 
     @property
-    def scenarios(self) -> list[Scenario]:
-        return [Scenario(*each) for each in product(self.workloads, self.subscriptions, self.bits, range(self.seeds))]
+    def scenarios(self) -> list[ComparedScenario]:
+        return [
+            ComparedScenario(*each)
+            for each in product(self.workloads, self.subscriptions, self.bits, range(self.seeds))
+        ]
 
-    def run(self, advance: Callable[[float], None], perform: Performer = one_by_one) -> list[Finding]:
+    def run(self, advance: Callable[[float], None], perform: Performer = one_by_one) -> list[TechniqueResult]:
         """Scenario by scenario, the least waste first."""
         scenarios = self.scenarios
         found = perform(self.measured, scenarios, advance)
-        findings: list[Finding] = []
+        findings: list[TechniqueResult] = []
         for (workload, subscriptions, bits), group in groupby(
             zip(scenarios, found, strict=True), key=lambda each: each[0][:3]
         ):
             runs = [outcome for _, outcome in group]
             rows = [
-                Finding(
+                TechniqueResult(
                     workload, subscriptions, bits, technique, *np.mean([run[technique] for run in runs], 0).tolist()
                 )
                 for technique in runs[0]
@@ -97,7 +99,7 @@ class Comparison:
             findings += sorted(rows, key=lambda row: (row.waste, row.rules))
         return findings
 
-    def measured(self, scenario: Scenario) -> dict[str, tuple[float, float]]:
+    def measured(self, scenario: ComparedScenario) -> dict[str, tuple[float, float]]:
         """By technique: the share of deliveries that is wasted, and the rules."""
         source = self.sources[scenario.workload]
         sized = replace(source, subscriptions=scenario.subscriptions, seed=scenario.seed)
@@ -116,10 +118,10 @@ class Comparison:
         return {each.technique: (each.outcome.waste.rate, float(each.outcome.rules)) for each in advice}
 
 
-def best(findings: Sequence[Finding], count: int) -> list[Finding]:
+def best(findings: Sequence[TechniqueResult], count: int) -> list[TechniqueResult]:
     """The first so many of each scenario."""
     return [each for _, group in groupby(findings, key=lambda row: row.scenario) for each in list(group)[:count]]
 
 
-def figures(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def figures(findings: Sequence[TechniqueResult]) -> list[dict[str, Any]]:
     return [each._asdict() for each in findings]

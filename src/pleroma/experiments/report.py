@@ -14,7 +14,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FigureReport:
     """`lines` are the curves of the figure: by label, then by x. Where x only counts, `ticks` has the words for it."""
 
     figure: str

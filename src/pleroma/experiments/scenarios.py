@@ -1,6 +1,6 @@
-"""How the scenarios of a sweep are gone through: they do not depend on each other, so anybody may, in any order.
+"""How the scenarios of a sweep are performed. They are independent, so that any process may take any of them.
 
-Here one after the other; `pleroma.pipeline.passes.spark_sweep` sends them to a Spark cluster.
+`one_by_one` performs them in this process; `pleroma.pipeline.passes.spark_sweep` sends them to a Spark cluster.
 """
 
 from __future__ import annotations
@@ -8,17 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-S = TypeVar("S")
-R = TypeVar("R")
+ScenarioT = TypeVar("ScenarioT")
+ResultT = TypeVar("ResultT")
 
 
 class Performer(Protocol):
-    """Returns results in the order of scenarios. Both, and the task, must survive pickling: no closures."""
+    """Performs a task on every scenario and returns the results in their order.
 
-    def __call__(self, task: Callable[[S], R], scenarios: Sequence[S], advance: Callable[[float], None]) -> list[R]: ...
+    Task, scenarios and results must survive pickling, so that none of them is a closure.
+    """
+
+    def __call__(
+        self, task: Callable[[ScenarioT], ResultT], scenarios: Sequence[ScenarioT], advance: Callable[[float], None]
+    ) -> list[ResultT]: ...
 
 
-def one_by_one(task: Callable[[S], R], scenarios: Sequence[S], advance: Callable[[float], None]) -> list[R]:
+def one_by_one(
+    task: Callable[[ScenarioT], ResultT], scenarios: Sequence[ScenarioT], advance: Callable[[float], None]
+) -> list[ResultT]:
     results = []
     for scenario in scenarios:
         results.append(task(scenario))

@@ -23,8 +23,8 @@ from pleroma.routing import Advertise, FlowOp, Policy, Router, Subscribe, Topolo
 from pleroma.switches import Forwarding, forward
 from pleroma.workloads import Workload
 
-MEMBERS = 32
-SAMPLE = 10_000
+SIMULATION_MEMBERS = 32
+MAX_SAMPLE_EVENTS = 10_000
 """How many events tell budgets where traffic is."""
 
 Advance = Callable[[float], None]
@@ -53,7 +53,7 @@ def simulate(
     index: Index,
     *,
     publishers: int | None = None,
-    max_members: int | None = MEMBERS,
+    max_members: int | None = SIMULATION_MEMBERS,
     policy: Policy | None = None,
     seed: int = 0,
     advance: Advance = lambda _: None,
@@ -64,7 +64,7 @@ def simulate(
     """
     random = np.random.default_rng(seed)
     senders, homes = place_randomly(topology, publishers, len(workload.subscriptions), random)
-    learned = min(SAMPLE, len(workload.events) // 5) if topology.limits else 0
+    learned = min(MAX_SAMPLE_EVENTS, len(workload.events) // 5) if topology.limits else 0
     sample, events = workload.events[:learned], workload.events[learned:]
     origin = senders[random.integers(0, len(senders), len(events))]
     clock = _Clock()

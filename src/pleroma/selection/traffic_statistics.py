@@ -17,9 +17,9 @@ from pleroma.evaluation.sample import Sample
 from pleroma.selection.box_blocks import BLOCK_BOXES, MAX_KEPT_BLOCKS, BoxBlocks, Column
 from pleroma.selection.pass_kernels import UNIT, UNIT_BITS, finished, moments, tallied
 
-CHUNK_EVENTS = 8_192
+PASS_CHUNK_EVENTS = 8_192
 """Events that are looked at together: what is counted for each of them stays in the processor's cache."""
-LARGE_CHUNK_EVENTS = 65_536
+LARGE_PASS_CHUNK_EVENTS = 65_536
 """The same where blocks have to be made ready for every chunk: then that is what costs."""
 
 
@@ -91,7 +91,7 @@ class TrafficStatistics:
         found = cls.none(dims, boxes.count)
         touched, pairs, false_rates = found.touched, found.pairs, found.false_rates
         matches = 0
-        chunk = CHUNK_EVENTS if boxes.count <= BLOCK_BOXES * MAX_KEPT_BLOCKS else LARGE_CHUNK_EVENTS
+        chunk = PASS_CHUNK_EVENTS if boxes.count <= BLOCK_BOXES * MAX_KEPT_BLOCKS else LARGE_PASS_CHUNK_EVENTS
         for begin in range(0, events, chunk):
             rows = slice(begin, begin + chunk)
             size = min(chunk, events - begin)

@@ -11,8 +11,8 @@ from pleroma.cli import demo_display
 from pleroma.cli.commands import demo as module
 from pleroma.cli.demo_display import BARS, curve, summary
 from pleroma.cli.pictures.loop_picture import draw_loop
-from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Loop, Stretch
-from pleroma.experiments.demonstration.replay import Counts
+from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, LoopStory, Stretch
+from pleroma.experiments.demonstration.replay import DeliveryCounts
 from pleroma.pipeline import spark_needs
 
 DECISION = {"detail": "61.0% of the deliveries are wasted", "outcome": "adopted", "technique": "learned"}
@@ -21,12 +21,14 @@ DECISION = {"detail": "61.0% of the deliveries are wasted", "outcome": "adopted"
 def story(**changes):
     wasted = {BEFORE: (30, 0), SHIFTED: (60, 0), CHANGING: (60, 20), AFTERWARDS: (35, 0)}
     stretches = tuple(
-        Stretch(name, 10.0, 3 if name == AFTERWARDS else 2, 100, Counts(delivered=100 - w, wasted=w, stray=stray))
+        Stretch(
+            name, 10.0, 3 if name == AFTERWARDS else 2, 100, DeliveryCounts(delivered=100 - w, wasted=w, stray=stray)
+        )
         for name, (w, stray) in wasted.items()
     )
     given = {"shift_to_plan": 17.5, "shift_to_settled": 18.0, "decisions": (DECISION,), "windows": 9}
     given |= {"curve": ((1.0, 0.3), (15.0, 0.6), (35.0, 0.35)), "published": 400, "wanted": 215}
-    return Loop(stretches, **(given | {"missed": 0, "too_many": 0} | changes))
+    return LoopStory(stretches, **(given | {"missed": 0, "too_many": 0} | changes))
 
 
 @pytest.fixture

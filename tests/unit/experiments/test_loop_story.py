@@ -2,12 +2,12 @@
 
 import pytest
 
-from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Diary, Loop
-from pleroma.experiments.demonstration.replay import Counts
+from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, Diary, LoopStory
+from pleroma.experiments.demonstration.replay import DeliveryCounts
 
 
 def counts(delivered, wasted, late=0.0):
-    return Counts(delivered=delivered, wasted=wasted, late_us=(late * 1e6, None), by_subscription=(delivered,))
+    return DeliveryCounts(delivered=delivered, wasted=wasted, late_us=(late * 1e6, None), by_subscription=(delivered,))
 
 
 def test_what_is_told_late_belongs_to_the_stretch_in_which_it_was_published():
@@ -49,7 +49,7 @@ def test_a_run_without_a_new_plan_says_so():
     diary.begin(BEFORE, 2, 0)
     diary.note(counts(0, 0))
     diary.begin(SHIFTED, 2, 10)
-    story = Loop(diary.stretches(20, counts(5, 5)), None, None, (), 3, (), 20, 5, 0, 0)
+    story = LoopStory(diary.stretches(20, counts(5, 5)), None, None, (), 3, (), 20, 5, 0, 0)
     assert story.to_json()["shift_to_plan_s"] is None
     assert story.waste(CHANGING) is None
     assert story.waste(SHIFTED) == 0.5

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from pleroma.experiments.demonstration.demonstration import Half, Look
-    from pleroma.experiments.demonstration.stage import Stage
+    from pleroma.experiments.demonstration.demonstration import DemoView, Half
+    from pleroma.experiments.demonstration.running_controller import RunningController
 
-    Place = Callable[..., AbstractAsyncContextManager[Stage]]
+    Place = Callable[..., AbstractAsyncContextManager[RunningController]]
 
 
 class Network(StrEnum):
@@ -48,7 +48,7 @@ def demo(
     controller a better plan, and waste falls, while publishing goes on. Everything is a process of its own on this
     machine, and nothing is left running.
     """
-    from pleroma.experiments.demonstration.stage import embedded, open_vswitch
+    from pleroma.experiments.demonstration.running_controller import embedded, open_vswitch
     from pleroma.pipeline.spark_needs import missing
 
     check_picture(plot)
@@ -91,7 +91,7 @@ def _halves(subscriptions: int, rate: float, seconds: float, stage: Place, json:
     with Live(console=err, refresh_per_second=5, transient=True) as live:
         said: set[str] = set()
 
-        def show(look: Look) -> None:
+        def show(look: DemoView) -> None:
             if err.is_terminal:
                 live.update(_screen(look))
             elif look.phase not in said:
@@ -115,7 +115,7 @@ def _check(missed: int, too_many: int) -> None:
         raise RoutingError(f"{missed} wanted events did not arrive and {too_many} came that should not have")
 
 
-def _screen(look: Look) -> Table:
+def _screen(look: DemoView) -> Table:
     from rich.table import Table
 
     counts = look.counts

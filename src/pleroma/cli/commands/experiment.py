@@ -12,7 +12,7 @@ from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
 from pleroma.errors import SetupError, UnknownName
 
 if TYPE_CHECKING:
-    from pleroma.experiments.report import Report
+    from pleroma.experiments.report import FigureReport
 
 
 def experiment(
@@ -77,10 +77,10 @@ def experiment(
         out.print(f"drew {drawn}", markup=False, soft_wrap=True)
 
 
-def _in_parts(name: str, quick: bool, master: str | None, folder: Path | None) -> Report:
+def _in_parts(name: str, quick: bool, master: str | None, folder: Path | None) -> FigureReport:
     """Scenario by scenario, here or on Spark, keeping what is found where there is a folder."""
     from pleroma.experiments.figures.catalogue import SWEEPS
-    from pleroma.experiments.result_cache import Kept
+    from pleroma.experiments.result_cache import ResultCache
     from pleroma.experiments.scenarios import Performer, one_by_one
 
     if name not in SWEEPS:
@@ -88,8 +88,8 @@ def _in_parts(name: str, quick: bool, master: str | None, folder: Path | None) -
         reason = f"{name} cannot be split: it measures this machine, or is one scenario; run it without {option}"
         raise SetupError(reason, field=option, value=value)
 
-    def run(perform: Performer, advance: Callable[[float], None]) -> Report:
-        return SWEEPS[name].run(quick, advance, perform if folder is None else Kept(folder.resolve(), perform))
+    def run(perform: Performer, advance: Callable[[float], None]) -> FigureReport:
+        return SWEEPS[name].run(quick, advance, perform if folder is None else ResultCache(folder.resolve(), perform))
 
     if master is None:
         with progress(f"experiment {name}", 1) as advance:

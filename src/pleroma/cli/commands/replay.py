@@ -62,9 +62,9 @@ async def _replay(
     advance: Callable[[float], None],
 ) -> dict[str, Any]:
     from pleroma.client import connect
-    from pleroma.experiments.demonstration.replay import Counts, difference, expected, send, subscribers
+    from pleroma.experiments.demonstration.replay import DeliveryCounts, difference, expected, send, subscribers
 
-    seen: list[Counts] = []
+    seen: list[DeliveryCounts] = []
     name = data.schema.name
     async with connect(url, token, hosts[0]) as client:
         await client.create_schema(data.schema)
@@ -78,7 +78,7 @@ async def _replay(
                 done = sent
 
             await send(publisher, data.events[:count], rate, moved)
-            counts = await members.settled()
+            counts = await members.when_quiet()
     wanted = expected(data.subscriptions, data.events[:count])
     missed, too_many = difference(wanted, counts.by_subscription)
     busy = [each.late_us for each in seen if each.late_us[0] is not None]

@@ -16,12 +16,12 @@ from matplotlib.ticker import PercentFormatter
 from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED
 
 if TYPE_CHECKING:
-    from pleroma.experiments.demonstration.loop_story import Loop
+    from pleroma.experiments.demonstration.loop_story import LoopStory
 
 COLOURS = {BEFORE: "#e8f1e4", SHIFTED: "#fbe3e1", CHANGING: "#f4c7a1", AFTERWARDS: "#e4ecf5"}
 
 
-def draw_loop(loop: Loop, path: Path) -> None:
+def draw_loop(loop: LoopStory, path: Path) -> None:
     figure = Figure(figsize=(7.2, 3.4), layout="constrained")
     canvas = figure.add_subplot()
     starts = [0.0, *accumulate(each.seconds for each in loop.stretches)]

@@ -1,9 +1,8 @@
 """Many subscribers in a process of their own: real clients on real sockets, counted together.
 
 The parent writes one JSON object with the controller's address, the schema and the filters by host; where hosts have
-namespaces of their own, each client is made in that of its host. The crowd answers
-with one JSON line when all have subscribed and then two a second with what was counted so far. When its standard input
-ends it stops.
+namespaces of their own, each client is made in that of its host. The crowd writes one JSON line when all have
+subscribed, and then two lines a second with what was counted so far. It stops when its standard input ends.
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ from typing import Any
 
 from pleroma.client import Client, Subscription, connect
 from pleroma.content import Filter, filter_json
-from pleroma.experiments.demonstration.stage import at_host
+from pleroma.experiments.demonstration.running_controller import at_host
 
-PERIOD = 0.5
-AT_ONCE = 8
-"""Subscriptions asked for at the same time, by each client."""
+COUNT_SECONDS = 0.5
+"""The time between two reports to the parent."""
+SUBSCRIBES_IN_FLIGHT = 8
+"""How many subscribe requests each client has under way at the same time."""
 
 
 async def main() -> None:
@@ -36,7 +36,7 @@ async def main() -> None:
         _say({"ready": len(crowd.members)})
         ended = loop.run_in_executor(None, sys.stdin.read)
         while not ended.done():
-            await asyncio.wait([ended], timeout=PERIOD)
+            await asyncio.wait([ended], timeout=COUNT_SECONDS)
             _say(crowd.counters())
         crowd.stop()
 
@@ -49,7 +49,7 @@ class _Crowd:
         self._late: list[float] = []
 
     async def connect(self, stack: AsyncExitStack, asked: Mapping[str, Any], host: str) -> None:
-        """One at a time: a thread is in one namespace, and what it makes there stays there."""
+        """Connect a client in its host's namespace; one after the other, since a thread is in one namespace."""
         with at_host(asked["namespaces"].get(host)):
             client = connect(asked["url"], asked["token"], host, principal=asked["principal"], patience=30.0)
             self.clients[host] = await stack.enter_async_context(client)
@@ -57,7 +57,7 @@ class _Crowd:
     async def join(self, asked: Mapping[str, Any], host: str, filters: Sequence[Any]) -> None:
         client = self.clients[host]
         schema = await client.schema(asked["schema"])
-        slots = asyncio.Semaphore(AT_ONCE)
+        slots = asyncio.Semaphore(SUBSCRIBES_IN_FLIGHT)
 
         async def subscribe(number: int, wanted: Filter) -> None:
             async with slots:

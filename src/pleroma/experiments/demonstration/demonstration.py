@@ -1,8 +1,8 @@
 """The whole system at work: a controller, switches and clients, real quotes, and a better plan halfway.
 
-First half: quotes under the plan that every schema begins with. Then publishing pauses, the techniques of `tuning` are
-tried on what has been seen, the best plan is adopted, and the second half runs under it. Every delivery of both halves
-is compared with what was wanted.
+In the first half, quotes follow the plan that every schema begins with. Then publishing pauses, the techniques of
+`selection` are tried on the quotes of the first half, the best plan is adopted, and the second half runs under it.
+Every delivery of both halves is compared with what was wanted.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ import numpy as np
 
 from pleroma.client import Client, Publisher
 from pleroma.content.batch import EventBatch
-from pleroma.experiments.demonstration.replay import Counts, Subscribers, difference, expected, send
-from pleroma.experiments.demonstration.stage import Stage, embedded
-from pleroma.experiments.simulation import MEMBERS, simulate
+from pleroma.experiments.demonstration.replay import DeliveryCounts, Subscribers, difference, expected, send
+from pleroma.experiments.demonstration.running_controller import RunningController, embedded
+from pleroma.experiments.simulation import SIMULATION_MEMBERS, simulate
 from pleroma.index import Index
 from pleroma.routing import Topology, build
 from pleroma.selection.advice import advise
 from pleroma.workloads import StockModel, Workload, generate_stock
 
-ALIKE = StockModel(ticker=1.0, ranges=1.0, width=0.3, seed=1)
+QUOTE_SUBSCRIBERS = StockModel(ticker=1.0, ranges=1.0, width=0.3, seed=1)
 """Each subscriber asks for quotes like one that was traded: its ticker, and every number within some 15 percent."""
-TOPOLOGY = "testbed"
-BITS = 40
-SELECTIONS = ("sms", "cs", "ges")
-TRIED = 4
-"""Plans that are tried on the network before one is chosen."""
-SAMPLE = 3_000
+DEMO_TOPOLOGY = "testbed"
+DEMO_BITS = 40
+DEMO_SELECTIONS = ("sms", "cs", "ges")
+PLANS_TRIED = 4
+"""The best plans by advice are tried on the simulated network before one of them is chosen."""
+TUNING_EVENTS = 3_000
+"""How many of the published quotes the techniques are tried on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What there is to see at a moment."""
+class DemoView:
+    """The state of a demonstration at a moment, as it is shown."""
 
     phase: str
     seconds: float
     published: int
-    counts: Counts
+    counts: DeliveryCounts
     rules: int
     plan: str
     url: str
@@ -52,11 +53,11 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One half, when nothing is under way any more."""
+    """The counts of one half, taken when no event is on its way any more."""
 
     plan: str
     published: int
-    counts: Counts
+    counts: DeliveryCounts
     wanted: int
     missed: int
     too_many: int
@@ -72,26 +73,26 @@ class Half:
 
 
 class Demonstration:
-    """`show` is called with what there is to see, several times a second."""
+    """A run of both halves; `show` is called several times a second with what there is to see."""
 
     def __init__(
         self,
         subscriptions: int,
         rate: float,
         seconds: float,
-        show: Callable[[Look], None],
-        stage: Callable[[str, int], AbstractAsyncContextManager[Stage]] = embedded,
+        show: Callable[[DemoView], None],
+        start: Callable[[str, int], AbstractAsyncContextManager[RunningController]] = embedded,
     ) -> None:
-        self.data = generate_stock(replace(ALIKE, subscriptions=subscriptions))
+        self.data = generate_stock(replace(QUOTE_SUBSCRIBERS, subscriptions=subscriptions))
         self.rate = rate
         self.seconds = seconds
-        self.topology = build(TOPOLOGY)
+        self.topology = build(DEMO_TOPOLOGY)
         self._show = show
-        self._stage = stage
+        self._start = start
         self._began = time.monotonic()
         self._phase = "starting"
         self._published = 0
-        self._counts = Counts()
+        self._counts = DeliveryCounts()
         self._rules = 0
         self._plan = ""
         self._url = ""
@@ -102,16 +103,16 @@ class Demonstration:
         looking = asyncio.create_task(self._look())
         try:
             async with (
-                self._stage(TOPOLOGY, MEMBERS) as stage,
-                stage.entered(hosts[0]) as (api, client),
+                self._start(DEMO_TOPOLOGY, SIMULATION_MEMBERS) as controller,
+                controller.entered(hosts[0]) as (api, client),
             ):
-                self._url = stage.url
+                self._url = controller.url
                 await client.create_schema(self.data.schema)
                 self._phase = f"{len(self.data.subscriptions)} subscriptions"
                 # where a host is a real one, it has one client: the publisher has the first to itself
-                taken = hosts[1:] if stage.namespaces else hosts
+                taken = hosts[1:] if controller.namespaces else hosts
                 async with (
-                    stage.crowd(name, self.data.subscriptions, taken, self._counted) as members,
+                    controller.crowd(name, self.data.subscriptions, taken, self._counted) as members,
                     await client.advertise(name) as publisher,
                 ):
                     return await self._halves(api, client, publisher, members)
@@ -157,28 +158,28 @@ class Demonstration:
         sent = await send(publisher, events, self.rate, moved, until=time.monotonic() + seconds)
         late = members.counts.late_us
         self._phase = "waiting for the last events"
-        counts = replace((await members.settled()).since(before), late_us=late)
+        counts = replace((await members.when_quiet()).since(before), late_us=late)
         wanted = expected(self.data.subscriptions, events[:sent])
         missed, too_many = difference(wanted, counts.by_subscription)
         fullest = max(each["rules"] for each in switches)
         return Half(plan, sent, counts, sum(wanted), missed, too_many, self._rules, fullest)
 
-    def _counted(self, counts: Counts) -> None:
+    def _counted(self, counts: DeliveryCounts) -> None:
         self._counts = counts
 
     async def _look(self) -> None:
         while True:
             passed = time.monotonic() - self._began
-            look = Look(self._phase, passed, self._published, self._counts, self._rules, self._plan, self._url)
+            look = DemoView(self._phase, passed, self._published, self._counts, self._rules, self._plan, self._url)
             self._show(look)
             await asyncio.sleep(0.2)
 
 
 def best_plan(data: Workload, seen: EventBatch, topology: Topology) -> tuple[Index, str]:
-    """The plan with the least waste at the hosts of a network, of the best that tuning finds."""
-    sample = seen[:SAMPLE]
-    found = advise(sample, data.subscriptions, BITS, selections=SELECTIONS, splits=("adaptive", "selective"))
+    """The plan that wastes least at the hosts of a network, of the best that the techniques find, and its technique."""
+    sample = seen[:TUNING_EVENTS]
+    found = advise(sample, data.subscriptions, DEMO_BITS, selections=DEMO_SELECTIONS, splits=("adaptive", "selective"))
     tried = replace(data, events=sample)
-    results = [(simulate(topology, tried, each.index).waste.rate, each) for each in found[:TRIED]]
+    results = [(simulate(topology, tried, each.index).waste.rate, each) for each in found[:PLANS_TRIED]]
     _, best = min(results, key=lambda each: each[0])
     return best.index, best.technique

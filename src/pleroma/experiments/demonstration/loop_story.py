@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from pleroma.experiments.demonstration.replay import Counts
+from pleroma.experiments.demonstration.replay import DeliveryCounts
 
 BEFORE, SHIFTED, CHANGING, AFTERWARDS = (
     "before the shift",
@@ -20,12 +20,12 @@ BEFORE, SHIFTED, CHANGING, AFTERWARDS = (
     "while the plan changes",
     "by the new plan",
 )
-EVERY = 2.0
-"""Seconds between two points of the curve."""
+CURVE_SECONDS = 2.0
+"""The time between two points of the curve that is shown."""
 
 
-def in_vain(counts: Counts) -> int:
-    """What nobody wanted, also what was on its way by an old plan when a new one came."""
+def unwanted_deliveries(counts: DeliveryCounts) -> int:
+    """Deliveries that nobody wanted, including events that were on their way by an old plan when a new one came."""
     return counts.wasted + counts.stray
 
 
@@ -34,16 +34,16 @@ def share(wasted: int, delivered: int) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What there is to see at a moment."""
+class LoopView:
+    """The state of a closed loop at a moment, as it is shown."""
 
     phase: str
     seconds: float
     published: int
-    counts: Counts
+    counts: DeliveryCounts
     epoch: int
     waste: tuple[float | None, ...]
-    """Every two seconds or so."""
+    """The share of deliveries that nobody wanted, every `CURVE_SECONDS` or so; None where nothing came."""
     marks: tuple[tuple[int, str], ...]
     """Where in `waste` something happened."""
     said: tuple[str, ...]
@@ -58,11 +58,11 @@ class Stretch:
     seconds: float
     epoch: int
     published: int
-    counts: Counts
+    counts: DeliveryCounts
 
     @property
     def wasted(self) -> int:
-        return in_vain(self.counts)
+        return unwanted_deliveries(self.counts)
 
     @property
     def waste(self) -> float:
@@ -76,14 +76,14 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """The run as it was."""
+class LoopStory:
+    """What happened in a run of the closed loop: its stretches, its curve of waste, and its sums."""
 
     stretches: tuple[Stretch, ...]
     shift_to_plan: float | None
     """Seconds from the first event of the other kind to the first that was sent by a plan made for it."""
     shift_to_settled: float | None
-    """And until the old plan was gone from all switches."""
+    """Seconds from that first event until the old plan was gone from all switches."""
     decisions: tuple[dict[str, Any], ...]
     windows: int
     curve: tuple[tuple[float, float], ...]
@@ -94,7 +94,7 @@ class Loop:
     too_many: int
 
     def waste(self, name: str) -> float | None:
-        """In all stretches of a name; None if nothing came in them."""
+        """The share of unwanted deliveries in all stretches of a name; None if nothing came in them."""
         mine = [each for each in self.stretches if each.name == name]
         return share(sum(each.wasted for each in mine), sum(each.counts.delivered for each in mine))
 
@@ -115,14 +115,14 @@ class Loop:
 
 
 class Moment(NamedTuple):
-    """What was counted of the events that were published until `at`."""
+    """What subscribers had counted of the events that were published until `at`."""
 
     at: float
-    counts: Counts
+    counts: DeliveryCounts
 
 
-class Start(NamedTuple):
-    """Of a stretch."""
+class StretchStart(NamedTuple):
+    """When a stretch began, and how many events had been published by then."""
 
     name: str
     at: float
@@ -132,19 +132,19 @@ class Start(NamedTuple):
 
 @dataclass
 class Diary:
-    """What subscribers have said and when something began, from which stretches and the curve are made."""
+    """Collects what subscribers count and when stretches begin; makes stretches and the curve of waste from them."""
 
     moments: list[Moment] = field(default_factory=list)
-    starts: list[Start] = field(default_factory=list)
+    starts: list[StretchStart] = field(default_factory=list)
     clock: Callable[[], float] = time.monotonic
 
-    def note(self, counts: Counts) -> None:
+    def note(self, counts: DeliveryCounts) -> None:
         """What subscribers count now is of events that were published a little earlier: on a busy machine, much."""
         late = (counts.late_us[0] or 0.0) / 1e6
         self.moments.append(Moment(self.clock() - late, counts))
 
     def begin(self, name: str, epoch: int, published: int) -> None:
-        self.starts.append(Start(name, self.clock(), epoch, published))
+        self.starts.append(StretchStart(name, self.clock(), epoch, published))
 
     def _every(self, seconds: float) -> list[Moment]:
         kept: list[Moment] = []
@@ -160,23 +160,23 @@ class Diary:
         return tuple((at, share) for at, share in shares if share is not None)
 
     def curve(self) -> tuple[tuple[float | None, ...], tuple[tuple[int, str], ...]]:
-        """The share that was wasted, every `EVERY` seconds or so, and where in it stretches began."""
-        kept = self._every(EVERY)
+        """The share that was wasted, every `CURVE_SECONDS` seconds or so, and where in it stretches began."""
+        kept = self._every(CURVE_SECONDS)
         shares = [_share(before.counts, after.counts) for before, after in pairwise(kept)]
         marks = [(sum(moment.at <= start.at for moment in kept[1:]), start.name) for start in self.starts[1:]]
         return tuple(shares), tuple(marks)
 
-    def stretches(self, published: int, counts: Counts) -> tuple[Stretch, ...]:
-        ends = [*self.starts[1:], Start("", self.clock(), 0, published)]
-        sums = [Counts(), *(self._until(start.at, counts) for start in self.starts[1:]), counts]
+    def stretches(self, published: int, counts: DeliveryCounts) -> tuple[Stretch, ...]:
+        ends = [*self.starts[1:], StretchStart("", self.clock(), 0, published)]
+        sums = [DeliveryCounts(), *(self._until(start.at, counts) for start in self.starts[1:]), counts]
         return tuple(
             Stretch(start.name, end.at - start.at, start.epoch, end.published - start.published, after.since(before))
             for start, end, (before, after) in zip(self.starts, ends, pairwise(sums), strict=True)
         )
 
-    def _until(self, at: float, last: Counts) -> Counts:
+    def _until(self, at: float, last: DeliveryCounts) -> DeliveryCounts:
         return next((moment.counts for moment in self.moments if moment.at >= at), last)
 
 
-def _share(before: Counts, after: Counts) -> float | None:
-    return share(in_vain(after) - in_vain(before), after.delivered - before.delivered)
+def _share(before: DeliveryCounts, after: DeliveryCounts) -> float | None:
+    return share(unwanted_deliveries(after) - unwanted_deliveries(before), after.delivered - before.delivered)

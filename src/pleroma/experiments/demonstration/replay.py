@@ -21,15 +21,17 @@ from pleroma.content import Filter, filter_json
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ClientError
 
-SETTLED = 1.5
-"""Seconds without a new delivery after which nothing is under way any more."""
-PATIENCE = 120.0
-STEP = 0.005
+NO_DELIVERY_SECONDS = 1.5
+"""After so long without a new delivery, no event is on its way any more."""
+CROWD_START_SECONDS = 120.0
+"""How long all subscribers may take to connect and subscribe."""
+SHORTEST_SLEEP_SECONDS = 0.005
+"""A publisher that is ahead of its rate by less than this does not sleep."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """What the subscribers have counted. `late` are the median and the 99th percentile since the last look."""
+class DeliveryCounts:
+    """What the subscribers have counted. `late_us` has the median and 99th percentile delay since the last count."""
 
     delivered: int = 0
     wasted: int = 0
@@ -42,7 +44,7 @@ class Counts:
     by_subscription: tuple[int, ...] = ()
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Counts:
+    def from_json(cls, data: dict[str, Any]) -> DeliveryCounts:
         names = ("delivered", "wasted", "duplicates", "dropped", "overrun", "stray")
         late = data["p50_us"], data["p99_us"]
         return cls(**{name: data[name] for name in names}, late_us=late, by_subscription=tuple(data["by_subscription"]))
@@ -53,36 +55,36 @@ class Counts:
         received = self.delivered + self.wasted
         return self.wasted / received if received else 0.0
 
-    def since(self, earlier: Counts) -> Counts:
+    def since(self, earlier: DeliveryCounts) -> DeliveryCounts:
         """The same, from an earlier moment on."""
         names = ("delivered", "wasted", "duplicates", "dropped", "overrun", "stray")
         more = {name: getattr(self, name) - getattr(earlier, name) for name in names}
         before = earlier.by_subscription or (0,) * len(self.by_subscription)
         pairs = zip(self.by_subscription, before, strict=True)
-        return Counts(**more, late_us=self.late_us, by_subscription=tuple(now - then for now, then in pairs))
+        return DeliveryCounts(**more, late_us=self.late_us, by_subscription=tuple(now - then for now, then in pairs))
 
 
 @dataclass
 class Subscribers:
-    """The crowd's process, as its parent sees it."""
+    """The process of the crowd of subscribers, and what it has counted so far."""
 
     process: asyncio.subprocess.Process
-    counts: Counts = field(default_factory=Counts)
+    counts: DeliveryCounts = field(default_factory=DeliveryCounts)
     changed: float = 0.0
 
-    async def read(self, on_change: Callable[[Counts], None]) -> None:
+    async def read(self, on_change: Callable[[DeliveryCounts], None]) -> None:
         assert self.process.stdout is not None  # noqa: S101
         async for line in self.process.stdout:
-            counts = Counts.from_json(json.loads(line))
+            counts = DeliveryCounts.from_json(json.loads(line))
             if counts.delivered + counts.wasted != self.counts.delivered + self.counts.wasted:
                 self.changed = time.monotonic()
             self.counts = counts
             on_change(counts)
 
-    async def settled(self) -> Counts:
-        """The counters once nothing comes any more."""
+    async def when_quiet(self) -> DeliveryCounts:
+        """The counters, once no delivery has come for `NO_DELIVERY_SECONDS`."""
         self.changed = time.monotonic()
-        while time.monotonic() - self.changed < SETTLED:
+        while time.monotonic() - self.changed < NO_DELIVERY_SECONDS:
             await asyncio.sleep(0.1)
         return self.counts
 
@@ -94,12 +96,12 @@ async def subscribers(
     schema: str,
     filters: Sequence[Filter],
     hosts: Sequence[str],
-    on_change: Callable[[Counts], None] = lambda _: None,
+    on_change: Callable[[DeliveryCounts], None] = lambda _: None,
     *,
     principal: str | None = None,
     namespaces: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Subscribers]:
-    """Subscriptions dealt out to clients, one at each of the hosts, in a process of their own."""
+    """A process with a client at each host; the subscriptions are dealt out to the clients in turn."""
     dealt: dict[str, list[Any]] = {host: [] for host in hosts}
     for number, each in enumerate(filters):
         dealt[hosts[number % len(hosts)]].append((number, filter_json.to_json(each)))
@@ -117,7 +119,7 @@ async def subscribers(
         asked |= {"principal": principal, "namespaces": dict(namespaces or {})}
         process.stdin.write(json.dumps(asked).encode() + b"\n")
         await process.stdin.drain()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(CROWD_START_SECONDS):
             ready = await process.stdout.readline()
         if not ready:
             raise ClientError("the subscribers could not start; see above")
@@ -153,7 +155,7 @@ async def send(
         now = time.monotonic()
         if until is not None and now >= until:
             break
-        if due - now > STEP:
+        if due - now > SHORTEST_SLEEP_SECONDS:
             on_sent(sent)
             await asyncio.sleep(due - now)
         elif sent % 64 == 0:

@@ -1,4 +1,4 @@
-"""Who watches the lake of a demonstration: `pleroma pipeline watch` in a process of its own."""
+"""The process that watches the lake of a demonstration: `pleroma pipeline watch`, started again if it stops."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 from pleroma.errors import SetupError
 
-ORDERLY = 30.0
-"""Seconds that stopping may take, with all of Spark."""
-TRIES = 3
-"""Spark gives a Python process ten seconds to begin, which on a busy machine may be too few."""
-JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""A run of a minute on few cores is over before better code would pay."""
-OPTIONS = (
+WATCHER_STOP_SECONDS = 30.0
+"""How long the watcher may take to stop, with all of Spark, before it is killed."""
+MAX_WATCHER_STARTS = 3
+"""Spark gives a Python process ten seconds to begin, which may be too few on a busy machine: then it starts again."""
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options for a Java process that runs for a minute on few cores: better machine code would not pay."""
+WATCH_OPTIONS = (
     *("--master", "local[1]"),
     *("--window", "3s"),
     *("--lateness", "1s"),
@@ -32,27 +32,27 @@ OPTIONS = (
     *("--selections", ""),
     *("--splits", "regular"),
 )
-"""Short windows, since this is a short day. It learns a tree; techniques that take longer, and have never won here, are
-left out.
+"""Short windows, since the run is short. The watcher learns a tree; the papers' techniques take longer and have never
+won here, so that they are left out.
 """
 
-Words = dict[str, Any]
-"""A window or a decision, as it is printed."""
+WatchRecord = dict[str, Any]
+"""A window or a decision, as `pipeline watch --json` prints it."""
 
 
 @dataclass
-class Onlooker:
-    """What a watcher said so far."""
+class WatcherOutput:
+    """The windows and decisions that a watcher has printed so far."""
 
-    windows: list[Words] = field(default_factory=list)
-    decisions: list[Words] = field(default_factory=list)
-    """Those to tune."""
-    on_decision: Callable[[Words], None] = lambda _: None
+    windows: list[WatchRecord] = field(default_factory=list)
+    decisions: list[WatchRecord] = field(default_factory=list)
+    """Decisions to look for a better plan; decisions to keep the plan are left out."""
+    on_decision: Callable[[WatchRecord], None] = lambda _: None
     check: Callable[[], object] = lambda: None
-    """Raises if it is not there any more."""
+    """Raises `SetupError` if the watcher has stopped for good."""
     starts: int = 0
 
-    def hear(self, told: Words) -> None:
+    def hear(self, told: WatchRecord) -> None:
         if "window" in told:
             self.windows.append(told["window"])
         elif told["decision"]["verdict"] == "tune":
@@ -61,19 +61,21 @@ class Onlooker:
 
     @property
     def is_awake(self) -> bool:
-        """Whether it has seen a window that says something."""
+        """Whether the watcher has seen a window with events whose deliveries are known."""
         return any(each["events"] > each["unjudged"] for each in self.windows)
 
 
-Watch = Callable[[str, str, str, str], AbstractAsyncContextManager[Onlooker]]
-"""Begins to watch: a lake, a schema, for a controller's address, with a token."""
+StartWatcher = Callable[[str, str, str, str, Callable[[WatchRecord], None]], AbstractAsyncContextManager[WatcherOutput]]
+"""Starts a watcher, given the lake, the schema, the controller's address, a token, and what to call with decisions."""
 
 
 @asynccontextmanager
-async def watcher(lake: str, schema: str, url: str, token: str) -> AsyncIterator[Onlooker]:
-    """Started again if it stops by itself, as an operator would have it: it goes on where it was."""
-    process = _Process(("pipeline", "watch", lake, "--schema", schema, "--url", url, *OPTIONS, "--json"), token)
-    made = Onlooker(check=process.check)
+async def watcher_process(
+    lake: str, schema: str, url: str, token: str, on_decision: Callable[[WatchRecord], None] = lambda _: None
+) -> AsyncIterator[WatcherOutput]:
+    """Run a watcher, and start it again if it stops by itself, as an operator would: it goes on where it was."""
+    process = _Process(("pipeline", "watch", lake, "--schema", schema, "--url", url, *WATCH_OPTIONS, "--json"), token)
+    made = WatcherOutput(on_decision=on_decision, check=process.check)
     running = asyncio.create_task(process.run(made))
     try:
         yield made
@@ -85,16 +87,16 @@ async def watcher(lake: str, schema: str, url: str, token: str) -> AsyncIterator
 class _Process:
     def __init__(self, arguments: tuple[str, ...], token: str) -> None:
         self._arguments = arguments
-        self._env = os.environ | {"PLEROMA_TOKEN": token, "SPARK_SUBMIT_OPTS": JAVA}
+        self._env = os.environ | {"PLEROMA_TOKEN": token, "SPARK_SUBMIT_OPTS": JAVA_OPTIONS}
         self._process: asyncio.subprocess.Process | None = None
         self._said: deque[str] = deque(maxlen=20)
         self._stopping = asyncio.Event()
         self._is_over = False
 
-    async def run(self, onlooker: Onlooker) -> None:
+    async def run(self, onlooker: WatcherOutput) -> None:
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", "pleroma.cli", *self._arguments)
-        while not self._stopping.is_set() and onlooker.starts < TRIES:
+        while not self._stopping.is_set() and onlooker.starts < MAX_WATCHER_STARTS:
             onlooker.starts += 1
             self._process = process = await asyncio.create_subprocess_exec(
                 *command, stdout=pipe, stderr=pipe, env=self._env, limit=2**24
@@ -104,12 +106,12 @@ class _Process:
             await asyncio.gather(self._read(process.stdout, onlooker), self._listen(process.stderr), process.wait())
         self._is_over = True
 
-    async def _read(self, lines: asyncio.StreamReader | None, onlooker: Onlooker) -> None:
+    async def _read(self, lines: asyncio.StreamReader | None, onlooker: WatcherOutput) -> None:
         assert lines is not None  # noqa: S101
         async for line in lines:
             try:
                 told = json.loads(line)
-            except ValueError:  # of Java, or of a library: no word of the watcher's
+            except ValueError:  # printed by Java or by a library, not by the watcher
                 self._said.append(line.decode(errors="replace").strip())
             else:
                 onlooker.hear(told)
@@ -132,7 +134,7 @@ class _Process:
             return
         process.terminate()
         try:
-            async with asyncio.timeout(ORDERLY):
+            async with asyncio.timeout(WATCHER_STOP_SECONDS):
                 await process.wait()
         except TimeoutError:
             process.kill()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from pleroma.experiments.figures.count_choice import CountChoice, finds_the_best, within_one
-from pleroma.experiments.figures.dimension_sweep import Sweep, alike, beats, every, helps, not_worse, reduces
+from pleroma.experiments.figures.dimension_sweep import DimensionSweep, alike, beats, every, helps, not_worse, reduces
 from pleroma.experiments.figures.latency import LatencyFigure, hardly_grow
 from pleroma.experiments.figures.length_sweep import LengthSweep, falls_with_length, falls_with_subscriptions
 from pleroma.experiments.figures.plan_changes import AdditionalRules, WasteOverTime
@@ -19,8 +19,8 @@ from pleroma.experiments.figures.subscription_sweep import (
     wastes_less,
 )
 from pleroma.experiments.figures.tama_figures import TAMA_FIGURES
-from pleroma.experiments.frontier.frontier import WIDTHS, Frontier
-from pleroma.experiments.report import Report
+from pleroma.experiments.frontier.frontier import FRONTIER_BY_WIDTH, Frontier
+from pleroma.experiments.report import FigureReport
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source
 from pleroma.workloads import EXPRESSIVE, PLEROMA, THESIS, Model, StockModel
@@ -51,13 +51,13 @@ class Figure(Protocol):
     @property
     def title(self) -> str: ...
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report: ...
+    def run(self, quick: bool, advance: Callable[[float], None]) -> FigureReport: ...
 
 
 class SweepFigure(Figure, Protocol):
     """One of independent scenarios, which may be gone through elsewhere."""
 
-    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report: ...
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport: ...
 
 
 def _sizes(model: Model) -> dict[str, Source]:
@@ -75,10 +75,10 @@ def _greedy_is_best(others: tuple[str, ...]) -> dict[str, Callable[[Mapping[str,
     }
 
 
-def _with_and_without(technique: str, few: int, many: int) -> Sweep:
+def _with_and_without(technique: str, few: int, many: int) -> DimensionSweep:
     number = {"sfs": "5.29", "ges": "5.30"}[technique]
     split = f"{technique}+asi"
-    return Sweep(
+    return DimensionSweep(
         f"thesis-{number}",
         f"Bachelor's thesis, figure {number}: {technique.upper()} with and without improved partitioning, zipfian",
         _sizes(replace(_ZIPFIAN, variance="random")),
@@ -165,7 +165,7 @@ _ALL: tuple[Figure, ...] = (
             "adaptive splits waste clearly less": wastes_less("adaptive"),
         },
     ),
-    Sweep(
+    DimensionSweep(
         "fig12a",
         "Expressive Routing, figure 12(a): random variance",
         replace(_EXPRESSIVE, variance="random"),
@@ -177,7 +177,7 @@ _ALL: tuple[Figure, ...] = (
             )
         },
     ),
-    Sweep(
+    DimensionSweep(
         "fig12b",
         "Expressive Routing, figure 12(b): uniform variance, random selectivity",
         replace(_EXPRESSIVE, selectivity="random"),
@@ -185,7 +185,7 @@ _ALL: tuple[Figure, ...] = (
         ("evs", "emcs", "random"),
         {"EMCS beats EVS when variances are alike": beats("emcs", "evs", 0.01)},
     ),
-    Sweep(
+    DimensionSweep(
         "fig12c",
         "Expressive Routing, figure 12(c): high correlation",
         _CORRELATED,
@@ -193,7 +193,7 @@ _ALL: tuple[Figure, ...] = (
         ("emcs", "cs"),
         {"CS beats EMCS under high correlation": beats("cs", "emcs")},
     ),
-    Sweep(
+    DimensionSweep(
         "fig12d",
         "Expressive Routing, figure 12(d): low correlation",
         replace(_CORRELATED, pairs=1, correlation_strength=0.2),
@@ -201,7 +201,7 @@ _ALL: tuple[Figure, ...] = (
         ("emcs", "cs"),
         {"CS is not worse than EMCS under low correlation": not_worse("cs", "emcs")},
     ),
-    Sweep(
+    DimensionSweep(
         "fig12e",
         "Expressive Routing, figure 12(e): greedy under high correlation",
         _CORRELATED,
@@ -209,7 +209,7 @@ _ALL: tuple[Figure, ...] = (
         ("cs", "gs"),
         {"GS beats CS even under high correlation": beats("gs", "cs")},
     ),
-    Sweep(
+    DimensionSweep(
         "fig12f",
         "Expressive Routing, figure 12(f): greedy and brute force, uniform",
         replace(_EXPRESSIVE, variance="random"),
@@ -217,7 +217,7 @@ _ALL: tuple[Figure, ...] = (
         ("gs", "brs"),
         {"GS is within a point of brute force": not_worse("gs", "brs")},
     ),
-    Sweep(
+    DimensionSweep(
         "fig12g",
         "Expressive Routing, figure 12(g): greedy and brute force, zipfian",
         replace(_EXPRESSIVE, distribution="zipfian", variance="random"),
@@ -225,7 +225,7 @@ _ALL: tuple[Figure, ...] = (
         ("gs", "brs"),
         {"GS is within a point of brute force": not_worse("gs", "brs")},
     ),
-    Sweep(
+    DimensionSweep(
         "fig14a",
         "Expressive Routing, figure 14(a): selection with adaptive splits, zipfian, random selectivity",
         replace(_EXPRESSIVE, distribution="zipfian", selectivity="random"),
@@ -237,7 +237,7 @@ _ALL: tuple[Figure, ...] = (
             )
         },
     ),
-    Sweep(
+    DimensionSweep(
         "fig14b",
         "Expressive Routing, figure 14(b): selection with selective indexing, stock quotes",
         _STOCK,
@@ -314,7 +314,7 @@ _ALL: tuple[Figure, ...] = (
             "with more subscriptions on the same hosts there is less waste": falls_with_subscriptions,
         },
     ),
-    Sweep(
+    DimensionSweep(
         "fig8e",
         "PLEROMA article, figure 8(e): dimension selection, three zipfian workloads of restricted variance",
         {
@@ -327,7 +327,7 @@ _ALL: tuple[Figure, ...] = (
         ("evs",),
         {"fewer dimensions waste less": every(*(helps(f"evs, {n} of 10 vary", 0.02) for n in (2, 4, 6)))},
     ),
-    Sweep(
+    DimensionSweep(
         "fig8f",
         "PLEROMA article, figure 8(f): dimension selection on stock quotes",
         _STOCK,
@@ -335,7 +335,7 @@ _ALL: tuple[Figure, ...] = (
         ("evs", "cs", "gs"),
         {"fewer dimensions waste less, with every technique": every(helps("evs"), helps("cs"), helps("gs"))},
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.3",
         "Bachelor's thesis, figure 5.3: uniform, random selectivity (our random variance)",
         replace(_THESIS, variance="random"),
@@ -347,7 +347,7 @@ _ALL: tuple[Figure, ...] = (
             )
         },
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.5",
         "Bachelor's thesis, figure 5.5: zipfian, random selectivity (our random variance)",
         replace(_ZIPFIAN, variance="random"),
@@ -355,7 +355,7 @@ _ALL: tuple[Figure, ...] = (
         ("evs", "random"),
         {"EVS is about as good as random selection, since it cannot see inside buckets": alike("evs", "random")},
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.8",
         "Bachelor's thesis, figure 5.8: uniform, constant selectivity",
         _THESIS,
@@ -363,7 +363,7 @@ _ALL: tuple[Figure, ...] = (
         ("evs", "random"),
         {"EVS is about as good as random selection": alike("evs", "random")},
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.9",
         "Bachelor's thesis, figure 5.9: zipfian, constant selectivity",
         _ZIPFIAN,
@@ -371,7 +371,7 @@ _ALL: tuple[Figure, ...] = (
         ("evs", "random"),
         {"EVS is about as good as random selection": alike("evs", "random")},
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.11",
         "Bachelor's thesis, figure 5.11: random selectivity, constant event variance",
         replace(_THESIS, selectivity="random", subscriptions=400),
@@ -384,7 +384,7 @@ _ALL: tuple[Figure, ...] = (
             "SOS improves on EVS": beats("sos", "evs"),
         },
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.12",
         "Bachelor's thesis, figure 5.12: SMS and SFS, uniform",
         replace(_THESIS, variance="random"),
@@ -392,7 +392,7 @@ _ALL: tuple[Figure, ...] = (
         ("sms", "sfs"),
         {"SMS and SFS are about as good": alike("sms", "sfs")},
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.13",
         "Bachelor's thesis, figure 5.13: SMS and SFS, zipfian",
         replace(_ZIPFIAN, variance="random"),
@@ -400,7 +400,7 @@ _ALL: tuple[Figure, ...] = (
         ("sms", "sfs"),
         {"SMS and SFS are about as good": alike("sms", "sfs")},
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.15",
         "Bachelor's thesis, figure 5.15: correlation 90%",
         replace(_ZIPFIAN, correlation="positive"),
@@ -412,7 +412,7 @@ _ALL: tuple[Figure, ...] = (
             )
         },
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.16",
         "Bachelor's thesis, figure 5.16: inverse correlation 90%",
         replace(_ZIPFIAN, correlation="inverse"),
@@ -424,7 +424,7 @@ _ALL: tuple[Figure, ...] = (
             )
         },
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.18",
         "Bachelor's thesis, figure 5.18: random correlation, random selectivity",
         replace(_ZIPFIAN, variance="random", correlation="random"),
@@ -440,7 +440,7 @@ _ALL: tuple[Figure, ...] = (
             )
         },
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.20",
         "Bachelor's thesis, figure 5.20: greedy and brute force, uniform and zipfian, random selectivity",
         {"uniform": replace(_THESIS, variance="random"), "zipfian": replace(_ZIPFIAN, variance="random")},
@@ -452,7 +452,7 @@ _ALL: tuple[Figure, ...] = (
             )
         },
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.21",
         "Bachelor's thesis, figure 5.21: comparison, uniform, random selectivity",
         _sizes(replace(_THESIS, variance="random")),
@@ -465,7 +465,7 @@ _ALL: tuple[Figure, ...] = (
             )
         },
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.22",
         "Bachelor's thesis, figure 5.22: comparison, zipfian, random selectivity",
         _sizes(replace(_ZIPFIAN, variance="random")),
@@ -473,7 +473,7 @@ _ALL: tuple[Figure, ...] = (
         _COMPARED,
         _greedy_is_best(_COMPARED[:-1]),
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.23",
         "Bachelor's thesis, figure 5.23: comparison, zipfian, constant selectivity, correlation 90%",
         _sizes(replace(_ZIPFIAN, correlation="positive")),
@@ -481,7 +481,7 @@ _ALL: tuple[Figure, ...] = (
         _COMPARED,
         _greedy_is_best(_COMPARED[:-1]),
     ),
-    Sweep(
+    DimensionSweep(
         "thesis-5.24",
         "Bachelor's thesis, figure 5.24: comparison, zipfian, random selectivity, random correlation",
         _sizes(replace(_ZIPFIAN, variance="random", correlation="random")),
@@ -507,10 +507,10 @@ _ALL: tuple[Figure, ...] = (
 FIGURES: Mapping[str, Figure] = {each.figure: each for each in (*_ALL, *TAMA_FIGURES)}
 """What the papers show."""
 
-EXPERIMENTS: Mapping[str, Figure] = {**FIGURES, **{each.figure: each for each in (Frontier(), WIDTHS)}}
+EXPERIMENTS: Mapping[str, Figure] = {**FIGURES, **{each.figure: each for each in (Frontier(), FRONTIER_BY_WIDTH)}}
 """And what they do not."""
 
-_SWEEPS = (Sweep, SubscriptionSweep, LengthSweep, CountChoice, AdditionalRules, Frontier)
+_SWEEPS = (DimensionSweep, SubscriptionSweep, LengthSweep, CountChoice, AdditionalRules, Frontier)
 
 SWEEPS: Mapping[str, SweepFigure] = {name: each for name, each in EXPERIMENTS.items() if isinstance(each, _SWEEPS)}
 """All but those that measure this machine, or are one scenario."""

@@ -13,14 +13,14 @@ import numpy as np
 
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated, smaller
 from pleroma.selection.advice import random_halves
 from pleroma.selection.dimension_selection import Evidence, count_by_eigenvalues, count_by_evaluation, select
 from pleroma.selection.traffic_statistics import TrafficStatistics
 
-THRESHOLD = 0.85
+EIGENVALUE_THRESHOLD = 0.85
 """The thesis's own choice for these figures."""
 
 
@@ -50,7 +50,7 @@ class CountChoice:
     bits: int
     claims: Mapping[str, Callable[[list[Choices]], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         source = smaller(self.source) if quick else self.source
         seeds = range(2 if quick else 5)
         found = perform(partial(_choices, bits=self.bits), [replace(source, seed=seed) for seed in seeds], advance)
@@ -63,7 +63,7 @@ class CountChoice:
             counts = sorted({len(lines[technique]) - each.chosen[technique] for each in found})
             picked[f"{technique}, automatic"] = "chose " + ", ".join(map(str, counts))
         order = list(range(len(lines["sfs"]), 0, -1))
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             ("technique", *(f"{n}" for n in order), ""),
@@ -82,7 +82,7 @@ def _choices(source: Source, bits: int) -> Choices:
     judges = GridEvaluator(Sample.of(unseen, workload.subscriptions), bits)
     counts = range(len(workload.schema), 0, -1)
     by_count = {t: [judges.waste(select(t, evidence, n)).rate for n in counts] for t in ("sfs", "ges")}
-    chosen = {"sfs": count_by_eigenvalues(evidence, THRESHOLD), "ges": count_by_evaluation(evidence)}
+    chosen = {"sfs": count_by_eigenvalues(evidence, EIGENVALUE_THRESHOLD), "ges": count_by_evaluation(evidence)}
     return Choices(by_count, {t: len(counts) - n for t, n in chosen.items()})
 
 

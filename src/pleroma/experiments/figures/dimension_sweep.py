@@ -15,7 +15,7 @@ import numpy as np
 
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated, smaller
 from pleroma.selection.advice import random_halves
@@ -26,13 +26,13 @@ from pleroma.selection.traffic_statistics import TrafficStatistics
 Lines = Mapping[str, list[float]]
 """By technique: waste with all dimensions, then with one fewer at a time, down to one."""
 
-SUFFIXES = {"": "regular", "asi": "adaptive", "si": "repeated", "si1": "selective"}
+SPLIT_SUFFIXES = {"": "regular", "asi": "adaptive", "si": "repeated", "si1": "selective"}
 """Behind a technique's name and a plus: how the dimensions it selects are cut. `si1` sends an event once."""
-POINT = 0.01
+PERCENTAGE_POINT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class DimensionSweep:
     """One figure. `claims` are the papers' findings in our words, each with what decides whether it is ours too.
 
     Where there is more than one workload, each has a name, and lines are called by technique and workload: `evs, 400`.
@@ -45,7 +45,7 @@ class Sweep:
     techniques: tuple[str, ...]
     claims: Mapping[str, Callable[[Lines], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         named = self.workloads if isinstance(self.workloads, Mapping) else {"": self.workloads}
         seeds = range(2 if quick else 5)
         sized = [smaller(source) if quick else source for source in named.values()]
@@ -58,7 +58,7 @@ class Sweep:
                 label = f"{technique}, {name}" if name else technique
                 lines[label] = np.mean([run[technique] for run in runs], axis=0).tolist()
         counts = list(range(len(next(iter(lines.values()))), 0, -1))
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             ("technique", *(f"{n}" for n in counts)),
@@ -79,7 +79,7 @@ def _lines(source: Source, bits: int, techniques: tuple[str, ...]) -> dict[str, 
     lines: dict[str, list[float]] = {}
     for technique in techniques:
         name, _, suffix = technique.partition("+")
-        split = splits.setdefault(suffix, SPLITS[SUFFIXES[suffix]](seen, bits))
+        split = splits.setdefault(suffix, SPLITS[SPLIT_SUFFIXES[suffix]](seen, bits))
         regular = splits.setdefault("", SPLITS["regular"](seen, bits))
         evidence = Evidence(statistics, split if name in EVALUATING else regular, source.seed)
         chosen = [select(name, evidence, count) for count in range(len(workload.schema), 0, -1)]
@@ -98,15 +98,15 @@ def beats(better: str, worse: str, by: float = 0.0) -> Callable[[Lines], bool]:
     return lambda lines: middle(lines[better]) < middle(lines[worse]) - by
 
 
-def not_worse(one: str, other: str, margin: float = POINT) -> Callable[[Lines], bool]:
+def not_worse(one: str, other: str, margin: float = PERCENTAGE_POINT) -> Callable[[Lines], bool]:
     return lambda lines: middle(lines[one]) <= middle(lines[other]) + margin
 
 
-def alike(one: str, other: str, margin: float = 3 * POINT) -> Callable[[Lines], bool]:
+def alike(one: str, other: str, margin: float = 3 * PERCENTAGE_POINT) -> Callable[[Lines], bool]:
     return lambda lines: abs(middle(lines[one]) - middle(lines[other])) <= margin
 
 
-def helps(technique: str, by: float = POINT) -> Callable[[Lines], bool]:
+def helps(technique: str, by: float = PERCENTAGE_POINT) -> Callable[[Lines], bool]:
     """Fewer dimensions waste less than all of them, at the best number."""
     return lambda lines: min(lines[technique]) < lines[technique][0] - by
 

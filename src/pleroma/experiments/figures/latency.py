@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from pleroma.experiments.report import Report, Verdict
-from pleroma.index import EVERYTHING, Dz, GridIndex
+from pleroma.experiments.report import FigureReport, Verdict
+from pleroma.index import EVERYTHING, ROOT, Dz, GridIndex
 from pleroma.lab.needs import check
 from pleroma.routing import (
     AdmitOp,
@@ -37,16 +37,15 @@ if TYPE_CHECKING:
     from pleroma.lab.rig import Sockets
 
 Delays = Mapping[str, list[float]]
-BITS = 23
-EVERY = Dz(1)
-CELLS = 8
+LATENCY_BITS = 23
+MAX_SUBSCRIPTION_CELLS = 8
 """Of a subscription, at most."""
-ROUNDS = 4
-REST = 0.5
+MEASURING_ROUNDS = 4
+REST_SECONDS = 0.5
 """Seconds after a change of many rules in which a switch sorts itself out."""
 
 
-class Scenario(NamedTuple):
+class LatencyScenario(NamedTuple):
     """The tables of the switches, and the events that somebody gets, with those who do."""
 
     tables: Mapping[SwitchId, FlowTable]
@@ -65,14 +64,14 @@ class LatencyFigure:
     events: int
     claims: Mapping[str, Callable[[Delays], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None]) -> FigureReport:
         check()
         sizes = tuple(size // 10 for size in self.sizes) if quick else self.sizes
         events = self.events // 10 if quick else self.events
         lines, rules = asyncio.run(self._measure(sizes, events, advance))
         ratios = [line[sizes[-1]] / line[sizes[0]] for line in lines.values()]
         delays = {name: list(line.values()) for name, line in lines.items()}
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             ("subscriptions", *(f"{n:,}" for n in sizes), "last to first"),
@@ -101,19 +100,19 @@ class LatencyFigure:
         publisher = topology.hosts[0]
         times: dict[tuple[str, int], list[float]] = {key: [] for key in scenarios}
         before: Mapping[SwitchId, FlowTable] = {switch: FlowTable() for switch in topology.switches}
-        admitting = AdmitOp(publisher.switch, Change.ADD, publisher.port, EVERY)
+        admitting = AdmitOp(publisher.switch, Change.ADD, publisher.port, ROOT)
         async with rig(topology, [admitting]) as made:
             with Sockets(made.lab) as sockets:
-                for number in range(ROUNDS):
+                for number in range(MEASURING_ROUNDS):
                     for key, (tables, flights) in scenarios.items():
                         await made.network.install(
                             [op for switch in tables for op in difference(switch, before[switch], tables[switch])]
                         )
                         before = tables
-                        await asyncio.sleep(REST)
-                        part = flights[number::ROUNDS]
+                        await asyncio.sleep(REST_SECONDS)
+                        part = flights[number::MEASURING_ROUNDS]
                         times[key] += await asyncio.to_thread(second_flights, sockets, publisher.name, part)
-                        advance(1 / ROUNDS / len(scenarios))
+                        advance(1 / MEASURING_ROUNDS / len(scenarios))
         lines = {name: {size: median(times[name, size]) for size in sizes} for name in self.models}
         return lines, {key: max(map(len, each.tables.values())) for key, each in scenarios.items()}
 
@@ -127,17 +126,17 @@ def second_flights(sockets: Sockets, publisher: HostId, events: Sequence[tuple[D
     return times
 
 
-def scenario(topology: Topology, model: Model) -> Scenario:
+def scenario(topology: Topology, model: Model) -> LatencyScenario:
     """Subscriptions on all hosts but the first, which publishes."""
     workload = generate(model)
-    index = GridIndex.regular(workload.schema, BITS)
+    index = GridIndex.regular(workload.schema, LATENCY_BITS)
     publisher, *others = topology.hosts
-    router = Router(topology, max_length=BITS)
+    router = Router(topology, max_length=LATENCY_BITS)
     flows = router.load(
         [
             Advertise("publisher", publisher.name, EVERYTHING),
             *(
-                Subscribe(str(n), others[n % len(others)].name, index.cover(each, max_members=CELLS))
+                Subscribe(str(n), others[n % len(others)].name, index.cover(each, max_members=MAX_SUBSCRIPTION_CELLS))
                 for n, each in enumerate(workload.subscriptions)
             ),
         ]
@@ -151,7 +150,7 @@ def scenario(topology: Topology, model: Model) -> Scenario:
         receivers = [delivery.host for delivery in simulated.run()]
         if receivers:
             events.append((codes.dz(row), receivers))
-    return Scenario(simulated.flow_tables(), events)
+    return LatencyScenario(simulated.flow_tables(), events)
 
 
 def hardly_grow(margin: float) -> Callable[[Delays], bool]:

@@ -13,12 +13,12 @@ import numpy as np
 
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.workloads import Model, generate
 
 Lines = Mapping[str, list[float]]
-HOSTS = 8
+TESTBED_HOSTS = 8
 """As on the document's testbed."""
 
 
@@ -31,7 +31,7 @@ class LengthSweep:
     counts: tuple[int, ...]
     claims: Mapping[str, Callable[[Lines], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         seeds = range(1 if quick else 3)
         counts = self.counts[:2] if quick else self.counts
         sizes = [(name, count) for name in self.models for count in counts]
@@ -44,7 +44,7 @@ class LengthSweep:
         found = np.array(perform(partial(_rates, lengths=self.lengths), scenarios, advance))
         means = found.reshape(len(sizes), len(seeds), len(self.lengths)).mean(axis=1)
         lines = {f"{name}, {count:,}": line.tolist() for (name, count), line in zip(sizes, means, strict=True)}
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             ("workload, subscriptions", *map(str, self.lengths)),
@@ -57,7 +57,7 @@ class LengthSweep:
 
 def _rates(model: Model, lengths: tuple[int, ...]) -> list[float]:
     workload = generate(model)
-    homes = np.random.default_rng(model.seed).integers(0, HOSTS, len(workload.subscriptions))
+    homes = np.random.default_rng(model.seed).integers(0, TESTBED_HOSTS, len(workload.subscriptions))
     sample = Sample.of(workload.events, workload.subscriptions).grouped(homes)
     return [GridEvaluator(sample, bits).waste(range(model.dimensions)).rate for bits in lengths]
 

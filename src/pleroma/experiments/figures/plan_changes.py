@@ -28,7 +28,7 @@ from pleroma.control import (
     Register,
 )
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.index import ROOT, Dz, DzSet, GridIndex, Index
 from pleroma.index.codes import WORD_BITS, Codes
@@ -40,11 +40,11 @@ from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.switches import forward
 from pleroma.workloads import Model, generate
 
-TOPOLOGY = "testbed"
-WHO = "admin"
+PLAN_CHANGE_TOPOLOGY = "testbed"
+ADMIN_PRINCIPAL = "admin"
 
 
-class Rules(NamedTuple):
+class RuleTotals(NamedTuple):
     """How many all switches have, ordinary ones and detours."""
 
     ordinary: int
@@ -55,7 +55,7 @@ class Rules(NamedTuple):
         return self.ordinary + self.detours
 
 
-class Standing:
+class OneSchemaController:
     """The state of a controller for one schema, whose events everybody publishes."""
 
     def __init__(self, topology: Topology, schema: Schema, bits: int, members: int, prefix_bits: int = 1) -> None:
@@ -66,7 +66,7 @@ class Standing:
         self._schema = schema
         self._position = 0
         self._do(CreateSchema(schema))
-        self._do(CreatePrincipal(WHO, "admin", "0" * 64))
+        self._do(CreatePrincipal(ADMIN_PRINCIPAL, "admin", "0" * 64))
         for host in topology.hosts:
             self._register("advertisement", host.name, Filter.everything(schema))
 
@@ -81,7 +81,7 @@ class Standing:
     def advance(self, step: str) -> None:
         self._do(Advance(self._schema.name, step))
 
-    def change(self, index: Index, method: str) -> list[Rules]:
+    def change(self, index: Index, method: str) -> list[RuleTotals]:
         """The rules before, when all is prepared, after the swap, and in the end."""
         steps = [self.rules]
         self.begin(index, method)
@@ -92,9 +92,9 @@ class Standing:
         return steps
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> RuleTotals:
         ordinary, detours = self.state.router.tables, self.state.rules.detours.tables
-        return Rules(sum(map(len, ordinary.values())), sum(map(len, detours.values())))
+        return RuleTotals(sum(map(len, ordinary.values())), sum(map(len, detours.values())))
 
     @property
     def tables(self) -> Mapping[SwitchId, FlowTable]:
@@ -102,7 +102,7 @@ class Standing:
 
     def _register(self, kind: str, host: str, wanted: Filter) -> None:
         kinds: Mapping[str, Command] = {
-            each: Register(each, WHO, host, self._schema.name, to_json(wanted))
+            each: Register(each, ADMIN_PRINCIPAL, host, self._schema.name, to_json(wanted))
             for each in ("advertisement", "subscription")
         }
         self._do(kinds[kind])
@@ -141,11 +141,11 @@ class AdditionalRules:
     counts: tuple[int, ...]
     members: int = 4
 
-    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         counts = self.counts[:3] if quick else self.counts
         lines: dict[str, dict[int, float]] = {VERSIONING: {}, LIGHTWEIGHT: {}}
         rows = []
-        switches = len(build(TOPOLOGY).switches)
+        switches = len(build(PLAN_CHANGE_TOPOLOGY).switches)
         for count, (before, added) in zip(counts, perform(self._added, counts, advance), strict=True):
             for method, extra in added.items():
                 lines[method][before] = float(extra)
@@ -159,13 +159,13 @@ class AdditionalRules:
         ]
         columns = ("subscriptions", "rules before", *(f"added by {method}" for method in lines))
         x = "rules before the change"
-        return Report(self.figure, self.title, columns, rows, lines, x, verdicts, "rules added")
+        return FigureReport(self.figure, self.title, columns, rows, lines, x, verdicts, "rules added")
 
     def _added(self, count: int) -> tuple[int, dict[str, int]]:
         workload = generate(replace(self.model, subscriptions=count, events=1))
-        topology = build(TOPOLOGY)
+        topology = build(PLAN_CHANGE_TOPOLOGY)
         homes = np.random.default_rng(count).integers(0, len(topology.hosts), count)
-        standing = Standing(topology, workload.schema, self.bits, self.members)
+        standing = OneSchemaController(topology, workload.schema, self.bits, self.members)
         standing.subscribe(workload.subscriptions, homes.tolist())
         half = GridIndex.regular(workload.schema, self.bits, workload.schema.names[: len(workload.schema) // 2])
         added = {}
@@ -186,16 +186,16 @@ def _between(shares: Sequence[float], low: float, high: float) -> bool:
 
 # -- figure 14(c) ----------------------------------------------------------------------------------------------------
 
-SHIFT, CHOICE, CHANGE, END = 95, 350, 6, 450
+SHIFT_AT, CHOICE_AT, CHANGE_SECONDS, END_AT = 95, 350, 6, 450
 """Seconds: when the traffic shifts, when dimensions are chosen anew, how long the change lasts, when all is over."""
-SHOWN = (0, 60, 94, 95, 150, 250, 349, 350, 353, 355, 356, 400, 449)
+SHOWN_SECONDS = (0, 60, 94, 95, 150, 250, 349, 350, 353, 355, 356, 400, 449)
 
 
 @dataclass(frozen=True, slots=True)
 class WasteOverTime:
     """Two groups of subscriptions that care about different dimensions; traffic goes from one to the other.
 
-    Dimensions are selected before the start and again at `CHOICE`, from the seconds before; during the change some
+    Dimensions are selected before the start and again at `CHOICE_AT`, from the seconds before; during the change some
     publishers use the old plan and some the new one.
     """
 
@@ -208,34 +208,34 @@ class WasteOverTime:
     per_second: int
     members: int = 32
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None]) -> FigureReport:
         rate = self.per_second // 8 if quick else self.per_second
-        groups = [generate(replace(self.model, seed=seed, events=(END + 60) * rate)) for seed in (1, 2)]
-        schema, topology = groups[0].schema, build(TOPOLOGY)
+        groups = [generate(replace(self.model, seed=seed, events=(END_AT + 60) * rate)) for seed in (1, 2)]
+        schema, topology = groups[0].schema, build(PLAN_CHANGE_TOPOLOGY)
         wanted = [each for group in groups for each in group.subscriptions]
         random = np.random.default_rng(0)
         homes = random.integers(0, len(topology.hosts), len(wanted))
-        standing = Standing(topology, schema, self.bits, self.members, prefix_bits=0)
+        standing = OneSchemaController(topology, schema, self.bits, self.members, prefix_bits=0)
         standing.subscribe(wanted, homes.tolist())
         before, after = groups[0].events, groups[1].events
         seconds = Arrivals(topology, wanted, homes, rate, random)
         advance(0.2)
 
-        old = self._chosen(before[END * rate :], wanted)
+        old = self._chosen(before[END_AT * rate :], wanted)
         standing.change(old, "lightweight")
-        seconds.pass_by(standing.tables, old, before[: SHIFT * rate])
+        seconds.pass_by(standing.tables, old, before[: SHIFT_AT * rate])
         advance(0.2)
-        seconds.pass_by(standing.tables, old, after[SHIFT * rate : CHOICE * rate])
+        seconds.pass_by(standing.tables, old, after[SHIFT_AT * rate : CHOICE_AT * rate])
         advance(0.2)
-        new = self._chosen(after[SHIFT * rate : CHOICE * rate], wanted)
+        new = self._chosen(after[SHIFT_AT * rate : CHOICE_AT * rate], wanted)
         standing.begin(new, "lightweight")
-        during = after[CHOICE * rate : (CHOICE + CHANGE) * rate]
+        during = after[CHOICE_AT * rate : (CHOICE_AT + CHANGE_SECONDS) * rate]
         seconds.pass_by(standing.tables, old, during[: len(during) // 2])
         standing.advance("swap")
         seconds.pass_by(standing.tables, new, during[len(during) // 2 :])
         standing.advance("clear")
         advance(0.2)
-        seconds.pass_by(standing.tables, new, after[(CHOICE + CHANGE) * rate : END * rate])
+        seconds.pass_by(standing.tables, new, after[(CHOICE_AT + CHANGE_SECONDS) * rate : END_AT * rate])
         advance(0.2)
         return self._report(seconds.waste, seconds.lost)
 
@@ -244,9 +244,9 @@ class WasteOverTime:
         split = SPLITS["regular"](seen, self.bits)
         return split.index(select(self.technique, Evidence(TrafficStatistics.of(seen), split, 0), self.dimensions))
 
-    def _report(self, waste: Floats, lost: Floats) -> Report:
-        calm, shifted = waste[:SHIFT].mean(), waste[SHIFT:CHOICE].mean()
-        peak, later = waste[CHOICE : CHOICE + CHANGE].mean(), waste[CHOICE + CHANGE :].mean()
+    def _report(self, waste: Floats, lost: Floats) -> FigureReport:
+        calm, shifted = waste[:SHIFT_AT].mean(), waste[SHIFT_AT:CHOICE_AT].mean()
+        peak, later = waste[CHOICE_AT : CHOICE_AT + CHANGE_SECONDS].mean(), waste[CHOICE_AT + CHANGE_SECONDS :].mean()
         verdicts = [
             Verdict("when the traffic shifts, waste rises clearly", bool(shifted > calm + 0.05)),
             Verdict("while the plan changes there is a peak", bool(peak > max(calm, shifted, later) + 0.05)),
@@ -255,11 +255,11 @@ class WasteOverTime:
         ]
         lines = {"waste": dict(enumerate(waste.tolist())), "lost": dict(enumerate(lost.tolist()))}
         rows = [
-            ("waste", *(f"{waste[second]:.1%}" for second in SHOWN)),
-            ("lost", *(f"{lost[second]:.1%}" for second in SHOWN)),
+            ("waste", *(f"{waste[second]:.1%}" for second in SHOWN_SECONDS)),
+            ("lost", *(f"{lost[second]:.1%}" for second in SHOWN_SECONDS)),
         ]
-        columns = ("share", *(f"{second} s" for second in SHOWN))
-        return Report(self.figure, self.title, columns, rows, lines, "seconds", verdicts, "share of events")
+        columns = ("share", *(f"{second} s" for second in SHOWN_SECONDS))
+        return FigureReport(self.figure, self.title, columns, rows, lines, "seconds", verdicts, "share of events")
 
 
 class Arrivals:

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.selection.dimension_selection import Evidence, select
 from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.workloads import Model, Workload, generate
 
 Times = Mapping[str, list[float]]
-CHOSEN = 4
+SELECTED_DIMENSIONS = 4
 """Of eight dimensions, as in the document."""
-REPEATS = 3
+TIMED_RUNS = 3
 THESIS_SECONDS = {
     "evs": 0.01, "sos": 800, "sms": 1.5, "sfs": 2.5, "pcs-cmm": 7.5, "pcs-cfm": 9.5, "ges": 400, "bes": 8 * 3600,
 }  # fmt: skip
@@ -41,7 +41,7 @@ class RunTimes:
     x: str
     claims: Mapping[str, Callable[[Times], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None]) -> FigureReport:
         sizes = tuple((s // 10, e // 10) for s, e in self.sizes) if quick else self.sizes
         lines: dict[str, list[float]] = {technique: [] for technique in self.techniques}
         for subscriptions, events in sizes:
@@ -50,7 +50,7 @@ class RunTimes:
                 lines[technique].append(seconds(technique, workload, self.bits))
             advance(1 / len(sizes))
         at = [events if self.x == "events" else subscriptions for subscriptions, events in sizes]
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             ("technique", *(f"{n:,}" for n in at)),
@@ -70,7 +70,7 @@ class ThesisRunTimes:
     bits: int
     claims: Mapping[str, Callable[[Times], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None]) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None]) -> FigureReport:
         workload = generate(replace(self.model, subscriptions=200, events=2_000) if quick else self.model)
         here = []
         for technique in THESIS_SECONDS:
@@ -80,7 +80,7 @@ class ThesisRunTimes:
         rows = [
             (t, s, f"{ours:.3f}", f"{s / ours:,.0f}") for (t, s), ours in zip(THESIS_SECONDS.items(), here, strict=True)
         ]
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             ("technique", "thesis, seconds", "here, seconds", "ratio"),
@@ -96,13 +96,13 @@ class ThesisRunTimes:
 def seconds(technique: str, workload: Workload, bits: int) -> float:
     """The least of a few runs."""
     times = []
-    for _ in range(REPEATS):
+    for _ in range(TIMED_RUNS):
         start = time.perf_counter()
         if technique == "evs":
             workload.events.points().var(axis=0)
         else:
             sample = Sample.of(workload.events, workload.subscriptions)
-            select(technique, Evidence(TrafficStatistics.of(sample), GridEvaluator(sample, bits)), CHOSEN)
+            select(technique, Evidence(TrafficStatistics.of(sample), GridEvaluator(sample, bits)), SELECTED_DIMENSIONS)
         times.append(time.perf_counter() - start)
     return min(times)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.selection.advice import random_halves
 from pleroma.selection.splits import SPLITS
@@ -32,7 +32,7 @@ class SubscriptionSweep:
     counts: tuple[int, ...]
     claims: Mapping[str, Callable[[Lines], bool]]
 
-    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         counts = tuple(n for n in self.counts if n <= 1_000) if quick else self.counts
         seeds = range(1 if quick else 3)
         kinds = (REGULAR, *self.splits)
@@ -40,7 +40,7 @@ class SubscriptionSweep:
         found = perform(partial(_rates, kinds=kinds, bits=self.bits), scenarios, advance)
         rates = np.reshape(found, (len(seeds), len(counts), len(kinds))).mean(axis=0).T
         lines = dict(zip(kinds, rates.tolist(), strict=True))
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             ("index", *(f"{n:,}" for n in counts)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pleroma.arrays.types import Marks
-from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.matching.choice import STRUCTURES
 from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.engine import Engine
@@ -26,10 +26,10 @@ Lines = Mapping[str, Mapping[int, float]]
 Claims = Mapping[str, Callable[[Lines], bool]]
 Advance = Callable[[float], None]
 
-ATTRIBUTES, PER_EVENT, CONSTRAINTS = 1_000, 100, 10
+ATTRIBUTES, ATTRIBUTES_PER_EVENT, CONSTRAINTS = 1_000, 100, 10
 RATE_ATTRIBUTES = 10
 """Fewer attributes than the paper's, and fewer levels, so that there are enough false positives to count."""
-REPEATS = 5
+TAMA_TIMED_RUNS = 5
 INTERFACES = 10
 
 
@@ -42,10 +42,10 @@ class TamaFigure:
     measure: Callable[[bool, Advance], Lines]
     claims: Claims
 
-    def run(self, quick: bool, advance: Advance) -> Report:
+    def run(self, quick: bool, advance: Advance) -> FigureReport:
         lines = self.measure(quick, advance)
         places = list(next(iter(lines.values())))
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             (self.y, *(f"{x:,}" for x in places)),
@@ -70,7 +70,7 @@ def subscriptions(
     return ConstraintTable.of(np.arange(rows), first, chosen.ravel(), low, low + width, np.arange(rows) % interfaces)
 
 
-def occurrences(events: int, per_event: int = PER_EVENT, attributes: int = ATTRIBUTES) -> Occurrences:
+def occurrences(events: int, per_event: int = ATTRIBUTES_PER_EVENT, attributes: int = ATTRIBUTES) -> Occurrences:
     random = np.random.default_rng(events)
     chosen = np.stack([random.permutation(attributes)[:per_event] for _ in range(events)])
     return Occurrences.of(np.arange(events + 1) * per_event, chosen.ravel(), random.random(chosen.size))
@@ -79,7 +79,7 @@ def occurrences(events: int, per_event: int = PER_EVENT, attributes: int = ATTRI
 def _seconds(work: Callable[[], object]) -> float:
     """The least of a few runs."""
     times = []
-    for _ in range(REPEATS):
+    for _ in range(TAMA_TIMED_RUNS):
         start = time.process_time()
         work()
         times.append(time.process_time() - start)

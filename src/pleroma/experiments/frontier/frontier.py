@@ -12,9 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pleroma.evaluation.outcome import Outcome
-from pleroma.experiments.frontier.frontier_search import LENGTHS, Found, Place, Search, judged
-from pleroma.experiments.frontier.frontier_stage import STAR, staged
-from pleroma.experiments.report import Report, Verdict
+from pleroma.experiments.frontier.search import (
+    TRIED_LENGTHS,
+    BudgetSetting,
+    FrontierSearch,
+    JudgedIndex,
+    judged,
+)
+from pleroma.experiments.frontier.trials import STAR, trials_of
+from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source
 from pleroma.index import Waste
@@ -33,7 +39,7 @@ LEAST_RATIO = {"uniform": 5.0, "zipfian": 3.0, "stock": 3.0}
 """What the learned index is meant to reach at 4,000 rules."""
 
 
-class Scenario(NamedTuple):
+class FrontierScenario(NamedTuple):
     workload: str
     subscriptions: int
     network: str
@@ -44,10 +50,10 @@ class Scenario(NamedTuple):
         return f"{self.workload}, {self.subscriptions:,}, {self.network}, {self.bits} bits"
 
 
-class Point(NamedTuple):
+class FrontierPoint(NamedTuple):
     """At one budget: the best technique of the papers and the learned index, on events that neither has seen."""
 
-    scenario: Scenario
+    scenario: FrontierScenario
     rules: int
     technique: str
     paper: Outcome
@@ -85,7 +91,7 @@ Curves = dict[str, dict[int, float]]
 """By technique and rules, what is wasted."""
 
 
-class Piece(NamedTuple):
+class FrontierTask(NamedTuple):
     """A part of the frontier that can be found by itself: what one way to cut reaches, or the learned tree."""
 
     workload: str
@@ -107,7 +113,7 @@ class Frontier:
     budgets: tuple[int, ...] = (1_000, 4_000, 16_000, 64_000)
     selections: tuple[str, ...] = DEFAULT_SELECTIONS
     splits: tuple[str, ...] = DEFAULT_SPLITS
-    lengths: tuple[int, ...] = LENGTHS
+    lengths: tuple[int, ...] = TRIED_LENGTHS
     events: int | None = None
 
     def smaller(self) -> Frontier:
@@ -123,25 +129,25 @@ class Frontier:
             events=1_600,
         )
 
-    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+    def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         return (self.smaller() if quick else self).run_all(advance, perform)
 
-    def run_all(self, advance: Callable[[float], None], perform: Performer = one_by_one) -> Report:
+    def run_all(self, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         settings = [(name, count) for count in self.subscriptions for name in self.workloads]
         # the largest first, so that nobody is left with one of them at the end
-        pieces = [p for s in sorted(settings, key=lambda each: -each[1]) for p in self.pieces(*s)]
-        found = dict(zip(pieces, perform(self.found, pieces, advance), strict=True))
+        tasks = [t for s in sorted(settings, key=lambda each: -each[1]) for t in self.tasks(*s)]
+        found = dict(zip(tasks, perform(self.found, tasks, advance), strict=True))
         return self.report([each for s in settings for each in self.measured(*s, found)])
 
-    def pieces(self, workload: str, subscriptions: int) -> list[Piece]:
+    def tasks(self, workload: str, subscriptions: int) -> list[FrontierTask]:
         each = (workload, subscriptions)
-        trees = [Piece(*each, LEARNED, network, bits) for network in self.networks for bits in self.bits]
-        return trees + [Piece(*each, name) for name in self.splits]
+        trees = [FrontierTask(*each, LEARNED, network, bits) for network in self.networks for bits in self.bits]
+        return trees + [FrontierTask(*each, name) for name in self.splits]
 
-    def report(self, measured: list[tuple[Scenario, list[Point], Curves]]) -> Report:
+    def report(self, measured: list[tuple[FrontierScenario, list[FrontierPoint], Curves]]) -> FigureReport:
         points = [point for _, found, _ in measured for point in found]
         lines = {f"{label}, {scenario}": curve for scenario, _, curves in measured for label, curve in curves.items()}
-        return Report(
+        return FigureReport(
             self.figure,
             self.title,
             ("scenario", "rules", "best technique", "its waste", "learned", "wasted deliveries, ratio", "after drift"),
@@ -153,34 +159,34 @@ class Frontier:
             panels={str(scenario): curves for scenario, _, curves in measured},
         )
 
-    def found(self, piece: Piece) -> Mapping[Place, Mapping[str, Found]]:
-        """By place, and by technique."""
-        stage = staged(self.workloads[piece.workload], piece.subscriptions, self.networks, self.events)
-        if piece.split != LEARNED:
-            search = Search(stage, self.networks, self.bits, self.budgets, self.selections, self.lengths)
-            return search.found(piece.split)
-        places = [Place(piece.network, piece.bits, rules) for rules in self.budgets]
-        trees = {place: stage.learn(*place) for place in places}
-        return {place: {LEARNED: judged(stage, place.network, tree, None)} for place, tree in trees.items()}
+    def found(self, task: FrontierTask) -> Mapping[BudgetSetting, Mapping[str, JudgedIndex]]:
+        """By setting, and by technique."""
+        trials = trials_of(self.workloads[task.workload], task.subscriptions, self.networks, self.events)
+        if task.split != LEARNED:
+            search = FrontierSearch(trials, self.networks, self.bits, self.budgets, self.selections, self.lengths)
+            return search.found(task.split)
+        settings = [BudgetSetting(task.network, task.bits, rules) for rules in self.budgets]
+        trees = {setting: trials.learn(*setting) for setting in settings}
+        return {setting: {LEARNED: judged(trials, setting.network, tree, None)} for setting, tree in trees.items()}
 
     def measured(
-        self, workload: str, count: int, found: Mapping[Piece, Mapping[Place, Mapping[str, Found]]]
-    ) -> list[tuple[Scenario, list[Point], Curves]]:
+        self, workload: str, count: int, found: Mapping[FrontierTask, Mapping[BudgetSetting, Mapping[str, JudgedIndex]]]
+    ) -> list[tuple[FrontierScenario, list[FrontierPoint], Curves]]:
         """The points of every network and number of bits, and the curves."""
         measured = []
         for network in self.networks:
             for bits in self.bits:
-                scenario = Scenario(workload, count, network, bits)
-                points: list[Point] = []
+                scenario = FrontierScenario(workload, count, network, bits)
+                points: list[FrontierPoint] = []
                 curves: Curves = {}
                 for rules in self.budgets:
-                    place = Place(network, bits, rules)
+                    setting = BudgetSetting(network, bits, rules)
                     techniques = {
                         name: each
                         for split in self.splits
-                        for name, each in found[Piece(workload, count, split)][place].items()
+                        for name, each in found[FrontierTask(workload, count, split)][setting].items()
                     }
-                    tree = found[Piece(workload, count, LEARNED, network, bits)][place][LEARNED]
+                    tree = found[FrontierTask(workload, count, LEARNED, network, bits)][setting][LEARNED]
                     point = _point(scenario, rules, techniques, tree)
                     for name, each in techniques.items():
                         curves.setdefault(name, {})[rules] = each.unseen.waste.rate
@@ -190,11 +196,15 @@ class Frontier:
         return measured
 
 
-def _point(scenario: Scenario, rules: int, techniques: Mapping[str, Found], tree: Found) -> Point:
+def _point(
+    scenario: FrontierScenario, rules: int, techniques: Mapping[str, JudgedIndex], tree: JudgedIndex
+) -> FrontierPoint:
     name = min(techniques, key=lambda each: techniques[each].aside)
     top = techniques[name]
     chosen = min((top, tree), key=lambda each: each.aside)
-    return Point(scenario, rules, name, top.unseen, chosen.unseen, chosen is tree, (top.drifted, chosen.drifted))
+    return FrontierPoint(
+        scenario, rules, name, top.unseen, chosen.unseen, chosen is tree, (top.drifted, chosen.drifted)
+    )
 
 
 def _ratio(paper: Waste, learned: Waste) -> float:
@@ -202,7 +212,7 @@ def _ratio(paper: Waste, learned: Waste) -> float:
     return max(paper.wasted, 1) / max(learned.wasted, 1)
 
 
-def _row(point: Point) -> tuple[Any, ...]:
+def _row(point: FrontierPoint) -> tuple[Any, ...]:
     return (
         str(point.scenario),
         f"{point.rules:,}",
@@ -214,7 +224,7 @@ def _row(point: Point) -> tuple[Any, ...]:
     )
 
 
-def _figures(points: list[Point]) -> dict[str, Any]:
+def _figures(points: list[FrontierPoint]) -> dict[str, Any]:
     """The ratios of the first scenario of each workload, by rules, and all points."""
     first = {point.scenario.workload: point.scenario for point in reversed(points)}
     ratios: dict[str, dict[str, float]] = {}
@@ -225,7 +235,7 @@ def _figures(points: list[Point]) -> dict[str, Any]:
     return {"waste_ratio": ratios, "worse": worse, "points": [point.figures() for point in points]}
 
 
-def _verdicts(points: list[Point]) -> list[Verdict]:
+def _verdicts(points: list[FrontierPoint]) -> list[Verdict]:
     """The promises; one about a budget that was not measured is left out."""
     found = [
         Verdict(
@@ -241,7 +251,7 @@ def _verdicts(points: list[Point]) -> list[Verdict]:
     return found
 
 
-WIDTHS = Frontier(
+FRONTIER_BY_WIDTH = Frontier(
     figure="frontier-widths",
     title="waste against rules per switch, by the share of a dimension that subscriptions ask for",
     workloads={

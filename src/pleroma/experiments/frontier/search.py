@@ -13,25 +13,25 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pleroma.evaluation.outcome import Outcome
-from pleroma.experiments.frontier.frontier_stage import Stage
+from pleroma.experiments.frontier.trials import FrontierTrials
 from pleroma.index import GridIndex, Index, SelectiveIndex, Waste
 from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
 from pleroma.selection.splits import SPLITS
 from pleroma.selection.traffic_statistics import TrafficStatistics
 
-LENGTHS = (4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 23, 32, 64, 112)
-USUAL = 14
+TRIED_LENGTHS = (4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 23, 32, 64, 112)
+USUAL_LENGTH = 14
 """Lengths about this are tried first: what they reach spares most of the others."""
-MEMBERS = (None, 256, 64, 16, 4, 1)
-EXHAUSTIVE = 16
+TRIED_MEMBERS = (None, 256, 64, 16, 4, 1)
+MAX_UNLIMITED_LENGTH = 16
 """Up to so many bits, covers without any limit on their members are tried as well."""
-SETS = 2
+SETS_PER_SELECTION = 2
 """Of the dimensions that a selection proposes, so many sets are tried in full at each length."""
 NO_BITS = "no bits"
 """One rule, whatever the budget."""
 
 
-class Place(NamedTuple):
+class BudgetSetting(NamedTuple):
     """Where a technique may be best."""
 
     network: str
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     rules: int
 
 
-class Found(NamedTuple):
+class JudgedIndex(NamedTuple):
     aside: int
     """The deliveries of events set aside, which have decided."""
     unseen: Outcome
@@ -67,58 +67,60 @@ class _Best:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Search:
-    stage: Stage
+class FrontierSearch:
+    trials: FrontierTrials
     networks: tuple[str, ...]
     bits: tuple[int, ...]
     budgets: tuple[int, ...]
     selections: tuple[str, ...]
-    lengths: tuple[int, ...] = LENGTHS
-    _best: dict[tuple[str, Place], _Best] = field(default_factory=dict)
+    lengths: tuple[int, ...] = TRIED_LENGTHS
+    _best: dict[tuple[str, BudgetSetting], _Best] = field(default_factory=dict)
     _known: dict[object, dict[int | None, tuple[dict[str, int], dict[str, Outcome], bool]]] = field(
         default_factory=dict
     )
 
-    def found(self, split: str) -> dict[Place, dict[str, Found]]:
-        """By place, what each technique with this way to cut does with its best. Without any bits comes first."""
-        bare = GridIndex(self.stage.workload.schema, ())
-        outcomes = self.stage.outcomes(bare, None, self.stage.aside)
+    def found(self, split: str) -> dict[BudgetSetting, dict[str, JudgedIndex]]:
+        """By setting, what each technique with this way to cut does with its best. Without any bits comes first."""
+        bare = GridIndex(self.trials.workload.schema, ())
+        outcomes = self.trials.outcomes(bare, None, self.trials.aside)
         for network in self.networks:
-            for place in self._places(network, 0):
-                self._best[NO_BITS, place] = _Best((outcomes[network].waste.deliveries, 0, 0, 0), bare, None)
+            for setting in self._settings(network, 0):
+                self._best[NO_BITS, setting] = _Best((outcomes[network].waste.deliveries, 0, 0, 0), bare, None)
         for proposal in self._proposals(split):
             self._try(proposal)
         done: dict[object, list[dict[str, Outcome]]] = {}
-        made: dict[Place, dict[str, Found]] = {}
+        made: dict[BudgetSetting, dict[str, JudgedIndex]] = {}
         for technique in (NO_BITS, *(f"{selection} + {split}" for selection in self.selections)):
-            for place in [place for network in self.networks for place in self._places(network, 0)]:
-                if (best := self._best.get((technique, place))) is not None:
+            for setting in [setting for network in self.networks for setting in self._settings(network, 0)]:
+                if (best := self._best.get((technique, setting))) is not None:
                     key = _content(best.index), best.members
                     if key not in done:
-                        trials = (self.stage.unseen, self.stage.drifted)
-                        done[key] = self.stage.outcomes_of(best.index, best.members, trials)
+                        trials = (self.trials.unseen, self.trials.drifted)
+                        done[key] = self.trials.outcomes_of(best.index, best.members, trials)
                     unseen, drifted = done[key]
-                    one = Found(best.rank[0], unseen[place.network], drifted[place.network].waste)
-                    made.setdefault(place, {})[technique] = one
+                    one = JudgedIndex(best.rank[0], unseen[setting.network], drifted[setting.network].waste)
+                    made.setdefault(setting, {})[technique] = one
         return made
 
-    def _places(self, network: str, bits: int) -> Iterator[Place]:
+    def _settings(self, network: str, bits: int) -> Iterator[BudgetSetting]:
         """Those that allow so many bits, the most rules first."""
         for rules in sorted(self.budgets, reverse=True):
-            yield from (Place(network, most, rules) for most in self.bits if bits <= most)
+            yield from (BudgetSetting(network, most, rules) for most in self.bits if bits <= most)
 
     def _proposals(self, name: str) -> Iterator[_Proposal]:
         """Of every length, each set of dimensions that some technique proposes."""
-        stage, statistics = self.stage, TrafficStatistics.of(self.stage.sample)
-        counts = range(1, len(stage.workload.schema) + 1)
-        for bits in sorted((n for n in self.lengths if n <= max(self.bits)), key=lambda n: abs(n - USUAL)):
-            split = SPLITS[name](stage.sample, bits)
-            regular = SPLITS["regular"](stage.sample, bits)
+        trials, statistics = self.trials, TrafficStatistics.of(self.trials.sample)
+        counts = range(1, len(trials.workload.schema) + 1)
+        for bits in sorted((n for n in self.lengths if n <= max(self.bits)), key=lambda n: abs(n - USUAL_LENGTH)):
+            split = SPLITS[name](trials.sample, bits)
+            regular = SPLITS["regular"](trials.sample, bits)
             proposed: dict[tuple[int, ...], dict[str, int]] = {}
             for selection in self.selections:
                 evidence = Evidence(statistics, split if selection in EVALUATING else regular, 0)
                 sets = {select(selection, evidence, n) for n in counts}
-                for at, dims in enumerate(sorted(sets, key=lambda dims: split.waste(dims).deliveries)[:SETS]):
+                for at, dims in enumerate(
+                    sorted(sets, key=lambda dims: split.waste(dims).deliveries)[:SETS_PER_SELECTION]
+                ):
                     proposed.setdefault(dims, {})[f"{selection} + {name}"] = at
             for dims, techniques in proposed.items():
                 index = split.index(dims)
@@ -127,9 +129,9 @@ class Search:
 
     def _try(self, proposal: _Proposal) -> None:
         """With ever fewer members, until there are fewer rules than anybody asks for: fewer only waste more."""
-        fewest = self.stage.fewest(proposal.index)
-        for at, members in enumerate(MEMBERS):
-            if members is None and proposal.length > EXHAUSTIVE:
+        fewest = self.trials.fewest(proposal.index)
+        for at, members in enumerate(TRIED_MEMBERS):
+            if members is None and proposal.length > MAX_UNLIMITED_LENGTH:
                 continue
             room = {network: self._room(proposal, at, network, fewest[network]) for network in self.networks}
             wanted = {network: most for network, most in room.items() if most}
@@ -137,39 +139,41 @@ class Search:
                 continue
             outcomes, few = self._outcomes(proposal.index, members, wanted)
             for network, outcome in outcomes.items():
-                for technique, place, rank in self._ranked(proposal, at, network, outcome.waste.deliveries):
-                    best = self._best.get((technique, place))
-                    if outcome.rules <= place.rules and (best is None or rank < best.rank):
-                        self._best[technique, place] = _Best(rank, proposal.index, members)
+                for technique, setting, rank in self._ranked(proposal, at, network, outcome.waste.deliveries):
+                    best = self._best.get((technique, setting))
+                    if outcome.rules <= setting.rules and (best is None or rank < best.rank):
+                        self._best[technique, setting] = _Best(rank, proposal.index, members)
             if few:
                 return
 
-    def _ranked(self, proposal: _Proposal, at: int, network: str, deliveries: int) -> Iterator[tuple[str, Place, Rank]]:
+    def _ranked(
+        self, proposal: _Proposal, at: int, network: str, deliveries: int
+    ) -> Iterator[tuple[str, BudgetSetting, Rank]]:
         for technique, number in proposal.techniques.items():
             rank = (deliveries, -proposal.length, -number, -at)
-            for place in self._places(network, proposal.index.bits):
-                yield technique, place, rank
+            for setting in self._settings(network, proposal.index.bits):
+                yield technique, setting, rank
 
     def _room(self, proposal: _Proposal, at: int, network: str, fewest: int) -> int:
         """The most rules with which it could be the best of some technique, if no more than this were delivered."""
         ranked = self._ranked(proposal, at, network, fewest)
         better = (
-            place.rules
-            for technique, place, rank in ranked
-            if (best := self._best.get((technique, place))) is None or rank < best.rank
+            setting.rules
+            for technique, setting, rank in ranked
+            if (best := self._best.get((technique, setting))) is None or rank < best.rank
         )
         return max(better, default=0)
 
     def _outcomes(
         self, index: GridIndex | SelectiveIndex, members: int | None, room: dict[str, int]
     ) -> tuple[dict[str, Outcome], bool]:
-        """As `Stage.within`. Beyond the bits that dimensions can use, greater lengths are the same index again."""
+        """As `FrontierTrials.within`. Lengths beyond the bits that dimensions can use give the same index again."""
         known = self._known.setdefault(_content(index), {})
         if members in known:
             before, outcomes, few = known[members]
             if all(most <= before.get(network, 0) for network, most in room.items()):
                 return {n: outcomes[n] for n, most in room.items() if n in outcomes and outcomes[n].rules <= most}, few
-        known[members] = room, *self.stage.within(index, members, room, min(self.budgets))
+        known[members] = room, *self.trials.within(index, members, room, min(self.budgets))
         return known[members][1:]
 
 
@@ -180,9 +184,9 @@ def _content(index: GridIndex | SelectiveIndex) -> object:
     return tuple((region.number, region.rectangle, region.grid.order) for region in index.regions)
 
 
-def judged(stage: Stage, network: str, index: Index, members: int | None) -> Found:
+def judged(trials: FrontierTrials, network: str, index: Index, members: int | None) -> JudgedIndex:
     """What an index does that has been made for a network."""
     aside, unseen, drifted = (
-        stage.outcomes(index, members, trial)[network] for trial in (stage.aside, stage.unseen, stage.drifted)
+        trials.outcomes(index, members, trial)[network] for trial in (trials.aside, trials.unseen, trials.drifted)
     )
-    return Found(aside.waste.deliveries, unseen, drifted.waste)
+    return JudgedIndex(aside.waste.deliveries, unseen, drifted.waste)

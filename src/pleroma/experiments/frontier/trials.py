@@ -36,14 +36,14 @@ from pleroma.workloads import StockModel, Workload
 
 STAR = "star"
 """Every subscription on a port of its own."""
-SET_ASIDE = 4_000
-DRIFTED = 10
+MAX_ASIDE_EVENTS = 4_000
+DRIFT_SUBSCRIPTIONS = 10
 """After the drift, only what so many of the subscriptions want is still published."""
 
 
-SHARES = (8, 2)
+COUNTING_SHARES = (8, 2)
 """Rules are counted with an eighth of the hosts' subscriptions, with half of them, and with all."""
-MANY = 2_000
+MIN_SUBSCRIPTIONS_IN_SHARES = 2_000
 """With fewer subscriptions it is as quick to count with all of them at once."""
 
 
@@ -83,7 +83,7 @@ class _Demands:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stage:
+class FrontierTrials:
     workload: Workload
     sample: Sample
     placements: Mapping[str, Placement | None]
@@ -94,7 +94,9 @@ class Stage:
     drifted: Trial
 
     @classmethod
-    def of(cls, given: Source, subscriptions: int, networks: tuple[str, ...], events: int | None = None) -> Stage:
+    def of(
+        cls, given: Source, subscriptions: int, networks: tuple[str, ...], events: int | None = None
+    ) -> FrontierTrials:
         source = replace(given, subscriptions=subscriptions)
         if events is not None and not isinstance(source, StockModel):
             source = replace(source, events=events)
@@ -104,8 +106,8 @@ class Stage:
             every = every[np.sort(np.random.default_rng(2).permutation(len(every))[:events])]
         seen, unseen = random_halves(every, source.seed)
         order = np.random.default_rng(source.seed).permutation(len(seen))
-        aside = min(len(seen) // 4, SET_ASIDE)
-        few = workload.subscriptions[:: len(workload.subscriptions) // DRIFTED or 1]
+        aside = min(len(seen) // 4, MAX_ASIDE_EVENTS)
+        few = workload.subscriptions[:: len(workload.subscriptions) // DRIFT_SUBSCRIPTIONS or 1]
         still = np.any([unseen.matches(each) for each in few], axis=0)
         sample = Sample.of(seen[np.sort(order[aside:])], workload.subscriptions)
         placements = {name: _placement(name, subscriptions, source.seed) for name in networks}
@@ -196,7 +198,11 @@ def _shares(subscriptions: int, placements: Sequence[Placement | None]) -> tuple
     """By the hosts of the first network that has some."""
     homes = next((place.homes for place in placements if place is not None), np.arange(subscriptions))
     hosts = int(homes.max()) + 1
-    bounds = [0, *(-(-hosts // part) for part in SHARES if subscriptions >= MANY), hosts]
+    bounds = [
+        0,
+        *(-(-hosts // part) for part in COUNTING_SHARES if subscriptions >= MIN_SUBSCRIPTIONS_IN_SHARES),
+        hosts,
+    ]
     return tuple((first <= homes) & (homes < last) for first, last in pairwise(bounds) if first < last)
 
 
@@ -209,6 +215,6 @@ def _placement(name: str, subscriptions: int, seed: int) -> Placement | None:
 
 
 @lru_cache(maxsize=1)
-def staged(given: Source, subscriptions: int, networks: tuple[str, ...], events: int | None) -> Stage:
-    """`Stage.of`, made once for what comes one after the other."""
-    return Stage.of(given, subscriptions, networks, events)
+def trials_of(given: Source, subscriptions: int, networks: tuple[str, ...], events: int | None) -> FrontierTrials:
+    """`FrontierTrials.of`, made once for what comes one after the other."""
+    return FrontierTrials.of(given, subscriptions, networks, events)

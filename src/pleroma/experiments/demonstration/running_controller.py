@@ -1,4 +1,4 @@
-"""Where a demonstration takes place: a controller in a process of its own, on simulated switches or on Open vSwitch."""
+"""The controller of a demonstration: a process of its own, on simulated switches or on Open vSwitch."""
 
 from __future__ import annotations
 
@@ -23,21 +23,25 @@ import httpx
 from pleroma.client import Client, connect
 from pleroma.content import Filter
 from pleroma.errors import SetupError
-from pleroma.experiments.demonstration.replay import Counts, Subscribers, subscribers
+from pleroma.experiments.demonstration.replay import DeliveryCounts, Subscribers, subscribers
 from pleroma.lab import Lab, namespaces
 from pleroma.routing import build
+from pleroma.service.http.admin_token import ADMIN_NAME
 
-START = 30.0
-PATIENCE = 120.0
-"""Seconds that an answer may take, on a busy machine."""
-ADMIN = "admin"
-LAND = 0.5
-"""Seconds after which events are in the lake; every event is."""
+CONTROLLER_START_SECONDS = 30.0
+"""How long a controller may take until it says its address."""
+API_ANSWER_SECONDS = 120.0
+"""How long an answer of the API may take, on a busy machine."""
+LAND_SECONDS = 0.5
+"""How often events are written to the lake. Every event is written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """`url` is for this machine, `client_url` for programs at the hosts, which may have namespaces of their own."""
+class RunningController:
+    """How to reach a controller and its network.
+
+    `url` is for this machine, `client_url` for programs at the hosts, which may have namespaces of their own.
+    """
 
     url: str
     token: str
@@ -45,10 +49,10 @@ class Stage:
     principal: str | None = None
     namespaces: Mapping[str, str] = field(default_factory=dict)
     lake: str | None = None
-    """Where events are collected, if they are."""
+    """The lake that events are written to, if they are."""
 
     def connect(self, host: str) -> Client:
-        """To be opened `at_host`."""
+        """A client at a host; to be opened inside `at_host`."""
         return connect(self.client_url, self.token, host, principal=self.principal)
 
     @asynccontextmanager
@@ -56,7 +60,7 @@ class Stage:
         """The controller's API, and a client at a host."""
         headers = {"Authorization": f"Bearer {self.token}"}
         async with (
-            httpx.AsyncClient(base_url=self.url, headers=headers, timeout=PATIENCE) as api,
+            httpx.AsyncClient(base_url=self.url, headers=headers, timeout=API_ANSWER_SECONDS) as api,
             AsyncExitStack() as stack,
         ):
             with at_host(self.namespaces.get(host)):
@@ -64,9 +68,9 @@ class Stage:
             yield api, client
 
     def crowd(
-        self, schema: str, filters: Sequence[Filter], hosts: Sequence[str], on_change: Callable[[Counts], None]
+        self, schema: str, filters: Sequence[Filter], hosts: Sequence[str], on_change: Callable[[DeliveryCounts], None]
     ) -> AbstractAsyncContextManager[Subscribers]:
-        """Subscribers at some of the hosts."""
+        """A process with subscribers at some of the hosts."""
         return subscribers(
             self.client_url,
             self.token,
@@ -80,20 +84,23 @@ class Stage:
 
 
 def at_host(namespace: str | None) -> AbstractContextManager[None]:
+    """Code in this context runs in a namespace; in the one it is in already, if none is given."""
     return nullcontext() if namespace is None else namespaces.inside(namespace)
 
 
 @asynccontextmanager
-async def embedded(topology: str, members: int | None = None, collecting: bool = False) -> AsyncIterator[Stage]:
+async def embedded(
+    topology: str, members: int | None = None, collecting: bool = False
+) -> AsyncIterator[RunningController]:
     async with _controller(topology, members, collecting) as (url, token, lake):
-        yield Stage(url, token, url, lake=lake)
+        yield RunningController(url, token, url, lake=lake)
 
 
 @asynccontextmanager
-async def open_vswitch(topology: str, members: int | None = None, collecting: bool = False) -> AsyncIterator[Stage]:
-    """Real switches and real hosts. Programs at the hosts reach the controller through the switches, as they have no
-    other network.
-    """
+async def open_vswitch(
+    topology: str, members: int | None = None, collecting: bool = False
+) -> AsyncIterator[RunningController]:
+    """A controller of real switches with real hosts, whose programs have no network but the switches."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         listen = "{}:{}".format(*free.getsockname())
     network = build(topology)
@@ -101,14 +108,14 @@ async def open_vswitch(topology: str, members: int | None = None, collecting: bo
         openflow = ("--network", "openflow", "--listen", listen)
         async with _controller(topology, members, collecting, *openflow) as (url, token, lake):
             names = {str(host.name): lab.namespace(host.name) for host in network.hosts}
-            yield Stage(url, token, "inband://", ADMIN, names, lake)
+            yield RunningController(url, token, "inband://", ADMIN_NAME, names, lake)
 
 
 @asynccontextmanager
 async def _controller(
     topology: str, members: int | None, collecting: bool, *more: str
 ) -> AsyncIterator[tuple[str, str, str | None]]:
-    """Its address, a token and its lake; everything is in a folder that is gone afterwards."""
+    """The address, token and lake of a controller, all of whose files are in a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="pleroma-", ignore_cleanup_errors=True) as folder:
         lake = str(Path(folder) / "lake") if collecting else None
         process = await asyncio.create_subprocess_exec(
@@ -124,13 +131,13 @@ async def _controller(
             topology,
             "--json",
             *(() if members is None else ("--members", str(members))),
-            *(() if lake is None else ("--lake", lake, "--sample", "1", "--land", str(LAND))),
+            *(() if lake is None else ("--lake", lake, "--sample", "1", "--land", str(LAND_SECONDS))),
             *more,
             stdout=asyncio.subprocess.PIPE,
         )
         assert process.stdout is not None  # noqa: S101
         try:
-            async with asyncio.timeout(START):
+            async with asyncio.timeout(CONTROLLER_START_SECONDS):
                 line = await process.stdout.readline()
             if not line:
                 raise SetupError("the controller did not start; see above")

@@ -6,14 +6,14 @@ import pytest
 
 from pleroma.errors import SetupError
 from pleroma.experiments.demonstration import watch_process
-from pleroma.experiments.demonstration.watch_process import Onlooker, watcher
+from pleroma.experiments.demonstration.watch_process import WatcherOutput, watcher_process
 
 
 def test_a_watcher_that_cannot_start_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch_process, "TRIES", 1)
+    monkeypatch.setattr(watch_process, "MAX_WATCHER_STARTS", 1)
 
     async def begin():
-        async with watcher(str(tmp_path / "nothing"), "quotes", "http://127.0.0.1:9", "token") as made:
+        async with watcher_process(str(tmp_path / "nothing"), "quotes", "http://127.0.0.1:9", "token") as made:
             while True:
                 made.check()
                 await asyncio.sleep(0.1)
@@ -24,7 +24,7 @@ def test_a_watcher_that_cannot_start_is_named(tmp_path, monkeypatch):
 
 def test_a_line_that_is_no_word_of_the_watchers_does_not_make_us_deaf():
     async def listen():
-        lines, made = asyncio.StreamReader(), Onlooker()
+        lines, made = asyncio.StreamReader(), WatcherOutput()
         for line in (b"WARNING: something of Java\n", b"\xff\n", b'{"window": {"events": 5, "unjudged": 0}}\n'):
             lines.feed_data(line)
         lines.feed_eof()
@@ -36,7 +36,7 @@ def test_a_line_that_is_no_word_of_the_watchers_does_not_make_us_deaf():
 
 def test_windows_and_decisions_to_tune_are_kept_and_the_others_are_not():
     heard = []
-    made = Onlooker(on_decision=heard.append)
+    made = WatcherOutput(on_decision=heard.append)
     made.hear({"window": {"events": 5, "unjudged": 5}})
     assert not made.is_awake
     made.hear({"window": {"events": 5, "unjudged": 0}})
