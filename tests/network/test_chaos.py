@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from pleroma.routing import build
-from support.network.requests import advertise, random_event, random_filter, subscribe
+from support.network.weather_requests import advertise, random_event, random_filter, subscribe
 from support.network.world import HASTY, world
 
 RING = build("ring:4")

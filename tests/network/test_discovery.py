@@ -11,7 +11,7 @@ import pytest
 from pleroma.control import LearnHost
 from pleroma.routing import Link, Topology, build
 from pleroma.switches.openflow.frames import Beacon
-from support.network.requests import BEGINNING, advertise, random_event, random_filter, subscribe
+from support.network.weather_requests import BEGINNING, advertise, random_event, random_filter, subscribe
 from support.network.world import HASTY, world
 from support.waiting import wait_until
 

@@ -6,7 +6,7 @@ import pytest
 
 from pleroma.routing import build
 from pleroma.wire.ports import EVENTS_PORT
-from support.network.requests import WEATHER, advertise, subscribe
+from support.network.weather_requests import WEATHER, advertise, subscribe
 from support.network.world import world
 from support.waiting import wait_until
 

@@ -14,7 +14,7 @@ import pytest
 from pleroma.lab import registry
 from pleroma.routing import build
 from pleroma.switches.openflow.agent import SwitchTimeouts
-from support.network.requests import advertise, random_event, random_filter, subscribe
+from support.network.weather_requests import advertise, random_event, random_filter, subscribe
 from support.network.world import HASTY, world
 from support.waiting import wait_until
 

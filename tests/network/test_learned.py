@@ -16,7 +16,7 @@ from pleroma.index import Dz
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn, regrown
 from pleroma.routing import build
-from support.network.requests import WEATHER, advertise, random_event, random_filter, subscribe
+from support.network.weather_requests import WEATHER, advertise, random_event, random_filter, subscribe
 from support.network.world import world
 from support.waiting import LIMIT_SECONDS
 

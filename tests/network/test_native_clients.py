@@ -14,7 +14,7 @@ from pleroma.lab import Lab
 from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
-from support.network.requests import WEATHER
+from support.network.weather_requests import WEATHER
 from support.network.world import STEADY, free_port, with_ipv4
 from support.waiting import LIMIT_SECONDS
 

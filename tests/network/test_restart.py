@@ -10,9 +10,9 @@ from pleroma.lab import Lab
 from pleroma.routing import build
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from support.control_cases import fresh_tables
-from support.network.requests import advertise, random_event, random_filter, subscribe
+from support.network.weather_requests import advertise, random_event, random_filter, subscribe
 from support.network.world import HASTY, STEADY, World, free_port, world
-from support.programs import TESTS, environment
+from support.programs import environment
 
 LINE = build("line:3")
 REQUESTS = 1000
@@ -21,14 +21,7 @@ KILLED_AFTER = 250
 
 def test_a_controller_killed_amid_a_thousand_requests_stands_by_what_it_has_answered(tmp_path):
     port = free_port()
-    command = [
-        sys.executable,
-        TESTS / "support" / "network" / "killed_controller.py",
-        tmp_path,
-        str(port),
-        "line:3",
-        str(REQUESTS),
-    ]
+    command = [sys.executable, "-m", "support.network.killed_controller", tmp_path, str(port), "line:3", str(REQUESTS)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(PYTHONWARNINGS=""))
     made = World(LINE, tmp_path, port, OpenFlowSettings(timeouts=STEADY), ControlSettings())
     try:

@@ -7,7 +7,7 @@ import pytest
 
 from pleroma.index.address import IPV4, IPV6
 from pleroma.routing import build
-from support.network.requests import advertise, random_event, random_filter, subscribe
+from support.network.weather_requests import advertise, random_event, random_filter, subscribe
 from support.network.world import with_ipv4, world
 
 TESTBED = build("testbed")

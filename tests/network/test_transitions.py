@@ -12,7 +12,7 @@ from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 from support.control_cases import boxes
-from support.network.requests import WEATHER, random_event, random_filter, subscribe
+from support.network.weather_requests import WEATHER, random_event, random_filter, subscribe
 from support.network.world import world
 from support.waiting import LIMIT_SECONDS
 

@@ -1,4 +1,4 @@
-"""A controller that is made to be killed: killed_controller.py FOLDER PORT TOPOLOGY REQUESTS
+"""A controller that is made to be killed: support.network.killed_controller FOLDER PORT TOPOLOGY REQUESTS
 
 It asks itself for subscriptions, many at a time, and prints the id of each as it is answered.
 """
@@ -10,7 +10,7 @@ from random import Random
 
 from pleroma.routing import Topology, build
 from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
-from support.network.requests import BEGINNING, advertise, random_filter, subscribe
+from support.network.weather_requests import BEGINNING, advertise, random_filter, subscribe
 from support.network.world import STEADY
 
 MAX_REQUESTS_IN_FLIGHT = 8

@@ -31,7 +31,7 @@ from support import routing_oracle
 from support.network.host_sockets import HostSockets, Stream
 from support.network.mirror import Mirror
 from support.network.real_tables import RealTables
-from support.network.requests import BEGINNING, WEATHER
+from support.network.weather_requests import BEGINNING, WEATHER
 from support.waiting import LIMIT_SECONDS, wait_until
 
 T = TypeVar("T")

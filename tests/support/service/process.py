@@ -14,7 +14,7 @@ import httpx
 
 from support.programs import environment
 
-PROGRAM = Path(__file__).with_name("program.py")
+PROGRAM = "support.service.program"
 END_SECONDS = 30.0
 
 
@@ -45,7 +45,7 @@ class ServiceProcess:
         given = json.dumps(self._given | {"folder": str(self.folder), "port": self.port})
         with self._errors.open("a") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), given],
+                [sys.executable, "-m", PROGRAM, given],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
