@@ -14,7 +14,7 @@ import pytest
 from pleroma.errors import SwitchGone, SwitchRefused
 from pleroma.lab import Lab, Tls
 from pleroma.routing import Change, build
-from pleroma.switches.openflow.connection import Connection
+from pleroma.switches.openflow.connection import NO_EVENTS, Connection, ConnectionEvents
 from pleroma.switches.openflow.listener import SwitchListener, tls_context
 from pleroma.switches.openflow.rule import (
     CONTROLLER_PORT,
@@ -35,11 +35,11 @@ VERSIONS = pytest.mark.parametrize(("protocol", "version"), [("OpenFlow13", 4), 
 
 
 @asynccontextmanager
-async def network(protocols=("OpenFlow13", "OpenFlow14"), context=None, tls=None):
+async def network(protocols=("OpenFlow13", "OpenFlow14"), context=None, tls=None, events=NO_EVENTS):
     """The lab, the listener, and the connection of R1."""
     greeted: asyncio.Queue[Connection] = asyncio.Queue()
     async with SwitchListener(
-        "127.0.0.1", 0, context, greeted.put, idle=10, dead=PATIENCE, handshake=PATIENCE
+        "127.0.0.1", 0, context, greeted.put, events, idle=10, dead=PATIENCE, handshake=PATIENCE
     ) as listener:
         target = f"{'tcp' if context is None else 'ssl'}:127.0.0.1:{listener.address[1]}"
         lab = await asyncio.to_thread(Lab.up, LINE, controller=target, protocols=protocols, tls=tls)
@@ -199,14 +199,16 @@ def test_a_message_that_is_refused_when_it_is_added_fails_the_bundle_too(protoco
 @VERSIONS
 def test_a_port_whose_cable_is_cut_goes_down_and_comes_back(protocol, version):
     async def work():
-        async with network([protocol]) as (lab, _, connection, _):
+        told = []
+        events = ConnectionEvents(
+            on_port_status=lambda at, port, reason: told.append((at, port.number, port.up, reason))
+        )
+        async with network([protocol], events=events) as (lab, _, connection, _):
             assert connection.version == version
-            told = []
-            connection.on_port_status = lambda port, reason: told.append((port.number, port.up, reason))
             await until(lambda: connection.ports[1].up)
             await asyncio.to_thread(lab.cut, LINE.find_host("h1"))
             await until(lambda: not connection.ports[1].up)
-            assert (1, False, "modify") in told
+            assert (connection, 1, False, "modify") in told
             await asyncio.to_thread(lab.mend, LINE.find_host("h1"))
             await until(lambda: connection.ports[1].up)
 
@@ -216,10 +218,10 @@ def test_a_port_whose_cable_is_cut_goes_down_and_comes_back(protocol, version):
 @VERSIONS
 def test_packets_come_up_and_go_down(protocol, version):
     async def work():
-        async with network([protocol]) as (lab, _, connection, _):
+        arrived = []
+        events = ConnectionEvents(on_packet_in=lambda _, packet: arrived.append(packet))
+        async with network([protocol], events=events) as (lab, _, connection, _):
             assert connection.version == version
-            arrived = []
-            connection.on_packet_in = arrived.append
             up = Rule(
                 0,
                 7,

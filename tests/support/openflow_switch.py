@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pleroma.switches.openflow.connection import Connection
+from pleroma.switches.openflow.connection import NO_EVENTS, Connection, ConnectionEvents
 from pleroma.switches.openflow.listener import SwitchListener
 from support.openflow_wire import PROTOCOLS, serialised
 
@@ -176,11 +176,13 @@ def hello(version: int, *bitmap: int) -> bytes:
 
 @asynccontextmanager
 async def meeting(
-    *switches: ScriptedSwitch, idle: float = 60.0, dead: float = 60.0
+    *switches: ScriptedSwitch, events: ConnectionEvents = NO_EVENTS, idle: float = 60.0, dead: float = 60.0
 ) -> AsyncIterator[tuple[SwitchListener, list[Connection]]]:
     """A listener, and a connection for each of these switches in their order."""
     greeted: asyncio.Queue[Connection] = asyncio.Queue()
-    async with SwitchListener("127.0.0.1", 0, None, greeted.put, idle=idle, dead=dead, handshake=PATIENCE) as listener:
+    async with SwitchListener(
+        "127.0.0.1", 0, None, greeted.put, events, idle=idle, dead=dead, handshake=PATIENCE
+    ) as listener:
         try:
             connections = []
             for switch in switches:

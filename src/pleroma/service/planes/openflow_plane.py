@@ -78,9 +78,9 @@ async def over_openflow(
     ):
         controller.plan_changes.under_way = SWITCH_CACHE_SECONDS
         plane = OpenFlowPlane(network, controller, folder)
-        network.watch = plane.rewire
-        plane.rewire()
-        yield controller, plane
+        with network.watched_by(plane):
+            plane.rewire()
+            yield controller, plane
 
 
 class OpenFlowPlane:
@@ -111,12 +111,16 @@ class OpenFlowPlane:
         """Answer programs that have no other way to the API than through the switches."""
         admission = HostAdmission(self._controller, may_join=self._may_join, on_join=self.rewire)
         self.requests = InbandServer(app, self._controller, SwitchCarrier(self.network.send), admission)
-        self.network.arrived = self.requests.arrived
         try:
             yield
         finally:
-            self.network.arrived = lambda _: None
-            await self.requests.close()
+            requests, self.requests = self.requests, None
+            await requests.close()
+
+    def packet_arrived(self, arrival: Arrival) -> None:
+        """A switch passed up a packet for the controller."""
+        if self.requests is not None:
+            self.requests.arrived(arrival)
 
     def _may_join(self, place: Place) -> bool:
         """Whether an unknown host may join at a place: only at a port that leads to no other switch."""

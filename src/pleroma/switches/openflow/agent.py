@@ -1,10 +1,10 @@
-"""Keeps one switch as it should be, whatever happens to it and to the connection.
+"""Keeps the rules of one switch as they are wanted, whatever happens to the switch and to the connection.
 
-It knows which rules are wanted and which the switch has confirmed, and sends the difference: a bundle and a barrier,
-after which the rules are in force (Bhowmik et al. 2017, IV-B). When an answer does not come, what the switch has is
-undefined; then its real table is read and the work goes on from there. A new connection, a restarted controller and the
-audits that find what somebody changed by hand are the same: read, compare, send what is missing. So nothing that was
-lost or repeated on the way makes a difference.
+An agent knows which rules are wanted and which the switch has confirmed, and sends the difference: a bundle and a
+barrier, after which the rules are in force (Bhowmik et al. 2017, IV-B). When an answer does not come, it is unknown
+which rules the switch has; the agent then reads the switch's tables and goes on from there. A new connection, a
+restarted controller and an audit for rules that somebody changed by hand are handled alike: read, compare, send what is
+missing. So messages that were lost or repeated make no difference.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pleroma.switches.openflow.rule import CountedRule, Key, Rule, RuleChange
 from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING, deletions_first, rule_changes
 
 MAX_BUNDLE_CHANGES = 1000
-"""Changes in one bundle at most: a switch that takes longer over more is not silent."""
+"""Changes in one bundle, so that a switch answers a bundle before it counts as silent."""
 TABLE_FULL = ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
 
 _GROWTH = {Change.ADD: 1, Change.MODIFY: 0, Change.DELETE: -1}
@@ -32,9 +32,9 @@ State = Literal["away", "reading", "ready"]
 
 @dataclass(frozen=True, slots=True)
 class SwitchTimeouts:
-    """Seconds: for the answer to a bundle and to a question, between audits, and until a switch counts as gone.
+    """All in seconds. `answer` is for the answer to a bundle or a question; every `audit` the tables are read.
 
-    A connection ends when it was `dead` silent for so long; from then on runs the `grace`.
+    A connection that is silent for `dead` is closed; a switch without a connection counts as gone after `grace`.
     """
 
     answer: float = 5.0
@@ -44,7 +44,7 @@ class SwitchTimeouts:
 
 
 class Wire(Protocol):
-    """As much of a connection as an agent needs."""
+    """The part of a connection that an agent uses."""
 
     async def commit(self, changes: Sequence[RuleChange], timeout: float) -> None: ...
 
@@ -58,26 +58,26 @@ class Wire(Protocol):
 
 
 class Agent:
-    """One switch. `told` is called whenever `state` changes, and when the switch has no room for a rule."""
+    """Of one switch. `on_change` is called whenever `state` changes, and when the switch has no room for a rule."""
 
-    def __init__(self, name: SwitchId, timeouts: SwitchTimeouts, told: Callable[[Agent], None]) -> None:
+    def __init__(self, name: SwitchId, timeouts: SwitchTimeouts, on_change: Callable[[Agent], None]) -> None:
         self.name = name
         self.state: State = "away"
         self.gone = False
-        """It has been away for so long that nobody waits for it any more."""
+        """The switch has been away for longer than the grace period: nobody waits for it any more."""
         self.wanted: dict[Key, Rule] = {}
         self.refused: dict[Key, SwitchRefused] = {}
         self.counts: Counter[str] = Counter()
-        """Of what it did: `changed` rules, `read` tables, `repaired` rules that were not as they had been confirmed."""
+        """Rules `changed` and `repaired` (not as the switch had confirmed them), tables `read`, bundles `refused`."""
         self.room: int | None = None
-        """How many rules its forwarding table turned out to have room for."""
+        """How many rules the forwarding table has room for, once the switch has refused one for want of room."""
         self._known: dict[Key, Rule] | None = None
-        """What the switch has; None while that is undefined."""
-        self._standing: dict[Key, Rule] = {}
+        """The rules that the switch has; None while that is unknown."""
+        self._base: dict[Key, Rule] = {}
         self._tight = False
-        """It was full once. From then on everything goes in one bundle, so that only the outcome has to fit."""
+        """The switch was full once. From then on all changes go in one bundle, so that only the outcome has to fit."""
         self._timeouts = timeouts
-        self._told = told
+        self._on_change = on_change
         self._dirty: set[Key] = set()
         self._version = 0
         self._confirmed = 0
@@ -86,10 +86,8 @@ class Agent:
         self._wire: Wire | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # -- what is wanted ------------------------------------------------------------------------------------------
-
     def want(self, changes: Iterable[tuple[Key, Rule | None]]) -> None:
-        """From now on these rules, or none (None) at these places."""
+        """Want this rule at each key from now on, or no rule (None)."""
         for key, rule in changes:
             if rule is None:
                 self.wanted.pop(key, None)
@@ -97,19 +95,21 @@ class Agent:
                 self.wanted[key] = rule
             self._dirty.add(key)
             self.refused.pop(key, None)
-        self.refused = {key: error for key, error in self.refused.items() if not _is_full(error)}  # perhaps it fits now
+        self.refused = {
+            key: error for key, error in self.refused.items() if not _is_full(error)
+        }  # there may be room now
         self._version += 1
         self._work.set()
 
-    def stand(self, rules: Mapping[Key, Rule]) -> None:
-        """These rules whatever is wanted besides, instead of those that were to stand before."""
-        if rules != self._standing:
-            gone = self._standing.keys() - rules.keys()
-            self._standing = dict(rules)
+    def set_base_rules(self, rules: Mapping[Key, Rule]) -> None:
+        """Rules that the switch keeps regardless of demands; replaces the previous set."""
+        if rules != self._base:
+            gone = self._base.keys() - rules.keys()
+            self._base = dict(rules)
             self.want([*rules.items(), *((key, None) for key in gone)])
 
-    async def settled(self) -> None:
-        """Until all that is wanted now is in force, or the switch counts as gone. What it refuses is raised."""
+    async def confirmed(self) -> None:
+        """Wait until all that is wanted now is in force, or the switch counts as gone. Raises what it refuses."""
         if self.gone:
             return
         if self._confirmed >= self._version and not self.refused:
@@ -120,13 +120,11 @@ class Agent:
 
     @property
     def is_full(self) -> bool:
-        """It has refused a rule of the forwarding table for want of room."""
+        """Whether the switch has refused a rule of the forwarding table for want of room."""
         return any(key[0] == FORWARDING and _is_full(error) for key, error in self.refused.items())
 
-    # -- coming and going ----------------------------------------------------------------------------------------
-
     def connected(self, wire: Wire) -> None:
-        """The switch is there, perhaps again, perhaps before the old connection was seen to end."""
+        """The switch has connected. Its old connection, if there is one, has not been seen to end."""
         self._drop_wire()
         self._wire = wire
         self.gone = False
@@ -138,13 +136,13 @@ class Agent:
             self._become("away")
 
     def give_up(self) -> None:
-        """It counts as gone: whoever waits for it goes on. On its return it gets what is wanted then."""
+        """Count the switch as gone: nobody waits for it any more. When it returns, it gets what is wanted then."""
         self.gone = True
-        self._settle(None)
+        self._resolve_waiters(None)
 
     def close(self) -> None:
         self._drop_wire()
-        self._settle(SwitchGone("the controller is closing", field="switch", value=self.name))
+        self._resolve_waiters(SwitchGone("the controller is closing", field="switch", value=self.name))
 
     def _drop_wire(self) -> None:
         wire, self._wire = self._wire, None
@@ -154,8 +152,6 @@ class Agent:
             task.cancel()
         if wire is not None:
             wire.close()
-
-    # -- the work ------------------------------------------------------------------------------------------------
 
     async def _serve(self, wire: Wire) -> None:
         try:
@@ -169,17 +165,17 @@ class Agent:
                 except SwitchSilent:
                     self.counts["silent"] += 1
                     self._known = None
-        except SwitchError:  # gone, or silent even when asked for its table: the next connection starts anew
+        except SwitchError:  # gone, or silent even about its tables: the next connection starts anew
             self.disconnected(wire)
 
     async def _read(self, wire: Wire) -> dict[Key, Rule]:
-        """Learn what the switch has. If that was known before, this is an audit."""
+        """Read the rules that the switch has. If they were known before, this is an audit."""
         before = self._known
         if before is None:
             self._become("reading")
         entries = await wire.flows(COOKIE, COOKIE_MASK, None, self._timeouts.answer)
         self.counts["read"] += 1
-        if None in entries:  # ours by its cookie, but nothing we ever sent: it is replaced with all the rest
+        if None in entries:  # a rule with our cookie that no agent sends: delete it, and all others with it
             await wire.wipe(COOKIE, COOKIE_MASK, self._timeouts.answer)
             entries = []
         known = {entry.rule.key: entry.rule for entry in entries if entry is not None}
@@ -191,7 +187,7 @@ class Agent:
         return known
 
     async def _send(self, wire: Wire, known: dict[Key, Rule]) -> None:
-        """The difference, until there is none but what the switch refuses."""
+        """Send the difference between known and wanted, until only what the switch refuses is left of it."""
         while keys := self._dirty - self.refused.keys():
             self._dirty -= keys
             changes = rule_changes(known, self.wanted, keys)
@@ -207,15 +203,15 @@ class Agent:
                     else:
                         self._refuse(part, refusal)
                     break
-                self._note(part, known)
+                self._apply_to_known(part, known)
         self._become("ready")
         if self.refused:
-            self._settle(next(iter(self.refused.values())))
+            self._resolve_waiters(next(iter(self.refused.values())))
         else:
             self._confirmed = self._version
-            self._settle(None)
+            self._resolve_waiters(None)
 
-    def _note(self, changes: Sequence[RuleChange], known: dict[Key, Rule]) -> None:
+    def _apply_to_known(self, changes: Sequence[RuleChange], known: dict[Key, Rule]) -> None:
         self.counts["changed"] += len(changes)
         for change, rule in changes:
             if change is Change.DELETE:
@@ -224,7 +220,7 @@ class Agent:
                 known[rule.key] = rule
 
     def _refuse(self, part: Sequence[RuleChange], refusal: SwitchRefused) -> None:
-        """Leave out what it does not take, so that the rest can go on."""
+        """Leave out the rules that the switch does not take, so that the others can be sent."""
         self.counts["refused"] += 1
         sent = deletions_first(part)
         if _is_full(refusal):
@@ -234,15 +230,15 @@ class Agent:
         else:
             guilty = [rule for change, rule in part if change is Change.ADD] or [rule for _, rule in part]
         self.refused.update({rule.key: refusal for rule in guilty})
-        self._told(self)
+        self._on_change(self)
 
     def _held_after(self, changes: Sequence[RuleChange]) -> int:
-        """How many rules its forwarding table would hold after these."""
+        """How many rules the forwarding table would hold after these changes."""
         held = sum(key[0] == FORWARDING for key in self._known or ())
         return held + sum(_GROWTH[change] for change, rule in changes if rule.table == FORWARDING)
 
     async def _more_before(self, audit: float) -> bool:
-        """Wait for work; False when the next audit is due."""
+        """Wait until there are changes to send; False when the next audit is due first."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(audit):
                 await self._work.wait()
@@ -252,9 +248,9 @@ class Agent:
     def _become(self, state: State) -> None:
         if state != self.state:
             self.state = state
-            self._told(self)
+            self._on_change(self)
 
-    def _settle(self, error: SwitchError | None) -> None:
+    def _resolve_waiters(self, error: SwitchError | None) -> None:
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if future.done():

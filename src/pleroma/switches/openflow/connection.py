@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
@@ -27,28 +28,47 @@ MAX_EARLY_PORT_CHANGES = 10_000
 """Changes of ports that a switch may report before it has listed them."""
 
 
-def _nothing(*_: object) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionEvents:
+    """Who is told what a switch says unasked. Each callback gets the connection first, and must not wait.
+
+    `on_refusal` gets the errors that belong to no request that anybody waits for, such as those about packets sent out.
+    """
+
+    on_packet_in: Callable[[Connection, PacketIn], None] = _ignore
+    on_port_status: Callable[[Connection, PortInfo, str], None] = _ignore
+    on_refusal: Callable[[Connection, SwitchRefused], None] = _ignore
+    on_closed: Callable[[Connection, str], None] = _ignore
+
+
+NO_EVENTS = ConnectionEvents()
+
+
 class Connection:
-    """Made by a `Listener`. After `idle` seconds of silence the switch is asked for a sign of life; after `dead`
-    seconds without one it is given up. Callbacks are called in the event loop and must not wait.
+    """One connection of a switch, made by a `SwitchListener`, which `on_opened` tells that the socket is there.
+
+    After `idle` seconds of silence the switch is asked for a sign of life; after `dead` seconds without one the
+    connection is closed.
     """
 
     def __init__(
-        self, *, opened: Callable[[Connection], None] = _nothing, idle: float = 2.0, dead: float = 6.0
+        self,
+        events: ConnectionEvents = NO_EVENTS,
+        *,
+        on_opened: Callable[[Connection], None] = _ignore,
+        idle: float = 2.0,
+        dead: float = 6.0,
     ) -> None:
         self.datapath = 0
         self.tables = 0
         self.ports: dict[int, PortInfo] = {}
         self.packets_left_out = 0
-        self.on_packet_in: Callable[[PacketIn], None] = _nothing
-        self.on_port_status: Callable[[PortInfo, str], None] = _nothing
-        self.on_refusal: Callable[[SwitchRefused], None] = _nothing
-        """Of errors that belong to no request that is waited for, as of packets sent out."""
-        self.on_closed: Callable[[str], None] = _nothing
-        self.channel = MessageChannel(partial(self._opened, opened), self._received, self._ended)
+        self._events = events
+        self.channel = MessageChannel(partial(self._opened, on_opened), self._received, self._ended)
         self._requests = PendingRequests(self.channel.send)
         self._heartbeat = Heartbeat(idle, dead, self._ask_for_life, partial(self.channel.end, abort=True))
         self._agreed = asyncio.Event()
@@ -168,10 +188,10 @@ class Connection:
 
     # -- what is told ----------------------------------------------------------------------------------------------
 
-    def _opened(self, opened: Callable[[Connection], None]) -> None:
+    def _opened(self, on_opened: Callable[[Connection], None]) -> None:
         self.channel.send(messages.hello(self._requests.number()))
         self._heartbeat.start()
-        opened(self)
+        on_opened(self)
 
     def _received(self, message: bytes) -> None:
         self._heartbeat.heard()
@@ -187,7 +207,7 @@ class Connection:
         elif kind == messages.ECHO_REQUEST:
             self.channel.send(messages.plain(version, messages.ECHO_REPLY, xid, message[8:]))
         elif kind == messages.PACKET_IN:
-            self._tell(self.on_packet_in, replies.packet_in(message))
+            self._tell(self._events.on_packet_in, replies.packet_in(message))
         elif kind == messages.PORT_STATUS:
             self._port_changed(*replies.port_status(message))
         elif kind == messages.MULTIPART_REPLY:
@@ -218,7 +238,7 @@ class Connection:
                 return
         if self._bundle is not None and not refusal.xid:
             self._bundle.refuse_as_a_whole(refusal)
-        self._tell(self.on_refusal, refused(refusal, value=refusal))
+        self._tell(self._events.on_refusal, refused(refusal, value=refusal))
 
     def _port_changed(self, port: PortInfo, reason: str) -> None:
         if self._early is not None:  # the list of ports is under way, and may be older
@@ -227,7 +247,7 @@ class Connection:
             self._early.append((port, reason))
             return
         self._set_port(port, reason)
-        self._tell(self.on_port_status, port, reason)
+        self._tell(self._events.on_port_status, port, reason)
 
     def _set_port(self, port: PortInfo, reason: str) -> None:
         if reason == "delete":
@@ -237,7 +257,7 @@ class Connection:
 
     def _tell(self, callback: Callable[..., None], *about: object) -> None:
         try:
-            callback(*about)
+            callback(self, *about)
         except Exception as error:
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"a callback of {self!r} failed", "exception": error}
@@ -251,4 +271,4 @@ class Connection:
         self._heartbeat.stop()
         self._requests.end(reason)
         self._agreed.set()
-        asyncio.get_running_loop().call_soon(lambda: self._tell(self.on_closed, reason))
+        asyncio.get_running_loop().call_soon(lambda: self._tell(self._events.on_closed, reason))

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from pleroma.errors import SetupError, SwitchError
-from pleroma.switches.openflow.connection import ANSWER_SECONDS, Connection
+from pleroma.switches.openflow.connection import ANSWER_SECONDS, NO_EVENTS, Connection, ConnectionEvents
 from pleroma.switches.openflow.message_channel import MessageChannel
 
 OPENFLOW_PORT = 6653
@@ -36,8 +36,10 @@ def tls_context(certificate: Path | str, key: Path | str, authority: Path | str)
 
 
 class SwitchListener:
-    """Open it with `async with`. `greet` is awaited for each switch once it is known which one it is; when it raises,
-    the connection is closed. Port 0 takes any that is free.
+    """Open it with `async with`. Port 0 takes any port that is free.
+
+    `greet` is awaited for each connection once it is known which switch it is; when `greet` raises, the connection is
+    closed. `events` are told what all connections say, also those that are not greeted yet.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class SwitchListener:
         port: int,
         tls: ssl.SSLContext | None,
         greet: Callable[[Connection], Awaitable[None]],
+        events: ConnectionEvents = NO_EVENTS,
         *,
         idle: float = 2.0,
         dead: float = 6.0,
@@ -59,6 +62,7 @@ class SwitchListener:
         """Why the last one that did not get as far as a greeting did not."""
         self._tls = tls
         self._greet = greet
+        self._events = events
         self._idle = idle
         self._dead = dead
         self._handshake = handshake
@@ -99,7 +103,7 @@ class SwitchListener:
         self.connections.clear()
 
     def _accept(self) -> MessageChannel:
-        return Connection(opened=self._opened, idle=self._idle, dead=self._dead).channel
+        return Connection(self._events, on_opened=self._opened, idle=self._idle, dead=self._dead).channel
 
     def _opened(self, connection: Connection) -> None:
         if len(self.connections) >= self._max_connections:

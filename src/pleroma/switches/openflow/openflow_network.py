@@ -1,8 +1,8 @@
-"""A network of OpenFlow switches, as the controller sees one: operations in, confirmations out.
+"""A network of OpenFlow switches, as the controller sees it: operations in, confirmations out.
 
-Switches connect to us. Each has an agent that keeps it right; an operation is confirmed when every switch that it
-concerns has confirmed its part, or counts as gone. Which switches and ports are there is told to whoever watches, who
-then routes on what is left.
+Switches connect to the controller. Each switch has an agent that keeps its rules right. An operation is confirmed when
+every switch that it concerns has confirmed its part or counts as gone. When switches, links or ports come or go, the
+watcher is told, and routes on those that are there.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import structlog
 
@@ -23,7 +24,7 @@ from pleroma.routing import Host, Port, SwitchId, SwitchOp, Topology
 from pleroma.routing.presence import Place, Presence
 from pleroma.switches.openflow.agent import Agent, SwitchTimeouts
 from pleroma.switches.openflow.beacons import Beacons
-from pleroma.switches.openflow.connection import Connection
+from pleroma.switches.openflow.connection import Connection, ConnectionEvents
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.listener import OPENFLOW_PORT, SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
@@ -32,7 +33,7 @@ from pleroma.switches.openflow.tables import Pipeline
 
 LISTEN_ADDRESS = ("127.0.0.1", OPENFLOW_PORT)
 QUIET_SECONDS = 0.02
-"""Seconds in which several changes of a network count as one: a switch that dies takes many ports with it."""
+"""Seconds in which several changes of the network are told as one: a switch that dies takes many ports with it."""
 
 log = structlog.get_logger("pleroma.openflow")
 
@@ -46,8 +47,21 @@ class Arrival:
     frame: bytes
 
 
+class NetworkWatcher(Protocol):
+    """Who is told what happens in a network of switches. Neither call may wait."""
+
+    def rewire(self) -> None:
+        """Switches, links, ports or the room in a table have changed: route on what is there now."""
+
+    def packet_arrived(self, arrival: Arrival) -> None:
+        """A switch passed up a packet that is no beacon."""
+
+
 class OpenFlowNetwork:
-    """Open it with `async with`; it listens from then on, and takes switches in once `install` has said what for."""
+    """Open it with `async with`. It listens from then on, and greets switches after the first `install`.
+
+    A controller needs an open network before it can watch one; so the watcher comes by `watched_by`.
+    """
 
     def __init__(
         self,
@@ -63,24 +77,30 @@ class OpenFlowNetwork:
         self.pipeline = Pipeline(addresses, discovers=discovered.discovers)
         self.agents: dict[SwitchId, Agent] = {}
         self.strangers: dict[int, str] = {}
-        """Switches that connected and are none of ours, by datapath number, and from where."""
+        """Switches that connected but that the topology does not have: the peer's address by datapath number."""
         self.limits: dict[SwitchId, int] = {}
-        """What switches turned out to have room for."""
-        self.watch: Callable[[], None] = lambda: None
-        """Called when what is there to route on has changed."""
-        self.arrived: Callable[[Arrival], None] = lambda _: None
-        """Called with every packet that a switch passed up and that is no beacon."""
+        """How many rules a switch has room for, where it was found to have less than the topology says."""
+        self._watcher: NetworkWatcher | None = None
         self._timeouts = timeouts or SwitchTimeouts()
         self._connections: dict[SwitchId, Connection] = {}
+        self._names: dict[Connection, SwitchId] = {}
         self._down: set[Place] = set()
         self._expiries: dict[SwitchId, asyncio.TimerHandle] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._installed = asyncio.Event()
         self._beacons = Beacons(discovered, self._send_beacon, self._tell, secrets.token_bytes(32), domain)
         dead = self._timeouts.dead
-        self._listener = SwitchListener(*listen, tls=tls, greet=self._greet, idle=dead / 3, dead=dead)
+        events = ConnectionEvents(self._packet, self._port, self._refused, self._lost)
+        self._listener = SwitchListener(*listen, tls, self._greet, events, idle=dead / 3, dead=dead)
 
-    # -- opening and closing -------------------------------------------------------------------------------------
+    @contextmanager
+    def watched_by(self, watcher: NetworkWatcher) -> Iterator[None]:
+        """Tell this watcher what happens, instead of nobody."""
+        self._watcher = watcher
+        try:
+            yield
+        finally:
+            self._watcher = None
 
     async def __aenter__(self) -> Self:
         await self._listener.__aenter__()
@@ -92,7 +112,6 @@ class OpenFlowNetwork:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.watch = lambda: None
         self._beacons.stop()
         for timer in (*self._expiries.values(), *([self._telling] if self._telling else [])):
             timer.cancel()
@@ -105,13 +124,11 @@ class OpenFlowNetwork:
         """Where switches are to connect."""
         return self._listener.address
 
-    # -- rules ---------------------------------------------------------------------------------------------------
-
     async def install(self, ops: Sequence[SwitchOp]) -> None:
-        """On return all are in force on every switch that is there. After an error the same may be asked again.
+        """On return the operations are in force on every switch that is there. After an error they may come again.
 
-        The first time there is no error: a switch that refuses something is no reason not to start. Whoever watches
-        hears of it, and `status` says it.
+        The first call raises no error: a switch that refuses a rule is no reason not to start. The watcher is told, and
+        `status` says what was refused.
         """
         self.pipeline.know(self.discovered.topology.hosts)
         by_switch: dict[SwitchId, list[SwitchOp]] = {}
@@ -123,19 +140,17 @@ class OpenFlowNetwork:
         first = not self._installed.is_set()
         self._installed.set()
         waited = self.agents.values() if first else concerned
-        for outcome in await asyncio.gather(*(agent.settled() for agent in waited), return_exceptions=True):
+        for outcome in await asyncio.gather(*(agent.confirmed() for agent in waited), return_exceptions=True):
             if isinstance(outcome, BaseException) and not (first and isinstance(outcome, SwitchRefused)):
                 raise outcome
 
     def _agent(self, name: SwitchId) -> Agent:
         agent = self.agents.get(name)
         if agent is None:
-            agent = self.agents[name] = Agent(name, self._timeouts, self._told)
-            agent.stand(self.pipeline.standing(self.discovered.topology, name))
+            agent = self.agents[name] = Agent(name, self._timeouts, self._agent_changed)
+            agent.set_base_rules(self.pipeline.base_rules(self.discovered.topology, name))
             self._expect(name)
         return agent
-
-    # -- what is there -------------------------------------------------------------------------------------------
 
     @property
     def presence(self) -> Presence:
@@ -143,13 +158,13 @@ class OpenFlowNetwork:
         return Presence(absent, self._down | self._beacons.unheard)
 
     def available(self, hosts: Iterable[Host]) -> Topology:
-        """What there is to route on, with these hosts."""
+        """The switches, links and ports that are there to route on, with those of these hosts that are."""
         known = self.discovered.with_hosts(hosts, self.limits)
         self.pipeline.know(known.hosts)
         return self.presence.of(known)
 
     def status(self) -> dict[SwitchId, dict[str, Any]]:
-        """What is known of each switch."""
+        """The state of each switch, with what its agent counted."""
         return {
             name: {
                 "state": "gone" if agent.gone else agent.state,
@@ -162,30 +177,29 @@ class OpenFlowNetwork:
         }
 
     def _tell(self) -> None:
-        """Something changed: say so when it has come to rest."""
+        """Tell the watcher that the network has changed, once for all changes of `QUIET_SECONDS`."""
         if self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._tell_now)
 
     def _tell_now(self) -> None:
         self._telling = None
         for name in self.discovered.topology.switches:
-            self._agent(name).stand(self.pipeline.standing(self.discovered.topology, name))
-        self.watch()
-
-    # -- switches coming and going -------------------------------------------------------------------------------
+            self._agent(name).set_base_rules(self.pipeline.base_rules(self.discovered.topology, name))
+        if self._watcher is not None:
+            self._watcher.rewire()
 
     async def _greet(self, connection: Connection) -> None:
-        await self._installed.wait()  # before that, we would take away what an earlier controller put there
+        await self._installed.wait()  # before that, the agent would delete the rules of an earlier controller
+        if connection.closed is not None:  # meanwhile; nobody would hear of it again
+            return
         name = self.discovered.switch(connection.datapath)
         if name is None:
             self.strangers[connection.datapath] = connection.peer
             log.warning("a switch that the topology does not have", datapath=connection.datapath, peer=connection.peer)
             connection.close()
             return
-        connection.on_closed = lambda reason: self._lost(name, connection, reason)
-        connection.on_port_status = lambda port, reason: self._port(name, port, port.up and reason != "delete")
-        connection.on_packet_in = lambda packet: self._packet(name, packet)
         self._connections[name] = connection
+        self._names[connection] = name
         self._down = {place for place in self._down if place[0] != name}
         up = {number for number, port in connection.ports.items() if port.up}
         for number in {*connection.ports, *self.discovered.topology.ports[name]} - up:
@@ -193,14 +207,20 @@ class OpenFlowNetwork:
         log.info("switch connected", switch=name, peer=connection.peer)
         self._agent(name).connected(connection)
 
-    def _lost(self, name: SwitchId, connection: Connection, reason: str) -> None:
+    def _lost(self, connection: Connection, reason: str) -> None:
+        name = self._names.pop(connection, None)
+        if name is None:  # never greeted
+            return
         if self._connections.get(name) is connection:
             del self._connections[name]
             log.warning("switch lost", switch=name, reason=reason)
         self.agents[name].disconnected(connection)
 
-    def _told(self, agent: Agent) -> None:
-        """An agent is in another state, or its switch has no room."""
+    def _refused(self, connection: Connection, error: SwitchRefused) -> None:
+        log.warning("a switch refused what nobody waits for", switch=self._names.get(connection), reason=str(error))
+
+    def _agent_changed(self, agent: Agent) -> None:
+        """An agent is in another state, or its switch has no room for a rule."""
         name = agent.name
         if agent.is_full and agent.room is not None and self.limits.get(name) != agent.room:
             self.limits[name] = agent.room
@@ -216,7 +236,7 @@ class OpenFlowNetwork:
             self._expect(name)
 
     def _expect(self, name: SwitchId) -> None:
-        """It should be there, and has so long to come."""
+        """Give an absent switch the grace period to connect, before it counts as gone."""
         if name not in self._expiries:
             loop = asyncio.get_running_loop()
             self._expiries[name] = loop.call_later(self._timeouts.grace, self._expire, name)
@@ -227,9 +247,12 @@ class OpenFlowNetwork:
         self.agents[name].give_up()
         self._tell()
 
-    def _port(self, name: SwitchId, port: PortInfo, up: bool) -> None:
-        place = name, Port(port.number)
-        if port.number > MAX_PORT or (place not in self._down) == up:
+    def _port(self, connection: Connection, port: PortInfo, reason: str) -> None:
+        name = self._names.get(connection)
+        if name is None or port.number > MAX_PORT:
+            return
+        place, up = (name, Port(port.number)), port.up and reason != "delete"
+        if (place not in self._down) == up:
             return
         if up:
             self._down.discard(place)
@@ -237,15 +260,16 @@ class OpenFlowNetwork:
             self._down.add(place)
         self._tell()
 
-    # -- packets that come up and go down ------------------------------------------------------------------------
-
-    def _packet(self, name: SwitchId, packet: PacketIn) -> None:
+    def _packet(self, connection: Connection, packet: PacketIn) -> None:
+        name = self._names.get(connection)
+        if name is None:
+            return
         place = name, Port(packet.in_port)
-        if not self._beacons.hear(place, packet.data):
-            self.arrived(Arrival(name, place[1], packet.data))
+        if not self._beacons.hear(place, packet.data) and self._watcher is not None:
+            self._watcher.packet_arrived(Arrival(name, place[1], packet.data))
 
     def send(self, switch: SwitchId, port: Port, frame: bytes) -> bool:
-        """Put a packet out at a port; False if the switch is not there."""
+        """Send a packet out at a port of a switch; False if the switch is not connected."""
         connection = self._connections.get(switch)
         if connection is None:
             return False
@@ -253,7 +277,7 @@ class OpenFlowNetwork:
         return True
 
     def _send_beacon(self, make: Callable[[int, int], bytes]) -> None:
-        """One at every port of every switch that is there."""
+        """Send a beacon out at every port of every connected switch."""
         for name, connection in self._connections.items():
             for number, port in connection.ports.items():
                 if port.up and number <= MAX_PORT:

@@ -1,4 +1,4 @@
-"""The tables of an OpenFlow switch and the rules in them: what the controller wants, in the switch's own terms.
+"""The tables of an OpenFlow switch: how the operations of a network become rules in them.
 
 | table | priority | matches | does |
 |---|---|---|---|
@@ -10,7 +10,7 @@
 | 1 forwarding | 1000 + length | a detour, while the index changes | out at its ports |
 | 1 | 100 + length | an event in a cell | out at its ports, rewritten to the host where one is there |
 
-All of them carry our cookie. Whatever else is on the switch belongs to somebody else, and is left alone.
+All of these rules carry the cookie of this controller. Rules with another cookie belong to somebody else, and stay.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CELL, _DETOUR = 100, 1000
 
 
 class Pipeline:
-    """How one network's operations become rules."""
+    """Makes rules of operations, for one range of event addresses."""
 
     def __init__(self, addresses: AddressRange, *, discovers: bool = False) -> None:
         self.addresses = addresses
@@ -62,15 +62,15 @@ class Pipeline:
         self._ethernet: dict[str, str] = {}
 
     def know(self, hosts: Iterable[Host]) -> None:
-        """The Ethernet addresses of the hosts, which rewritten packets need."""
+        """Remember the Ethernet addresses of hosts: packets that are rewritten to a host need its address."""
         self._ethernet.update({h.address: h.ethernet for h in hosts})
 
-    def standing(self, topology: Topology, switch: SwitchId) -> dict[Key, Rule]:
-        """The rules that a switch always has: for packets over links, for the controller, and against strangers."""
+    def base_rules(self, topology: Topology, switch: SwitchId) -> dict[Key, Rule]:
+        """The rules that a switch always has: for events from links, for the controller, and to drop all others."""
         links = [port for port, _, _, _ in topology.neighbours[switch]]
-        return {rule.key: rule for rule in self._standing(links)}
+        return {rule.key: rule for rule in self._base_rules(links)}
 
-    def _standing(self, links: Iterable[Port]) -> Iterator[Rule]:
+    def _base_rules(self, links: Iterable[Port]) -> Iterator[Rule]:
         control = CONTROL_ADDRESSES[self.addresses.base.version]
         to_controller = (Send(CONTROLLER_PORT),)
         if self._discovers:
@@ -81,7 +81,7 @@ class Pipeline:
         yield _rule(ADMISSION, _STRANGER, Match(destination=self.addresses.base))
 
     def change(self, op: SwitchOp) -> tuple[Key, Rule | None]:
-        """The place of the rule that an operation is about, and the rule that is to be there afterwards."""
+        """The key of the rule that an operation is about, and the rule that is wanted there (None: none)."""
         match op:
             case AdmitOp():
                 rule = self.admitting(op.port, op.dz)
@@ -105,7 +105,7 @@ class Pipeline:
         return Send(output.port, ip_address(output.rewrite), self._ethernet[output.rewrite])
 
     def flow(self, rule: Rule) -> Flow | None:
-        """The flow that a rule carries out, if it is one of those."""
+        """The flow that a rule of the forwarding table carries out; None for a detour or another kind of rule."""
         if rule.table != FORWARDING or rule.match.destination is None or rule.match.in_port is not None:
             return None
         dz = self.addresses.dz(rule.match.destination)

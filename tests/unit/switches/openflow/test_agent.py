@@ -86,16 +86,16 @@ def run(work):
     asyncio.run(limited())
 
 
-async def settled(agent, *rules):
+async def confirmed(agent, *rules):
     agent.want(wanting(*rules))
-    await agent.settled()
+    await agent.confirmed()
 
 
 def test_what_is_wanted_is_sent_in_one_bundle_and_confirmed():
     async def work(agent, told):
         switch = FakeSwitch()
         agent.connected(switch)
-        await settled(agent, rule("0"), rule("01"))
+        await confirmed(agent, rule("0"), rule("01"))
         assert switch.bundles == [[RuleChange(Change.ADD, rule("01")), RuleChange(Change.ADD, rule("0"))]]
         assert told == ["reading", "ready"]
 
@@ -108,13 +108,13 @@ def test_a_switch_that_comes_back_gets_only_the_difference():
         agent.want(wanting(kept, rule("10", port=2)))
         switch = FakeSwitch(kept, rule("10", port=9), stale)
         agent.connected(switch)
-        await agent.settled()
+        await agent.confirmed()
         assert switch.bundles == [[RuleChange(Change.DELETE, stale), RuleChange(Change.MODIFY, rule("10", port=2))]]
         agent.disconnected(switch)
         agent.want([(kept.key, None)])
         again = FakeSwitch(*switch.rules.values())
         agent.connected(again)
-        await agent.settled()
+        await agent.confirmed()
         assert again.bundles == [[RuleChange(Change.DELETE, kept)]]
         assert told == ["reading", "ready", "away", "reading", "ready"]
 
@@ -126,9 +126,9 @@ def test_after_silence_the_truth_is_read_before_anything_is_sent(fate):
     async def work(agent, _told):
         switch = FakeSwitch()
         agent.connected(switch)
-        await settled(agent, rule("0"))
+        await confirmed(agent, rule("0"))
         switch.plan = [SwitchSilent("no answer", field="switch", value=fate)]
-        await settled(agent, rule("1"))
+        await confirmed(agent, rule("1"))
         assert set(switch.rules) == {rule("0").key, rule("1").key}
         assert switch.reads == 2
         assert len(switch.bundles) == (2 if fate == "done" else 3)
@@ -142,9 +142,9 @@ def test_requests_that_depend_on_undefined_rules_wait():
     async def work(agent, _told):
         switch = FakeSwitch()
         agent.connected(switch)
-        await settled(agent, rule("0"))
+        await confirmed(agent, rule("0"))
         switch.hold.clear()
-        waiting = [asyncio.create_task(settled(agent, rule(bits))) for bits in ("1", "10")]
+        waiting = [asyncio.create_task(confirmed(agent, rule(bits))) for bits in ("1", "10")]
         await asyncio.sleep(0.05)
         assert not any(each.done() for each in waiting)
         switch.plan = [SwitchSilent("no answer", field="switch", value="undone")]
@@ -160,7 +160,7 @@ def test_a_switch_that_does_not_even_tell_its_table_is_dropped():
         switch = FakeSwitch()
         switch.plan = ["silent read"]
         agent.connected(switch)
-        waiting = asyncio.create_task(settled(agent, rule("0")))
+        waiting = asyncio.create_task(confirmed(agent, rule("0")))
         while not switch.closed:
             await asyncio.sleep(0.01)
         assert agent.state == "away"
@@ -175,11 +175,11 @@ def test_a_switch_that_does_not_even_tell_its_table_is_dropped():
 
 def test_nobody_waits_for_a_switch_that_counts_as_gone():
     async def work(agent, _told):
-        waiting = asyncio.create_task(settled(agent, rule("0")))
+        waiting = asyncio.create_task(confirmed(agent, rule("0")))
         await asyncio.sleep(0.01)
         agent.give_up()
         await waiting
-        await settled(agent, rule("1"))
+        await confirmed(agent, rule("1"))
         switch = FakeSwitch()
         agent.connected(switch)
         while agent.state != "ready":
@@ -195,11 +195,11 @@ def test_what_a_switch_refuses_is_reported_not_recorded_and_the_rest_goes_on():
         switch.plan = [SwitchRefused("bad match", kind="BAD_MATCH", code="BAD_VALUE", index=1)]
         agent.connected(switch)
         with pytest.raises(SwitchRefused, match="bad match"):
-            await settled(agent, rule("000"), rule("00"), rule("0"))
+            await confirmed(agent, rule("000"), rule("00"), rule("0"))
         assert set(switch.rules) == {rule("000").key, rule("0").key}
         assert agent.refused.keys() == {rule("00").key}
         assert not agent.is_full
-        await settled(agent, rule("00", port=3))  # asked again, it is sent again
+        await confirmed(agent, rule("00", port=3))  # asked again, it is sent again
         assert len(switch.rules) == 3
         assert not agent.refused
 
@@ -213,10 +213,10 @@ def test_what_was_refused_is_tried_again_at_the_next_audit():
         switch.plan = [SwitchRefused("not now", kind="BAD_ACTION", code="EPERM", index=0)]
         agent.connected(switch)
         with pytest.raises(SwitchRefused, match="not now"):
-            await settled(agent, rule("0"))
+            await confirmed(agent, rule("0"))
         while not switch.rules:
             await asyncio.sleep(0.01)
-        await agent.settled()
+        await agent.confirmed()
         assert not agent.refused
 
     run(work)
@@ -226,18 +226,18 @@ def test_a_full_switch_is_told_apart_and_from_where_it_refused_its_room_is_known
     async def work(agent, _told):
         switch = FakeSwitch()
         agent.connected(switch)
-        await settled(agent, rule("0"), rule("1"), rule("111"))
+        await confirmed(agent, rule("0"), rule("1"), rule("111"))
         switch.capacity = 4
         agent.want([(rule("111").key, None), *wanting(rule("01"), rule("10"), rule("00"))])
         with pytest.raises(SwitchRefused, match="full"):
-            await agent.settled()
+            await agent.confirmed()
         assert agent.is_full
         assert agent.room == 4
         agent.want([(rule("00").key, None), (rule("111").key, None)])
-        await agent.settled()
+        await agent.confirmed()
         assert len(switch.rules) == 4
         agent.want([(rule("01").key, None), (rule("10").key, None), (rule("0").key, None), *wanting(rule("11"))])
-        await agent.settled()
+        await agent.confirmed()
         assert not agent.is_full
         assert set(switch.rules) == {rule("1").key, rule("11").key}
 
@@ -250,11 +250,11 @@ def test_many_changes_go_in_several_bundles_unless_room_is_scarce():
         agent.connected(switch)
         old = [rule(f"0{number:012b}") for number in range(1500)]
         new = [rule(f"1{number:012b}") for number in range(1500)]
-        await settled(agent, *old)
+        await confirmed(agent, *old)
         assert [len(each) for each in switch.bundles] == [1000, 500]
         switch.capacity = 1500
         agent.want([*((each.key, None) for each in old), *wanting(*new)])
-        await agent.settled()
+        await agent.confirmed()
         assert [len(each) for each in switch.bundles][2:] == [1000, 3000]
         assert {each.key for each in new} == set(switch.rules)
 
@@ -266,7 +266,7 @@ def test_an_audit_finds_and_repairs_what_somebody_changed_by_hand():
         agent._timeouts = SwitchTimeouts(answer=1.0, audit=0.05, grace=1.0)
         switch = FakeSwitch()
         agent.connected(switch)
-        await settled(agent, rule("0"), rule("1"))
+        await confirmed(agent, rule("0"), rule("1"))
         del switch.rules[rule("0").key]
         switch.rules[rule("1").key] = rule("1", port=7)
         switch.rules[rule("11").key] = rule("11")
@@ -285,7 +285,7 @@ def test_work_without_end_does_not_keep_audits_away():
         switch = FakeSwitch()
         agent.connected(switch)
         for number in range(100):
-            await settled(agent, rule(f"{number:08b}"))
+            await confirmed(agent, rule(f"{number:08b}"))
             await asyncio.sleep(0.002)
         assert switch.reads > 2
 
@@ -297,7 +297,7 @@ def test_rules_of_ours_that_nobody_can_read_are_cleared_away():
         switch = FakeSwitch(rule("0"))
         switch.unreadable = 1
         agent.connected(switch)
-        await settled(agent, rule("0"), rule("1"))
+        await confirmed(agent, rule("0"), rule("1"))
         assert len(switch.rules) == 2
         assert switch.unreadable == 0
 
@@ -309,7 +309,7 @@ def test_a_new_connection_takes_the_place_of_one_that_was_not_seen_to_end():
         old, new = FakeSwitch(), FakeSwitch()
         old.hold.clear()
         agent.connected(old)
-        waiting = asyncio.create_task(settled(agent, rule("0")))
+        waiting = asyncio.create_task(confirmed(agent, rule("0")))
         await asyncio.sleep(0.02)
         agent.connected(new)
         await waiting
@@ -323,7 +323,7 @@ def test_a_new_connection_takes_the_place_of_one_that_was_not_seen_to_end():
 
 def test_closing_lets_nobody_wait():
     async def work(agent, _told):
-        waiting = asyncio.create_task(settled(agent, rule("0")))
+        waiting = asyncio.create_task(confirmed(agent, rule("0")))
         await asyncio.sleep(0)
         agent.close()
         with pytest.raises(SwitchGone):

@@ -7,6 +7,7 @@ import uvloop
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.routing import Change
+from pleroma.switches.openflow.connection import ConnectionEvents
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import SwitchListener
 from pleroma.switches.openflow.messages import BUNDLE_COMMIT, BUNDLE_OPEN, PortInfo
@@ -232,9 +233,9 @@ def test_an_error_that_names_nothing_fails_the_bundle_under_way_and_is_reported(
     async def work():
         switch = ScriptedSwitch()
         switch.silent = {20}
-        async with meeting(switch) as (_, [connection]):
-            heard: list[SwitchRefused] = []
-            connection.on_refusal = heard.append
+        heard: list[SwitchRefused] = []
+        events = ConnectionEvents(on_refusal=lambda _, error: heard.append(error))
+        async with meeting(switch, events=events) as (_, [connection]):
             task = asyncio.create_task(connection.commit(adding(3), PATIENCE))
             [(_, xid, _)] = await switch.saw(20)
             switch.refuse_now(0, 1, 6)
@@ -327,9 +328,9 @@ def test_a_rule_that_cannot_be_written_leaves_nothing_behind():
 
 def test_nothing_can_be_asked_of_a_connection_that_has_ended():
     async def work():
-        async with meeting(ScriptedSwitch()) as (_, [connection]):
-            reasons: list[str] = []
-            connection.on_closed = reasons.append
+        reasons: list[str] = []
+        events = ConnectionEvents(on_closed=lambda _, reason: reasons.append(reason))
+        async with meeting(ScriptedSwitch(), events=events) as (_, [connection]):
             connection.close()
             for request in (connection.commit(adding(1), PATIENCE), connection.flows(), connection.barrier(PATIENCE)):
                 with pytest.raises(SwitchGone):
@@ -392,9 +393,10 @@ def test_a_late_answer_is_passed_over():
 def test_packets_come_in_and_go_out(version):
     async def work():
         switch = ScriptedSwitch(version)
-        async with meeting(switch) as (_, [connection]):
-            arrived: list = []
-            connection.on_packet_in = arrived.append
+        arrived: list = []
+        heard: list[SwitchRefused] = []
+        events = ConnectionEvents(lambda _, packet: arrived.append(packet), on_refusal=lambda _, e: heard.append(e))
+        async with meeting(switch, events=events) as (_, [connection]):
             protocol = PROTOCOLS[version]
             match = bytearray()
             protocol.ofproto_parser.OFPMatch(in_port=9, eth_type=0x88CC).serialize(match, 0)
@@ -405,8 +407,6 @@ def test_packets_come_in_and_go_out(version):
             connection.packet_out(4, b"frame", 9)
             [(_, xid, body)] = await switch.saw(13)
             assert body == struct.pack("!IIH6xHHIH6x", 0xFFFFFFFF, 9, 16, 0, 16, 4, 0) + b"frame"
-            heard: list[SwitchRefused] = []
-            connection.on_refusal = heard.append
             switch.refuse_now(xid, 2, 4)
             await until(lambda: heard)
             assert heard[0].code == "OFPBAC_BAD_OUT_PORT"
@@ -418,9 +418,9 @@ def test_packets_come_in_and_go_out(version):
 def test_ports_are_kept_current(version):
     async def work():
         switch = ScriptedSwitch(version)
-        async with meeting(switch) as (_, [connection]):
-            told: list = []
-            connection.on_port_status = lambda port, reason: told.append((port.number, port.up, reason))
+        told: list = []
+        events = ConnectionEvents(on_port_status=lambda _, port, reason: told.append((port.number, port.up, reason)))
+        async with meeting(switch, events=events) as (_, [connection]):
             switch.port_status(2, 1, "eth1", 0, 1)
             switch.port_status(1, 2, "eth2", 0, 0)
             switch.port_status(0, 8, "eth8", 0, 0)
@@ -455,10 +455,9 @@ def test_a_port_that_changes_while_the_ports_are_listed_is_as_it_was_last():
 def test_a_callback_that_fails_ends_nothing():
     async def work():
         switch = ScriptedSwitch()
-        async with meeting(switch) as (_, [connection]):
-            problems: list = []
+        problems: list = []
+        async with meeting(switch, events=ConnectionEvents(on_port_status=lambda *_: 1 // 0)) as (_, [connection]):
             asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context["exception"]))
-            connection.on_port_status = lambda *_: 1 // 0
             switch.port_status(2, 1, "eth1", 0, 1)
             await until(lambda: problems)
             await connection.barrier(PATIENCE)

@@ -25,7 +25,7 @@ rules = st.dictionaries(cells, flows).map(lambda made: [Pipeline(IPV6).forwardin
 
 
 def test_every_switch_takes_events_from_links_control_from_anywhere_and_nothing_else():
-    standing = list(Pipeline(IPV6).standing(LINE, "R2").values())
+    standing = list(Pipeline(IPV6).base_rules(LINE, "R2").values())
     by_port = {rule.match.in_port: rule for rule in standing if rule.goto is not None}
     assert set(by_port) == {2, 3}  # its links; port 1 is a host's
     assert {rule.goto for rule in by_port.values()} == {FORWARDING}
@@ -36,8 +36,10 @@ def test_every_switch_takes_events_from_links_control_from_anywhere_and_nothing_
     assert stranger.match.destination == IPV6.base
     assert stranger.priority == min(rule.priority for rule in standing)
     assert all(rule.table == ADMISSION and rule.cookie & COOKIE_MASK == COOKIE for rule in standing)
-    assert len(Pipeline(IPV6, discovers=True).standing(LINE, "R2")) == len(standing) + 1
-    assert any(r.match.eth_type == ETH_TYPE_LLDP for r in Pipeline(IPV6, discovers=True).standing(LINE, "R2").values())
+    assert len(Pipeline(IPV6, discovers=True).base_rules(LINE, "R2")) == len(standing) + 1
+    assert any(
+        r.match.eth_type == ETH_TYPE_LLDP for r in Pipeline(IPV6, discovers=True).base_rules(LINE, "R2").values()
+    )
 
 
 def test_each_operation_has_its_table_and_detours_stand_above_all_cells():
