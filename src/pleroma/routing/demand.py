@@ -124,7 +124,7 @@ class Demands:
             for side in (SUBSCRIPTIONS, ADVERTISEMENTS):
                 inherited = cell.parent.ports[COVERED + side] if cell.parent else 0
                 cell.ports[COVERED + side] = cell.ports[WITHIN + side] | inherited
-        self.settle()
+        self.forget_changes()
 
     def remove(self, side: int, host: HostId, dz: Dz) -> None:
         holder = side, host
@@ -204,16 +204,14 @@ class Demands:
                         ops.append(FlowOp(switch, Change.MODIFY, Flow(cell.dz, outputs(now & mask))))
                 elif had & mask:
                     ops.append(FlowOp(switch, Change.DELETE, Flow(cell.dz, outputs(was & mask))))
-        self.settle()
+        self.forget_changes()
         return ops
 
-    def settle(self) -> None:
+    def forget_changes(self) -> None:
         """Forget what was before: the tables are taken from `flows` instead."""
         touched, self._touched = self._touched, {}
         for cell in touched:
             self._prune(cell)
-
-    # -- the trie ------------------------------------------------------------------------------------------------
 
     def _cells(self) -> Iterator[_Cell]:
         stack = [self._root]

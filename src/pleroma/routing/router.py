@@ -95,8 +95,6 @@ class Router:
     def families(self) -> tuple[Family, ...]:
         return tuple(family for family, _ in self._families.values())
 
-    # -- requests ------------------------------------------------------------------------------------------------
-
     def apply(self, request: Request) -> list[FlowOp]:
         """Carry out one request. A request that cannot be is refused with an error and changes nothing."""
         match request:
@@ -221,8 +219,6 @@ class Router:
     def _advertised(self) -> DzSet:
         return DzSet(dz for r in self.registrations.values() if isinstance(r, Advertise) for dz in r.region)
 
-    # -- the network itself --------------------------------------------------------------------------------------
-
     def expect(self, host: HostId) -> None:
         """A host that may come: what is registered for it waits until the topology has it."""
         self._known.add(host)
@@ -264,8 +260,6 @@ class Router:
         )
         return demands
 
-    # -- tables --------------------------------------------------------------------------------------------------
-
     def _collect(self) -> list[FlowOp]:
         """The operations of this step, in an order that is safe to apply one by one."""
         wanted: dict[SwitchId, list[FlowOp]] = {}
@@ -301,7 +295,7 @@ class Router:
         """Compute all tables anew; what differs from those in force is returned."""
         exact: dict[SwitchId, list[Flow]] = {s: [] for s in self.topology.switches}
         for _, demands in self._families.values():
-            demands.settle()
+            demands.forget_changes()
             for switch, flow in demands.flows():
                 exact[switch].append(flow)
         before, self.tables, self.coarsened, self._shadowed = self.tables, {}, {}, {}

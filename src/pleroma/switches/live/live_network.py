@@ -94,8 +94,6 @@ class LiveNetwork:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._expiry = math.inf  # no session ends before
 
-    # -- opening and closing -------------------------------------------------------------------------------------
-
     async def __aenter__(self) -> Self:
         try:
             for outlet in self._outlets.values():
@@ -134,8 +132,6 @@ class LiveNetwork:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(opened, partial(self._drain, outlet, opened))
 
-    # -- rules ---------------------------------------------------------------------------------------------------
-
     async def install(self, ops: Sequence[SwitchOp]) -> None:
         """Change the tables between two packets, each switch by one bundle.
 
@@ -155,8 +151,6 @@ class LiveNetwork:
     def trace(self, host: str, dz: Dz) -> Trace:
         """What would become of an event sent from a host now."""
         return trace(self._network, host, dz)
-
-    # -- who is attached -----------------------------------------------------------------------------------------
 
     def admit(self, host: str, secret: bytes, seconds: float) -> None:
         """Let a client with this secret attach a socket to a host, for as long as it says so every `seconds`."""
@@ -183,8 +177,6 @@ class LiveNetwork:
         now = self._clock()
         if now >= self._expiry:
             self._expiry = min((x.sessions.expire(now) for x in self._outlets.values()), default=math.inf)
-
-    # -- counters ------------------------------------------------------------------------------------------------
 
     @property
     def switches(self) -> Mapping[SwitchId, SwitchCounters]:
@@ -220,8 +212,6 @@ class LiveNetwork:
             {name: dropped_at(drops, (LOOPBACK, port)) for name, port in self.ports.items()},
             {name: sum(dropped_at(drops, x) for x in o.sessions.sockets) for name, o in self._outlets.items()},
         )
-
-    # -- packets -------------------------------------------------------------------------------------------------
 
     def _drain(self, outlet: _Outlet, port: socket.socket) -> None:
         """Take what waits at a port, or the first part of it: the loop calls again while there is more."""

@@ -97,8 +97,6 @@ class Connection:
     def close(self, reason: str = "closed by the controller") -> None:
         self.channel.end(reason)
 
-    # -- what can be asked -----------------------------------------------------------------------------------------
-
     async def shake_hands(self, timeout: float = ANSWER_SECONDS) -> None:
         """Agree on a version, then learn who the switch is and which ports it has."""
         async with self._within(timeout, "handshake"):
@@ -185,8 +183,6 @@ class Connection:
                 yield
         except TimeoutError:
             raise SwitchSilent(f"no answer to a {what} request in {seconds:g} s", field="switch", value=what) from None
-
-    # -- what is told ----------------------------------------------------------------------------------------------
 
     def _opened(self, on_opened: Callable[[Connection], None]) -> None:
         self.channel.send(messages.hello(self._requests.number()))

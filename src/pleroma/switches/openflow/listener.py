@@ -18,7 +18,7 @@ from pleroma.switches.openflow.message_channel import MessageChannel
 
 OPENFLOW_PORT = 6653
 """The TCP port that is registered for OpenFlow."""
-MAX_CONNECTIONS = 4096
+MAX_SWITCH_CONNECTIONS = 4096
 """Connections that may be open at once; anybody who reaches the port can open one."""
 
 
@@ -53,7 +53,7 @@ class SwitchListener:
         idle: float = 2.0,
         dead: float = 6.0,
         handshake: float = ANSWER_SECONDS,
-        max_connections: int = MAX_CONNECTIONS,
+        max_connections: int = MAX_SWITCH_CONNECTIONS,
     ) -> None:
         self.address = (host, port)
         self.connections: set[Connection] = set()

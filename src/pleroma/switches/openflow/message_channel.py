@@ -20,7 +20,7 @@ MAX_WAITING_BYTES = 16 << 20
 """Bytes under way to a switch with which it is given up."""
 LATEST_VERSION = 0x0F
 """Of a stream that begins with a larger version, one may say that it is something else."""
-CLOSE_SECONDS = 1.0
+CHANNEL_CLOSE_SECONDS = 1.0
 """Seconds that a channel takes at its end to send what is under way."""
 
 
@@ -66,8 +66,6 @@ class MessageChannel(asyncio.Protocol):
         self._lost = asyncio.Event()
         self._deadline: asyncio.TimerHandle | None = None
 
-    # -- called by asyncio -----------------------------------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # as uvloop's are, though not by class
         transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
@@ -100,8 +98,6 @@ class MessageChannel(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._room.set()
 
-    # -- called by the connection ----------------------------------------------------------------------------------
-
     @property
     def waiting(self) -> int:
         """Bytes that the switch has not taken yet."""
@@ -128,7 +124,7 @@ class MessageChannel(asyncio.Protocol):
                 self._transport.abort()
             else:
                 self._transport.close()
-                self._deadline = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
+                self._deadline = asyncio.get_running_loop().call_later(CHANNEL_CLOSE_SECONDS, self._transport.abort)
         self._on_end(reason)
 
     async def gone(self) -> None:

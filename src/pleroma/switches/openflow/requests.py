@@ -35,7 +35,7 @@ class PendingRequest:
     parts: list[Any] = field(default_factory=list)
     size: int = 0
 
-    def settle(self, outcome: Any) -> None:
+    def resolve(self, outcome: Any) -> None:
         # an error is an outcome like others: nobody need be waiting for it any more
         if not self.outcome.done():
             self.outcome.set_result(outcome)
@@ -59,13 +59,11 @@ class PendingRequests:
         self._next += count
         return first
 
-    # -- asking ----------------------------------------------------------------------------------------------------
-
     def ask(self, make: Make, kind: int, read: Read, multipart: int | None = None) -> PendingRequest:
         """Send a message whose answer has this type."""
         request = PendingRequest(self.number(), kind, read, multipart, asyncio.get_running_loop().create_future())
         if self._ended is not None:
-            request.settle(SwitchGone(self._ended, field="switch"))
+            request.resolve(SwitchGone(self._ended, field="switch"))
             return request
         message = make(self.version, request.xid)
         self._open[request.xid] = request
@@ -92,8 +90,6 @@ class PendingRequests:
     def forget(self, request: PendingRequest) -> None:
         self._open.pop(request.xid, None)
 
-    # -- being told ------------------------------------------------------------------------------------------------
-
     def answered(self, xid: int, kind: int, message: bytes) -> None:
         """An answer that nobody waits for any more is passed over."""
         request = self._open.get(xid)
@@ -103,7 +99,7 @@ class PendingRequests:
             raise SwitchError(f"message type {kind} is no answer to request {xid}", field="type", value=kind)
         answer = request.read(message)  # first: if it cannot be read, the request is still one that the end concerns
         self.forget(request)
-        request.settle(answer)
+        request.resolve(answer)
 
     def answered_in_part(self, xid: int, part: ReplyPart) -> None:
         request = self._open.get(xid)
@@ -117,21 +113,21 @@ class PendingRequests:
         request.parts.append(request.read(part.body))
         if not part.more:
             self.forget(request)
-            request.settle(request.parts)
+            request.resolve(request.parts)
 
     def refused(self, xid: int, refusal: ErrorMessage) -> bool:
         """Whether there was such a request."""
         request = self._open.pop(xid, None)
         if request is None:
             return False
-        request.settle(refused(refusal))
+        request.resolve(refused(refusal))
         return True
 
     def end(self, reason: str) -> None:
         self._ended = reason
         while self._open:
             _, request = self._open.popitem()
-            request.settle(SwitchGone(reason, field="switch"))
+            request.resolve(SwitchGone(reason, field="switch"))
 
 
 def refused(refusal: ErrorMessage, index: int | None = None, value: object = None) -> SwitchRefused:

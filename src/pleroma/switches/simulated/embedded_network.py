@@ -54,8 +54,6 @@ class EmbeddedNetwork:
     def now(self) -> float:
         return self.clock.now
 
-    # -- rules ---------------------------------------------------------------------------------------------------
-
     def install(
         self,
         ops: Iterable[RuleOp],
@@ -135,8 +133,6 @@ class EmbeddedNetwork:
         """The rules of all switches as they are now."""
         return {switch: table.flows() for switch, table in self.tables.items()}
 
-    # -- events --------------------------------------------------------------------------------------------------
-
     def publish(self, host: str, packet: Packet, at: float | None = None) -> None:
         """Send from a host, now or at a time to come."""
         sender = self.topology.find_host(host)
@@ -208,8 +204,6 @@ class EmbeddedNetwork:
         if host.name in self._listeners:
             self._listeners[host.name](delivery)
 
-    # -- failures ------------------------------------------------------------------------------------------------
-
     def set_link(self, link: Link, up: bool) -> None:
         """Cut a link or mend it; what is on it when it is cut is lost."""
         numbers = self.cables.of(link)
@@ -237,8 +231,6 @@ class EmbeddedNetwork:
 
     def _carries(self, number: int, line: Line) -> bool:
         return number not in self._cut and line.target not in self._dead  # a dead switch sends nothing
-
-    # -- counters ------------------------------------------------------------------------------------------------
 
     def port(self, switch: str, port: int) -> PortCounters:
         """The counters of one port in use."""

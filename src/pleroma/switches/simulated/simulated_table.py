@@ -74,8 +74,6 @@ class SimulatedTable:
         self._detours = _Prefixes()
         self.bundle(FlowOp(switch, Change.ADD, flow) for flow in flows)
 
-    # -- reading -------------------------------------------------------------------------------------------------
-
     def __len__(self) -> int:
         return len(self._rules.entries)
 
@@ -142,8 +140,6 @@ class SimulatedTable:
             if entry is not None:
                 return entry
         return self._rules.find(dz)
-
-    # -- changing ------------------------------------------------------------------------------------------------
 
     def apply(self, ops: Iterable[RuleOp]) -> None:
         """One by one: what comes before an operation that is refused stays done."""
