@@ -1,6 +1,6 @@
 """The HTTP API: schemas, hosts, advertisements, subscriptions, plans, flows, statistics and a live stream."""
 
-from pleroma.service.collecting.collection import CollectingSettings
+from pleroma.service.collecting.collecting_settings import CollectingSettings
 from pleroma.service.deployment import Deployment
 from pleroma.service.http.application import create_app
 from pleroma.service.planes.broker_plane import BrokerSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pleroma.control import ControlSettings
-from pleroma.service.collecting.collection import CollectingSettings
+from pleroma.service.collecting.collecting_settings import CollectingSettings
 from pleroma.service.planes.broker_plane import BrokerSettings
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from pleroma.service.service_settings import ServiceSettings

@@ -52,7 +52,7 @@ async def collecting(folder, running=False, schema=True, **settings):
         async with api.client:
             if not running:
                 yield api, collection, collection.lake
-                collection._thread.shutdown()
+                collection.writer.close()
                 return
             async with collection:
                 yield api, collection, collection.lake
@@ -146,7 +146,7 @@ def test_only_what_a_principal_may_publish_is_taken(tmp_path):
 
 def test_what_there_is_no_room_for_is_dropped_and_counted(tmp_path):
     async def main():
-        async with collecting(tmp_path, room=5) as (api, collection, lake):
+        async with collecting(tmp_path, max_waiting=5) as (api, collection, lake):
             taken = [(await api.post("/v1/samples", body(), 202))["taken"] for _ in range(4)]
             assert taken == [2, 2, 0, 0]
             text = (await api("GET", "/metrics")).text
@@ -165,7 +165,7 @@ def test_while_the_lake_cannot_be_written_samples_wait(tmp_path):
             (tmp_path / "lake" / "events").touch()  # a file where a folder should be
             await api.post("/v1/samples", body(), 202)
             await collection.land(everything=True)
-            assert collection.failures
+            assert collection.writer.failures
             assert collection.waiting.count == 2
             (tmp_path / "lake" / "events").unlink()
             await collection.land(everything=True)
@@ -182,7 +182,7 @@ def test_when_one_hour_cannot_be_written_the_others_are_not_landed_twice(tmp_pat
             now = datetime.now(UTC).replace(tzinfo=None)
             hours = [now - timedelta(hours=n) for n in range(2)]
             if kind == "events":
-                collection.sampled(
+                collection.add_samples(
                     SampledEvents(EventBatch.from_columns(STOCK, COLUMNS), np.array(hours, "datetime64[us]"), 1, 1)
                 )
             else:
@@ -201,7 +201,7 @@ def test_when_one_hour_cannot_be_written_the_others_are_not_landed_twice(tmp_pat
 
             monkeypatch.setattr(Storage, "write_table", once)
             await collection.land(everything=True)
-            assert (len(landed(lake, kind)), collection.failures) == (1, 1)
+            assert (len(landed(lake, kind)), collection.writer.failures) == (1, 1)
             await collection.land(everything=True)
             assert len(landed(lake, kind)) == 2
             assert getattr(collection.waiting, kind).landed == 2
@@ -218,7 +218,7 @@ def test_what_is_being_landed_keeps_its_room(tmp_path, monkeypatch):
         raise LakeError("cannot be written")
 
     async def main():
-        async with collecting(tmp_path, room=3) as (api, collection, lake):
+        async with collecting(tmp_path, max_waiting=3) as (api, collection, lake):
             with monkeypatch.context() as slow:
                 slow.setattr(Lake, "land_events", slowly)
                 assert await api.post("/v1/samples", body(), 202) == {"taken": 2}
@@ -247,7 +247,7 @@ def test_what_is_being_landed_when_the_service_stops_is_landed(tmp_path, monkeyp
     monkeypatch.setattr(Lake, "land_events", slowly)
 
     async def main():
-        async with collecting(tmp_path, running=True, part=1) as (api, _, lake):
+        async with collecting(tmp_path, running=True, events_per_file=1) as (api, _, lake):
             for _ in range(3):
                 await api.post("/v1/samples", body(), 202)
             await until(begun.is_set)
@@ -274,7 +274,7 @@ def test_a_fault_does_not_end_the_collecting(tmp_path, monkeypatch):
             one = await api.subscribe("price < 5", "h1")
             await api.post("/v1/reports", {"subscriptions": {one["id"]: {"delivered": 7}}}, 204)
             await until(lambda: landed(lake, "reports"))
-            assert collection.failures == 1
+            assert collection.writer.failures == 1
 
     run(main)
 
@@ -390,13 +390,13 @@ def test_small_parts_of_hours_that_are_over_are_put_together(tmp_path, monkeypat
             ids = [row["id"] for row in landed(lake)]
             monkeypatch.setattr("pleroma.pipeline.lake.compaction.MAX_FOLDED_PARTS", 2)
             await collection.land()
-            assert collection._folding_due < time.monotonic() + 60  # there may be more
+            assert collection._compaction_due < time.monotonic() + 60  # there may be more
             monkeypatch.undo()
-            collection._folding_due = 0.0
+            collection._compaction_due = 0.0
             await collection.land()
             assert [file.key[:4] for file in lake.files("events", "stock")] == ["part", "part", "fold", "fold"]
             assert sorted(row["id"] for row in landed(lake)) == ids
-            assert collection.failures == 0
+            assert collection.writer.failures == 0
 
     run(main)
 
@@ -465,7 +465,9 @@ def test_a_lake_that_cannot_be_written_is_refused(tmp_path):
     run(main)
 
 
-@pytest.mark.parametrize("wrong", [{"sample": 1.1}, {"sample": -1}, {"keep_days": 0}, {"land_seconds": 0}, {"room": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"sample": 1.1}, {"sample": -1}, {"keep_days": 0}, {"land_seconds": 0}, {"max_waiting": 0}]
+)
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(SetupError) as caught:
         CollectingSettings("lake", **wrong)

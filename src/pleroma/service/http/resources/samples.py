@@ -40,7 +40,7 @@ def samples(service: Service) -> APIRouter:
             raise BadRequest(f"has {len(given.ages)} values for {len(events)} events", field="ages")
         _check_rights(caller(request), events)
         ages = (np.array(given.ages, np.float64) * 1e6).astype("timedelta64[us]")
-        taken = collection.sampled(SampledEvents(events, now - ages, given.epoch, given.rate)) if len(events) else 0
+        taken = collection.add_samples(SampledEvents(events, now - ages, given.epoch, given.rate)) if len(events) else 0
         return json_response({"taken": taken}, 202)
 
     @router.put("/schemas/{name}/sampling", response_model=SamplingAnswer, summary="Choose how many events are sampled")
@@ -48,7 +48,7 @@ def samples(service: Service) -> APIRouter:
         """Publishers hear of it as of a new plan. It stays with the lake."""
         admin(request)
         collection = _collection(service)
-        await collection.choose(service.schema(name).name, chosen.rate)
+        await collection.choose_rate(service.schema(name).name, chosen.rate)
         return json_response({"schema": name, "rate": chosen.rate})
 
     return router

@@ -53,7 +53,7 @@ def statistics(service: Service) -> APIRouter:
         principal = caller(request).name
         service.controller.report(principal, counted, said.published)
         if service.collection is not None:
-            service.collection.reported(principal, counted)
+            service.collection.add_report(principal, counted)
         return Response(status_code=204)
 
     return router

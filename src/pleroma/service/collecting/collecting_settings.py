@@ -1,0 +1,27 @@
+"""What an operator may set about collecting: the lake, the rate of samples, how long they are kept, and the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pleroma.errors import SetupError
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingSettings:
+    lake: str
+    sample: float = 0.01
+    """The part of their events that publishers send, unless another rate was chosen for the schema."""
+    keep_days: float = 30.0
+    land_seconds: float = 5.0
+    """What clients send is written to the lake after this time at most."""
+    events_per_file: int = 50_000
+    max_waiting: int = 200_000
+    """Events that may wait to be landed; and as many reports."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sample <= 1:
+            raise SetupError("is a rate from 0 to 1", field="sample", value=self.sample)
+        for name in ("keep_days", "land_seconds", "events_per_file", "max_waiting"):
+            if not getattr(self, name) > 0:
+                raise SetupError("must be more than 0", field=name, value=getattr(self, name))
