@@ -1,8 +1,8 @@
-"""Leases: what a program registered stands for as long as the program is heard of.
+"""Leases: what a program registered under a lease stays for as long as the program renews the lease.
 
-When a lease was heard of is known here and nowhere else. It is not written down: after a restart every lease has a
-whole period again, so nobody loses anything for having been unable to renew meanwhile. That a lease has expired is a
-command like any other.
+The time of the last renewal is kept here, in memory only. After a restart every lease has a whole period again, so no
+program loses anything because it could not renew meanwhile. That a lease has expired is a command in the log like any
+other.
 """
 
 from __future__ import annotations
@@ -19,50 +19,51 @@ from pleroma.control import Controller, Expire, Registered
 from pleroma.control.state.registrations import Lease
 from pleroma.errors import NotFound, NotThere
 
-_LOOKS = 10
-"""In a period; but at least one a second."""
+_CHECKS_PER_PERIOD = 10
+"""How often to look for overdue leases; but at least once a second."""
 
 log = structlog.get_logger("pleroma.service")
 
 
 class LeaseKeeper:
-    """As `async with`, it withdraws what stands under leases that were not heard of for `seconds`."""
+    """As `async with`, it withdraws what is registered under leases that were not renewed for `seconds`."""
 
     def __init__(self, controller: Controller, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
         self._controller = controller
         self._clock = clock
-        self._heard: dict[Lease, float] = {}
-        self._stuck: set[Lease] = set()  # of which it was said that they cannot expire
+        self._renewed_at: dict[Lease, float] = {}
+        self._stuck: set[Lease] = set()
+        """Leases whose failure to expire was logged."""
         self._task: asyncio.Task[None] | None = None
-        self.overdue()  # begins to count for all that stand
+        self.overdue()  # the period of all leases in the log begins now
 
-    def heard(self, principal: str, name: str) -> None:
-        """Something was, or is about to be, registered under this lease."""
-        self._heard[principal, name] = self._clock()
+    def begin(self, principal: str, name: str) -> None:
+        """Begin a period, or another one: something is about to be registered under this lease."""
+        self._renewed_at[principal, name] = self._clock()
 
     def renew(self, principal: str, name: str) -> Mapping[str, Registered]:
-        """For another period; returns what stands under the lease."""
+        """Renew a lease for another period; returns what is registered under it."""
         lease = principal, name
-        leased = self._standing.get(lease, {})
-        if not leased and lease not in self._heard:
+        leased = self._held.get(lease, {})
+        if not leased and lease not in self._renewed_at:
             raise NotFound("nothing is registered under this lease, or no longer", field="lease", value=name)
-        self._heard[lease] = self._clock()
+        self._renewed_at[lease] = self._clock()
         return leased
 
     def overdue(self) -> list[Lease]:
-        """Those to withdraw from now. One that holds nothing is forgotten instead."""
-        now, standing = self._clock(), self._standing
-        for lease in standing:
-            self._heard.setdefault(lease, now)
-        late = [lease for lease, then in self._heard.items() if now - then >= self.seconds]
+        """The leases to expire now. An overdue lease that nothing is registered under is forgotten."""
+        now, held = self._clock(), self._held
+        for lease in held:
+            self._renewed_at.setdefault(lease, now)
+        late = [lease for lease, then in self._renewed_at.items() if now - then >= self.seconds]
         for lease in late:
-            if lease not in standing:
-                del self._heard[lease]
-        return [lease for lease in late if lease in standing]
+            if lease not in held:
+                del self._renewed_at[lease]
+        return [lease for lease in late if lease in held]
 
     async def expire(self) -> None:
-        """Withdraw what is overdue. What cannot be now, as when the disk is full, is so the next time."""
+        """Expire the overdue leases. One that cannot expire now, as when the disk is full, is tried again next time."""
         late = self.overdue()
         self._stuck.intersection_update(late)
         for lease in late:
@@ -70,15 +71,15 @@ class LeaseKeeper:
             try:
                 done = await self._controller.submit(Expire(name, principal))
             except NotThere:
-                continue  # all of it was withdrawn in this moment
-            except Exception as error:  # whatever it is, others wait for their turn
+                continue  # everything under it was withdrawn in this moment
+            except Exception as error:  # whatever it is, the other leases still expire
                 if lease not in self._stuck:
                     log.warning("a lease cannot expire now", principal=principal, lease=name, reason=str(error))
                 self._stuck.add(lease)
                 continue
             log.info("a lease expired", principal=principal, lease=name, withdrawn=len(done.value["withdrawn"]))
-            if lease not in self._standing:
-                self._heard.pop(lease, None)
+            if lease not in self._held:
+                self._renewed_at.pop(lease, None)
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._watch(), name="leases")
@@ -92,9 +93,9 @@ class LeaseKeeper:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(min(self.seconds / _LOOKS, 1.0))
+            await asyncio.sleep(min(self.seconds / _CHECKS_PER_PERIOD, 1.0))
             await self.expire()
 
     @property
-    def _standing(self) -> Mapping[Lease, Mapping[str, Registered]]:
+    def _held(self) -> Mapping[Lease, Mapping[str, Registered]]:
         return self._controller.state.registrations.by_lease

@@ -1,1 +1,1 @@
-"""The HTTP API: what stands in front of every request, and the shapes of questions and answers."""
+"""The HTTP API: the application and its middleware, the resources, and the models of requests and answers."""

@@ -1,4 +1,4 @@
-"""The application: routes under /v1, and what stands in front of them."""
+"""The application: the routes under /v1, and the middleware in front of them."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def create_app(
     settings: ServiceSettings | None = None,
     collection: Collection | None = None,
 ) -> FastAPI:
-    """The API of a controller and a network that are open and stay open; `app.state.service` is what it works with.
+    """The API of a controller and a network that are open and stay open. `app.state.service` holds its parts.
 
-    Leases expire inside `async with app.state.service.leases`, and a collection is landed inside its own.
+    Leases expire only inside `async with app.state.service.leases`, and a collection lands only inside its own.
     """
     settings = settings or ServiceSettings()
     plane = EmbeddedPlane(network) if isinstance(network, LiveNetwork) else network
@@ -72,10 +72,10 @@ def create_app(
         middleware=[
             Middleware(RequestMeter, metrics=metrics),
             gate,
-            Middleware(BodyLimit, most=settings.max_body),
+            Middleware(BodyLimit, max_bytes=settings.max_body),
             Middleware(StraightRoutes, routes=routes, answer=problems.answer),
         ],
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # there are metrics of our own
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # there are other metrics, in http/metrics.py
     )
     app.state.service = service
     for each in (
@@ -95,7 +95,7 @@ def create_app(
         health(service),
     ):
         routes.extend(each.routes)
-    app.router.routes.extend(routes)  # one flat list is found through faster than routers in a router
+    app.router.routes.extend(routes)  # one flat list is searched faster than routers in a router
     problems.install(app)
     app.openapi = partial(openapi.document, app)  # type: ignore[method-assign]
     return app

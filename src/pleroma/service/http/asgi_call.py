@@ -16,14 +16,14 @@ ANSWER_HEADERS = frozenset({"content-type", "etag", "retry-after"})
 
 
 async def call_app(app: ASGIApp, request: ApiRequest, client: tuple[str, int], **known: Any) -> ApiResponse:
-    """What the application answers. `known` goes into the scope, where nobody but this program can put anything."""
+    """The answer of the application. `known` goes into the scope, where no client can put anything."""
     sent = False
     status, headers, chunks = 500, list[tuple[str, str]](), list[bytes]()
 
     async def receive() -> Message:
         nonlocal sent
         if sent:
-            await asyncio.Event().wait()  # the caller does not go away
+            await asyncio.Event().wait()  # for ever: the caller does not disconnect
         sent = True
         return {"type": "http.request", "body": request.body, "more_body": False}
 

@@ -22,16 +22,16 @@ class Service:
     metrics: Metrics
     leases: LeaseKeeper
     collection: Collection | None = None
-    """What is collected for the pipeline, where it is."""
+    """What is collected for the pipeline; None where there is no lake."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the service is about to stop: streams then end by themselves."""
+    """Set when the service is about to stop, so that streams end."""
 
     @property
     def state(self) -> ControlState:
         return self.controller.state
 
     def schema(self, name: str) -> SchemaEntry:
-        """The schema that an address names."""
+        """The schema that a URL names; raises `NotFound`."""
         try:
             return self.state.schemas[name]
         except KeyError:

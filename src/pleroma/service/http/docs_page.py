@@ -1,6 +1,6 @@
 """The API documentation as one page, made from the OpenAPI document: no scripts, and nothing from other sites.
 
-The usual pages load their code from a content delivery network, which a controller's network seldom reaches.
+The usual pages load scripts from a content delivery network, which a controller seldom reaches.
 """
 
 from __future__ import annotations
@@ -108,6 +108,6 @@ def _table(title: str, rows: Iterator[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Plain text, with what is between back-ticks as code."""
+    """Escaped text, with what is between back-ticks as code."""
     parts = escape(text).split("`")
     return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))

@@ -1,4 +1,4 @@
-"""The last check on the way of an event, explained: which subscriptions match it, and what keeps the others from it."""
+"""The last check on the way of an event, explained: which subscriptions match it, and why the others do not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pleroma.control import Registered
 
 
 def failing(filter: Filter, event: Event) -> list[str]:
-    """The attributes by which an event misses the box that it comes nearest to; none if it matches."""
+    """The attributes by which an event misses the nearest box of a filter; none if it matches."""
     misses = (
         [
             attribute.name
@@ -25,7 +25,7 @@ def failing(filter: Filter, event: Event) -> list[str]:
 def at_the_edge(
     registered: Iterable[Registered], event: Event, reached: set[str], to: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Of these subscriptions those that match, those whose host the event reaches all the same, and those of `to`."""
+    """Explains the subscriptions that match, those whose host the event reaches in vain, and those at the host `to`."""
     for each in registered:
         if each.kind != "subscription" or each.entry.schema != event.schema:
             continue

@@ -1,6 +1,6 @@
-"""The one door: whatever is not listed as open needs a token and keeps to the rate of its principal.
+"""The gate in front of all routes: a path that is not listed as open needs a token, and each principal has a rate.
 
-It stands in front of the routes, so that one that is added tomorrow is guarded without a word about it.
+The gate does not know the routes, so a route that is added later is guarded without further code.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from pleroma.service.http.tokens import Callers
 
 OPEN_PATHS = frozenset({"/health", "/metrics", "/docs", "/openapi.json"})
 IN_BAND_SCOPE = "pleroma.in_band"
-"""In the scope of a request that came through the network's own switches: an `InBand`. No server sets it."""
+"""The key of the `InBandCaller` in the ASGI scope of a request that came through the network; no server sets it."""
 _ANONYMOUS = "nobody"
 _TUNER = {
     "GET": re.compile("/v1/schemas(/[^/]+(/plans?)?)?"),
     "PUT": re.compile("/v1/schemas/[^/]+/plan"),
 }
-"""All that the role `tuner` is for: a token that is left lying about on a cluster can do no more than this."""
+"""All requests that the role `tuner` may make: its token lies on a cluster, and is good for nothing else."""
 
 
 class InBandCaller(NamedTuple):
-    """Who has proved to know a token, and at which host."""
+    """A principal that has proved to know its token, and the host that it is at."""
 
     principal: str
     digest: str

@@ -13,7 +13,7 @@ from pleroma.service.planes.data_plane import DataPlane
 
 
 def gauges(controller: Controller, network: DataPlane, collection: Collection | None) -> Iterator[Metric]:
-    """Sums over all principals: who reads this needs no token."""
+    """Sums over all principals only, because reading metrics needs no token."""
     state = controller.state
     yield gauge("pleroma_log_position", "Entries of the log that the state holds", [("", controller.position)])
     yield gauge("pleroma_installed_position", "Entries that the network has confirmed", [("", controller.installed)])

@@ -1,4 +1,4 @@
-"""Answers as bytes. The models describe them in the OpenAPI document and are not run over each: the tests do that."""
+"""Answers as bytes. The models describe answers in the OpenAPI document; only tests check answers against them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 def to_bytes(data: Any) -> bytes:
-    return _encode(data).encode(
-        errors="replace"
-    )  # halves of characters, which names in old logs may hold, have no JSON
+    # names in old logs may hold halves of surrogate pairs, which no JSON can have
+    return _encode(data).encode(errors="replace")
 
 
 class _Json(Response):
-    """As the class it is made from, without looking for what is never there."""
+    """A response with a JSON body, made without the checks for headers that it never has."""
 
     def __init__(self, body: bytes, status: int) -> None:
         self.status_code = status

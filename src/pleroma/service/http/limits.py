@@ -1,6 +1,7 @@
 """How much one caller may ask: requests per second as a token bucket, and bytes per request.
 
-A bucket fills at a steady rate up to one second's worth; a request takes one token or is told when there will be one.
+A bucket fills at a steady rate up to one second's worth. A request takes one token, or is refused with the time until
+there will be one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pleroma.errors import TooLarge
 from pleroma.service.http.problems import problem_response
 
-_MAX_PARTLY_FILLED = 10_000
+_MAX_BUCKETS = 10_000
+"""When there are more, full ones are forgotten."""
 
 
 class Buckets:
-    """One bucket for each name. Full ones are as good as none, so they are forgotten when there are many."""
+    """One bucket for each name. When there are many, full ones are forgotten: a new bucket is full as well."""
 
     def __init__(self, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_s = per_s
@@ -27,14 +29,14 @@ class Buckets:
         self._levels: dict[str, tuple[float, float]] = {}
 
     def take(self, name: str) -> float:
-        """Take a token: 0 if there was one, else the seconds until there will be."""
+        """Take a token: 0 if there was one, else the seconds until there will be one."""
         now = self._clock()
         level, then = self._levels.get(name, (self.size, now))
         level = min(self.size, level + (now - then) * self.per_s)
         if level < 1:
             self._levels[name] = (level, now)
             return (1 - level) / self.per_s
-        if len(self._levels) > _MAX_PARTLY_FILLED:
+        if len(self._levels) > _MAX_BUCKETS:
             self._forget(now)
         self._levels[name] = (level - 1, now)
         return 0.0
@@ -48,18 +50,18 @@ class Buckets:
 
 
 class BodyLimit:
-    """Refuses a body that says it is too large before it is read, and one that turns out to be while it is."""
+    """Refuses a body that is too large: before it is read if its length was announced, else while it is read."""
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
-        self._most = most
+        self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if not announced.isdigit() or len(announced) > 18 or int(announced) > self._most:
+        if not announced.isdigit() or len(announced) > 18 or int(announced) > self._max_bytes:
             await problem_response(self._too_large())(scope, receive, send)
             return
         if announced != b"0" or scope["method"] in ("GET", "DELETE"):
@@ -71,11 +73,11 @@ class BodyLimit:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > self._most:
+            if read > self._max_bytes:
                 raise HTTPException(413, self._too_large().reason)
             return message
 
         await self._app(scope, counted, send)
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"a body has at most {self._most} bytes", field="body", value=None)
+        return TooLarge(f"a body has at most {self._max_bytes} bytes", field="body", value=None)

@@ -1,6 +1,6 @@
-"""What Prometheus reads: requests as they happen, and the state of the controller and the network when it asks.
+"""What Prometheus reads: requests as they are counted, and the state of the controller and the network at the moment.
 
-A registry of its own for each application, so that two in one process do not add up.
+Each application has a registry of its own, so that two in one process do not add up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Metrics:
         known.inc()
 
     def time(self, route: str, seconds: float) -> None:
-        """An answer began so many seconds after its request."""
+        """A request was answered; the answer began `seconds` after the request."""
         known = self._timed.get(route)
         if known is None:
             known = self._timed[route] = self.seconds.labels(route)
@@ -54,6 +54,8 @@ class Metrics:
 
 
 class _StateCollector(Collector):
+    """Collects the metrics of the state whenever Prometheus asks."""
+
     def __init__(self, state: Callable[[], Iterable[Metric]]) -> None:
         self._state = state
 
@@ -61,7 +63,7 @@ class _StateCollector(Collector):
         return self._state()
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # or the registry would ask for the state before there is one
+        return ()  # or the registry would collect the state before there is one
 
 
 class RequestMeter:

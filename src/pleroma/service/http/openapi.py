@@ -1,7 +1,7 @@
-"""The OpenAPI document: what FastAPI derives from the routes, with our errors and our tokens in it.
+"""The OpenAPI document: what FastAPI derives from the routes, with the errors and the tokens of this API.
 
-FastAPI would promise an answer 422 of its own shape everywhere; here every operation promises the one shape, for the
-statuses it can have.
+FastAPI would promise a 422 answer of its own shape for every operation. Here every operation promises the one shape of
+errors, for the statuses that it can have.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ MAX_PAGE_ITEMS = 1000
 def page(
     found: Iterable[T], limit: int, shape: Callable[[T], dict[str, Any]], name: Callable[[T], str]
 ) -> dict[str, Any]:
-    """The first `limit` of what was found behind the last page, and the name of the last if there are more."""
+    """A page of the first `limit` items found, and the name of its last item as `next` if there are more."""
     taken = list(islice(found, limit + 1))
     shown = taken[:limit]
     return {"items": [shape(each) for each in shown], "next": name(shown[-1]) if len(taken) > limit else None}
 
 
 def behind(found: Iterable[T], after: str | None, name: Callable[[T], str]) -> Iterable[T]:
-    """What comes after the one of this name, in a list that keeps its order; nothing if it is gone."""
+    """The items after the one of this name, in a list that keeps its order; none if that one is gone."""
     items = iter(found)
     if after is not None:
         for each in items:

@@ -1,4 +1,4 @@
-"""What went wrong, always in one shape: {"error": {"code", "reason", "field", "value", "allowed"?, "position"?}}.
+"""Failures, always in one shape: {"error": {"code", "reason", "field", "value", "allowed"?, "position"?}}.
 
 The code is the name of the error in `pleroma.errors`, in lower case; the status follows from its place in the tree.
 """
@@ -73,7 +73,7 @@ def problem_response(error: PleromaError) -> Response:
     if isinstance(error, errors.NotAuthenticated):
         headers["WWW-Authenticate"] = "Bearer"
     field, value = error.field, error.value
-    if isinstance(error, errors.LogError):  # they name our files, which are nobody's business
+    if isinstance(error, errors.LogError):  # its field and value name files of the controller
         field, value = "log", None
     return _problem(status_of(error), code_of(error), error.reason, field, value, more, headers)
 
@@ -101,7 +101,7 @@ async def _pleroma_error(_: Request, error: Exception) -> Response:
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
-    """What does not fit the model: the first complaint, with the way to the field."""
+    """The answer to a body or query that does not fit its model: the first complaint, with the path of the field."""
     assert isinstance(error, RequestValidationError)  # noqa: S101
     first = error.errors()[0]
     place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
@@ -129,7 +129,7 @@ _FORESEEN: Mapping[type[Exception], Callable[[Request, Exception], Coroutine[Any
 
 
 async def _unexpected(_: Request, error: Exception) -> Response:
-    # as text, for renderers like to show local variables, and in one of them is a token
+    # as text: a renderer of tracebacks may show local variables, and one of them holds a token
     log.error("unexpected failure", kind=type(error).__name__, traceback="".join(traceback.format_exception(error)))
     return _problem(500, "internal", "an unexpected failure; the log of the service says more")
 

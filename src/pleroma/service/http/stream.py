@@ -3,8 +3,8 @@
     event: request
     data: {"type": "request", ...}
 
-An administrator gets everything. Others get new plans, which they need, and what concerns themselves. When nothing
-happens for a while, a comment says that the connection is alive.
+An administrator gets everything. Others get new plans, which they need, and their own requests and counters. When
+nothing happens for a while, a comment shows that the connection is alive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def formatted(item: Mapping[str, Any]) -> bytes:
 
 
 def seen_by(principal: Principal, item: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The item as this principal may see it, if it may."""
+    """The item as this principal may see it; None if it may not."""
     if principal.role == "admin" or item["type"] in _FOR_ALL:
         return item
     if item["type"] == "counters" and item["principal"] == principal.name:
@@ -39,7 +39,7 @@ def seen_by(principal: Principal, item: Mapping[str, Any]) -> Mapping[str, Any] 
 
 
 async def events(service: Service, principal: Principal, types: frozenset[str] = FEED_TYPES) -> AsyncIterator[bytes]:
-    """Until the client goes, the service stops, or the principal is removed."""
+    """The stream, until the client goes, the service stops, or the principal is removed."""
     feed = service.controller.feed.subscribe(types=types)
     closing = asyncio.ensure_future(service.closing.wait())
     waiting: asyncio.Future[Any] | None = None

@@ -1,8 +1,8 @@
-"""Bodies read strictly: JSON as its standard has it, without NaN, halves of characters or bottomless nesting.
+"""Bodies read strictly: standard JSON, without NaN, halves of surrogate pairs or bottomless nesting.
 
-Most requests that change something have a body and nothing else to read. Those go straight from the address to the
-route, and from the bytes to the model to the handler: what FastAPI does on the way for any kind of parameter takes
-longer than the request itself.
+Most requests that change something have a body and no other parameters. They go straight from the path to the route,
+and from the bytes to the model to the handler: what FastAPI does for any kind of parameter takes longer than the
+request itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pleroma.errors import BadRequest
 
 Handler = Callable[..., Coroutine[Any, Any, Response]]
 Answer = Callable[[Request, Exception], Coroutine[Any, Any, Response | None]]
-"""The response that an error has, if it is one that was foreseen."""
+"""The response to an error that was foreseen; None for any other error."""
 
 
 def strict_json(body: bytes) -> Any:
@@ -60,7 +60,7 @@ class StrictRoute(APIRoute):
 
 
 class StraightRoutes:
-    """Middleware, the innermost: takes a request whose address is that of a straight route there at once."""
+    """The innermost middleware: hands a request whose method and path are those of a straight route to that route."""
 
     def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], answer: Answer) -> None:
         self._app = app
@@ -90,7 +90,7 @@ class StraightRoutes:
 def _straight(
     endpoint: Handler, request_name: str, body_name: str, model: Any
 ) -> Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]:
-    """The application for a handler that takes a request and a body."""
+    """The ASGI application of a handler that takes a request and a body."""
     assert issubclass(model, BaseModel)  # noqa: S101
     validate = model.__pydantic_validator__.validate_python
 

@@ -1,4 +1,4 @@
-"""Who calls: bearer tokens, and the principals they stand for.
+"""Bearer tokens, and the principals that they belong to.
 
 A token is 256 random bits. Only its SHA-256 is stored: such a token cannot be guessed, with or without the digest, so
 the slow, salted hashes that short human passwords need would cost time on every request and add nothing.
@@ -15,7 +15,7 @@ from pleroma.control import ControlState, Principal
 from pleroma.errors import NotAuthenticated
 
 TOKEN_PREFIX = "plr_"  # noqa: S105
-"""So that a token is recognised for what it is, by people and by programs that look for leaked ones."""
+"""Makes a token recognisable for people, and for programs that look for leaked ones."""
 _MAX_TOKEN_BYTES = 200
 
 
@@ -28,7 +28,7 @@ def digest(token: str) -> str:
 
 
 def write_private(path: Path, token: str) -> None:
-    """The token on a line of its own, in a file that only its owner reads, from its first moment on."""
+    """Write the token into a file that only its owner can read, also while it is written."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -43,14 +43,14 @@ def write_private(path: Path, token: str) -> None:
 
 
 class Callers:
-    """Finds the principal of a request. What it remembers is checked against the state every time."""
+    """Finds the principal of a request. The names it remembers are checked against the state every time."""
 
     def __init__(self, state: ControlState) -> None:
         self._state = state
         self._names: dict[str, str] = {}
 
     def who(self, authorization: bytes | None) -> Principal:
-        """The principal that an Authorization header names, or NotAuthenticated, which never quotes it."""
+        """The principal of the token in an Authorization header; raises `NotAuthenticated`, which never quotes it."""
         if authorization is None:
             raise NotAuthenticated("a token is needed: Authorization: Bearer TOKEN", field="authorization")
         kind, _, token = authorization.partition(b" ")
@@ -70,7 +70,7 @@ class Callers:
         return principal
 
     def _find(self, known: str) -> Principal | None:
-        # Digests are compared, not tokens: how long that takes tells nothing about any token.
+        # digests are compared, not tokens: how long that takes tells nothing about any token
         principals = self._state.principals
         found = principals.get(self._names.get(known, ""))
         if found is not None and found.digest == known:

@@ -1,4 +1,4 @@
-"""For the machines that watch: alive or not, and numbers. Open to everybody, so nothing here is about anybody."""
+"""Health, metrics and the documentation page. They need no token, so they show nothing about single principals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts: where programs join the network. An attachment is the right to do so, kept alive by the program."""
+"""Hosts: where programs join the network. An attachment lets a program join; it lapses unless it is repeated."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _any(service: Service, request: Request, used: Mapping[HostId, int]) -> Host
 
 
 def _at(service: Service, address: str) -> HostId | None:
-    """The host that has this address."""
+    """The host that has this IP address."""
     return next((each.name for each in service.state.topology.hosts if each.address == address), None)
 
 

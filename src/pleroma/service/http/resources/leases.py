@@ -1,4 +1,4 @@
-"""Leases: a program that says now and then that it is there keeps what it registered."""
+"""Leases: a program that renews its lease keeps what it registered under it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network: switches, links, and rules. Rules tell what others want, so only administrators see them."""
+"""The network: switches, links, and rules. Rules reveal what others subscribe to, so only administrators see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans: the index by which a schema's events become addresses. Who has one asks again with its ETag."""
+"""Plans: the index by which a schema's events become addresses. A client that has one asks again with its ETag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Principals: who may ask, and for what. Only administrators see them, and a token is shown once, when it is made."""
+"""Principals: who may make which requests. Only administrators see them; a token is shown once, when it is made."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def principals(service: Service) -> APIRouter:
     async def remove(request: Request, name: str) -> Response:
         me = admin(request)
         _known(service, name)
-        if name == me.name:  # or nobody might be left who can make another
+        if name == me.name:  # or there might be no administrator left
             reason = "an administrator cannot remove itself"
             raise NotAllowed(reason, field="name", value=name, allowed="another administrator")
         await service.controller.submit(RemovePrincipal(name))

@@ -1,7 +1,7 @@
 """Advertisements and subscriptions: the same resource twice, under two names.
 
-A principal sees and withdraws its own; an administrator all of them. What is not there and what is another's get the
-same answer.
+A principal sees and withdraws its own; an administrator all of them. A registration that does not exist and one of
+another principal get the same answer.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from pleroma.service.http.models.registrations import (
 from pleroma.service.http.paging import page
 from pleroma.service.http.strict_route import StrictRoute
 
-_LONG_TEXT, _MANY_BOXES = 300, 8
-"""A filter of more than this is read in a thread, for the work grows with the product of its parts: up to seconds."""
+_MAX_CHARACTERS_IN_LOOP, _MAX_BOXES_IN_LOOP = 300, 8
+"""A filter with more characters or boxes is read in a thread: the work grows with the product of its parts."""
 
 
 def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
@@ -46,7 +46,7 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
         command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease)
         service.state.remember(command.boxes, wanted)
         if new.lease is not None:
-            service.leases.heard(principal.name, new.lease)
+            service.leases.begin(principal.name, new.lease)
         done = await service.controller.submit(command, _key(principal, new.key))
         return json_response({**done.value, "principal": principal.name, "lease": new.lease}, 201)
 
@@ -83,7 +83,7 @@ async def _filter(service: Service, new: NewRegistration) -> Filter:
     if entry is None:
         raise UnknownName("schema", new.name, service.state.schemas, field="schema")
     try:
-        if len(new.filter or "") > _LONG_TEXT or len(new.boxes or ()) > _MANY_BOXES:
+        if len(new.filter or "") > _MAX_CHARACTERS_IN_LOOP or len(new.boxes or ()) > _MAX_BOXES_IN_LOOP:
             return await asyncio.to_thread(_read, entry.schema, new)
         return _read(entry.schema, new)
     except ContentError as error:
@@ -109,7 +109,7 @@ def _sees(principal: Principal, registered: Registered) -> bool:
 def _behind(
     service: Service, kind: RegistrationKind, principal: Principal, at: RegistrationPaging
 ) -> Iterator[Registered]:
-    """In the order of creation, which is that of the numbers in the ids: a page can begin behind one that is gone."""
+    """The registrations of a page, in the order of their numbers: a page may begin behind one that was withdrawn."""
     after = _number(at.after)
     for each in service.state.registrations.values():
         if (

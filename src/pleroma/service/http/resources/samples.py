@@ -1,4 +1,4 @@
-"""Samples: events that publishers drew at the rate that the plan asks for, on their way to the pipeline's lake."""
+"""Samples: events that publishers send at the rate that the plan asks for, for the pipeline's lake."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from pleroma.service.http.models.statistics import CounterReport, StatisticsAnsw
 from pleroma.service.http.strict_route import StrictRoute
 
 MAX_LISTED_SUBSCRIPTIONS = 1000
-"""Subscriptions whose counters are listed; the sums are of all."""
+"""Counters are listed of so many subscriptions; the sums are of all."""
 
 
 def statistics(service: Service) -> APIRouter:

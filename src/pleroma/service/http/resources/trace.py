@@ -35,15 +35,15 @@ def trace(service: Service) -> APIRouter:
         if entry is None:
             raise UnknownName("schema", asked.name, service.state.schemas, field="schema")
         event = _event(entry, asked.event)
-        standing = list(service.state.registrations.values())
-        host = asked.host if asked.host is not None else _where_advertised(standing, event)
+        registered = list(service.state.registrations.values())
+        host = asked.host if asked.host is not None else _where_advertised(registered, event)
         for field, name in (("host", host), ("to", asked.to)):
             if name is not None and name not in service.state.topology.host:
                 raise UnknownName("host", name, service.state.topology.host, field=field)
         dzs = [entry.prefix.then(dz) for dz in entry.index.dzs(event)]
         ways = [service.network.trace(host, dz) for dz in dzs]
         reached: set[str] = {receiver for way in ways for receiver in way.receivers}
-        edge = await asyncio.to_thread(_edge, standing, event, reached, asked.to)
+        edge = await asyncio.to_thread(_edge, registered, event, reached, asked.to)
         answer: dict[str, Any] = {
             "schema": entry.name,
             "epoch": entry.epoch,
@@ -71,12 +71,12 @@ def _event(entry: SchemaEntry, text: str) -> Event:
         raise
 
 
-def _where_advertised(standing: Sequence[Registered], event: Event) -> str:
-    for each in standing:
+def _where_advertised(registered: Sequence[Registered], event: Event) -> str:
+    for each in registered:
         if each.kind == "advertisement" and each.entry.schema == event.schema and not failing(each.filter, event):
             return each.host
     raise BadRequest("no advertisement covers the event; say at which host it enters", field="host")
 
 
-def _edge(standing: Sequence[Registered], event: Event, reached: set[str], to: str | None) -> list[dict[str, Any]]:
-    return list(islice(at_the_edge(standing, event, reached, to), MAX_EXPLAINED_SUBSCRIPTIONS))
+def _edge(registered: Sequence[Registered], event: Event, reached: set[str], to: str | None) -> list[dict[str, Any]]:
+    return list(islice(at_the_edge(registered, event, reached, to), MAX_EXPLAINED_SUBSCRIPTIONS))
