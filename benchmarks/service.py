@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 from pleroma.client import connect
 from pleroma.content import Filter, filter_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Log, Register
-from pleroma.control.controller import LOG_FILE_NAME, _body
 from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.log.entry import Entry, Position
+from pleroma.control.logged_state import LOG_FILE_NAME, log_body
 from pleroma.control.state.command import Begin
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state_snapshot import snapshot
@@ -167,14 +167,14 @@ def _fill(folder: Path, advance: Callable[[float], None]) -> None:
         for command in commands:
             position += 1
             state.apply(position, command)
-            log.append([Entry(_body(command, None))])
+            log.append([Entry(log_body(command))])
         batch = []
         for number, wanted in enumerate(data.subscriptions):
             host = topology.hosts[number % len(topology.hosts)].name
             command = Register("subscription", "root", host, data.schema.name, filter_json.to_json(wanted))
             position += 1
             state.apply(position, command)
-            batch.append(Entry(_body(command, None)))
+            batch.append(Entry(log_body(command)))
             if len(batch) == 1000:
                 log.append(batch)
                 batch = []

@@ -24,6 +24,7 @@ from pleroma.control import (
     ControlState,
     CreatePrincipal,
     CreateSchema,
+    PlanChangeTiming,
     Register,
 )
 from pleroma.evaluation.sample import Sample
@@ -124,8 +125,8 @@ async def _measure(workload: Workload, first: Index, second: Index, method: str,
     homes = np.random.default_rng(0).integers(0, len(hosts), len(workload.subscriptions))
     arrivals = Arrivals(topology, workload.subscriptions, homes, EVENTS, np.random.default_rng(1))
     with tempfile.TemporaryDirectory() as folder:
-        async with await Controller.open(folder, topology, switches, settings) as controller:
-            controller.plan_changes.under_way = controller.plan_changes.unleased = 0.0
+        timing = PlanChangeTiming(in_flight_seconds=0.0, unleased_seconds=0.0)
+        async with await Controller.open(folder, topology, switches, settings, timing=timing) as controller:
             await controller.submit(CreateSchema(schema))
             await controller.submit(CreatePrincipal(WHO, "admin", "0" * 64))
             await controller.submit(AdoptPlan(schema.name, first))
@@ -183,9 +184,9 @@ class _Waste:
         self._arrivals.pass_by(tables, entry.index, self._events, entry.prefix)
         self.shares.append(float(self._arrivals.waste[-1]))
         self.lost += int(self._arrivals.lost[-1] > 0)
-        changing = self._state.plans.change
-        if changing is not None and changing.method == "lightweight":
+        change = self._state.plans.change
+        if change is not None and change.method == "lightweight":
             codes = entry.index.encode(self._events.points())
-            inside = [changing.area.covers(entry.prefix.then(dz)) for dz in codes.dz_of(range(len(codes)))]
+            inside = [change.area.covers(entry.prefix.then(dz)) for dz in codes.dz_of(range(len(codes)))]
             self.detoured = max(self.detoured, sum(inside) / len(inside))
         self.seconds += time.perf_counter() - start

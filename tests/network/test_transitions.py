@@ -182,7 +182,7 @@ def test_a_controller_that_stops_in_the_middle_loses_nothing(tmp_path):
             while not waiting.done():
                 found.update(made.hosts.received(0.02))
             waiting.result()
-            made.run(made.controller._all_installed())
+            made.run(made.controller.confirmed())
         lost, twice = accounted(made, publishers, found)
         assert [each for each in begun if not each.done()] == []
         assert (lost, twice) == (Counter(), [])

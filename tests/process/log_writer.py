@@ -15,7 +15,7 @@ async def main(path, life, clients):
     log = Log.open(path)
     recovery = log.latest_snapshot()
     state = recovery.snapshot.state.split() if recovery.snapshot else []
-    async with GroupCommit(log, lambda _, body: state.append(body), after=recovery.position) as commit:
+    async with GroupCommit(log, lambda _, body, __: state.append(body), after=recovery.position) as commit:
         print("ready", len(state), flush=True)
         numbers = itertools.count(1)
 

@@ -16,8 +16,8 @@ import pytest
 
 from pleroma.content.filter_json import to_json
 from pleroma.control import Controller, ControlState, Log, command_from_json
-from pleroma.control.controller import LOG_FILE_NAME
 from pleroma.control.kept_answers import KeptAnswers
+from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import EntriesDropped
 from pleroma.routing import FlowTable

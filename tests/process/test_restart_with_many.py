@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pleroma.content.filter_json import to_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Entry, Log, Register
-from pleroma.control.controller import LOG_FILE_NAME
 from pleroma.control.kept_answers import KeptAnswers
+from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.control.state.command import canonical
 from pleroma.control.state.records import Registered
 from pleroma.control.state_snapshot import snapshot

@@ -10,7 +10,16 @@ from contextlib import suppress
 
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.filter_json import to_json
-from pleroma.control import AdoptPlan, ChangePlan, Controller, ControlSettings, CreateSchema, Register, Withdraw
+from pleroma.control import (
+    AdoptPlan,
+    ChangePlan,
+    Controller,
+    ControlSettings,
+    CreateSchema,
+    PlanChangeTiming,
+    Register,
+    Withdraw,
+)
 from pleroma.errors import PlanChanging
 from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, SelectiveRegion
@@ -220,8 +229,7 @@ class World:
                 publisher.due = self.network.now + self.random.choice((0.0, 0.002, self.random.uniform(0, 0.03)))
             elif self.network.now >= publisher.due:
                 publisher.plan, publisher.due = (entry.epoch, entry.prefix, entry.index), None
-        transitions = self.controller.plan_changes
-        transitions.adopted("ann", publisher.lease, {"space": publisher.plan[0]})
+        self.controller.plan_changes.adopted("ann", publisher.lease, {"space": publisher.plan[0]})
 
     # -- time --------------------------------------------------------------------------------------------------
 
@@ -252,18 +260,15 @@ class World:
                 await (world.reconcile if first else world.install)(ops)
                 first.clear()
 
-        controller = await Controller.open(self.folder, self.topology, Southbound(), SETTINGS)
-        controller.plan_changes.under_way = 0.005
-        controller.plan_changes.unleased = 0.0
-        controller.plan_changes.sleep = self.sleep
-        self.controller = controller
+        timing = PlanChangeTiming(in_flight_seconds=0.005, unleased_seconds=0.0, sleep=self.sleep)
+        self.controller = await Controller.open(self.folder, self.topology, Southbound(), SETTINGS, timing=timing)
 
     async def kill(self):
         """Nothing more is written or told; what was sent to the switches is on its way."""
         controller, self.controller = self.controller, None
         controller._closing = True
-        await controller._plan_changes.close()
-        await controller._commit.close()
+        await controller.plan_changes.close()
+        await controller._logged.close(with_snapshot=False)
         await controller._installer.close()
         controller.feed.close()
         self.deaths += 1

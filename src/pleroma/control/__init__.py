@@ -26,6 +26,7 @@ from pleroma.control.state.command import (
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.result import CommandRefused, Done, Result
+from pleroma.control.transition.plan_change_runner import PlanChangeTiming
 
 __all__ = [
     "AdoptPlan",
@@ -52,6 +53,7 @@ __all__ = [
     "Log",
     "LogSnapshot",
     "Outcome",
+    "PlanChangeTiming",
     "Position",
     "Principal",
     "Recovery",

@@ -8,11 +8,9 @@ the log does no harm there.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from pleroma.content import Filter, Schema
-from pleroma.content.filter_json import from_json
+from pleroma.content import Filter
 from pleroma.control.state.chosen_names import check_lease, check_name
 from pleroma.control.state.command import (
     REGISTRATION_KINDS,
@@ -33,10 +31,10 @@ from pleroma.control.state.command import (
 )
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import host_of, with_host, without_host
-from pleroma.control.state.network_rules import NetworkRules
+from pleroma.control.state.network_rules import NO_INPUTS, NetworkOps, NetworkRules
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.registrations import Registrations
-from pleroma.control.state.result import CommandRefused, Done, GuardOp, Result
+from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.control.state.rights import check_principal, check_registration, check_withdrawal
 from pleroma.control.transition.schema_plans import SchemaPlans
 from pleroma.errors import (
@@ -48,41 +46,42 @@ from pleroma.errors import (
     PleromaError,
     UnknownName,
 )
-from pleroma.routing import FlowOp, Host, HostId, Router, Topology
+from pleroma.routing import Host, HostId, Router, Topology
 from pleroma.routing.topology_files import to_json as topology_to_json
-
-_RECENT = 1024
 
 
 class ControlState:
     """Read its attributes; change it with `apply` alone."""
 
     def __init__(self, topology: Topology, settings: ControlSettings | None = None) -> None:
-        self.topology = topology
-        """With the hosts that were learned."""
-        self.learned: dict[HostId, Host] = {}
         self.settings = settings or ControlSettings()
         self.network = fingerprint(topology)
+        self.learned: dict[HostId, Host] = {}
+        """Hosts that were learned while the controller ran."""
         self.principals: dict[str, Principal] = {}
         self.registrations = Registrations()
-        self._recent: dict[tuple[str, str], Filter] = {}
         self.rules = NetworkRules(topology, self.settings.max_length)
         self.plans = SchemaPlans(self.registrations, self.rules, self.settings)
 
     def apply(self, position: int, command: Command) -> Result:
         """Carry out the command at this position of the log, or say why not."""
         try:
-            return self._carry_out(position, command)
+            return self._decide(command)(position)
         except PleromaError as error:
             return CommandRefused(error)
 
     def check(self, command: Command) -> PleromaError | None:
-        """What `apply` would refuse this command with, as things stand."""
+        """What `apply` would refuse this command with, if it were applied now."""
         try:
-            self._check(command)
+            self._decide(command)
         except PleromaError as error:
             return error
         return None
+
+    @property
+    def topology(self) -> Topology:
+        """The network as it was described, with the hosts that were learned."""
+        return self.rules.topology
 
     @property
     def schemas(self) -> Mapping[str, SchemaEntry]:
@@ -92,62 +91,49 @@ class ControlState:
     def router(self) -> Router:
         return self.rules.router
 
-    def _check(self, command: Command) -> None:
-        match command:
-            case Begin():
-                self.check_begin(command)
-            case CreateSchema():
-                self.plans.check_new(command)
-            case AdoptPlan():
-                self.plans.check_adoption(command)
-            case ChangePlan():
-                self.plans.check_change(command)
-            case Advance():
-                self.plans.check_advance(command)
-            case CreatePrincipal():
-                self._check_principal(command)
-            case RemovePrincipal():
-                self._principal(command.name)
-            case Register():
-                self._check_registration(command)
-            case Withdraw():
-                self._check_withdrawal(command)
-            case Expire():
-                self._leased(command)
-            case LearnHost():
-                with_host(self.topology, host_of(command))
-            case ForgetHost():
-                self._without(command)
+    def _decide(self, command: Command) -> Callable[[int], Done]:
+        """The function that carries the command out at a position of the log; a refusal is raised.
 
-    def _carry_out(self, position: int, command: Command) -> Done:
+        To decide changes nothing, so a command is decided on before it is written, and again when it is applied.
+        """
         match command:
             case Begin():
-                self.check_begin(command)
-                return Done({})
+                return self._begin(command)
             case CreateSchema():
-                return self.plans.create(command)
+                index = self.plans.check_creation(command)
+                return lambda _: self.plans.create(command, index)
             case AdoptPlan():
-                return self.plans.adopt(command)
+                adopting = self.plans.check_adoption(command)
+                return lambda _: self.plans.adopt(command, adopting)
             case ChangePlan():
-                return self.plans.prepare(command)
+                wanted_change = self.plans.check_change(command)
+                return lambda _: self.plans.begin(wanted_change)
             case Advance():
-                return self.plans.advance(command)
+                change = self.plans.check_advance(command)
+                return lambda _: self.plans.advance(change)
             case CreatePrincipal():
                 return self._create_principal(command)
             case RemovePrincipal():
                 return self._remove_principal(command)
             case Register():
-                return self._register(position, command)
+                return self._register(command)
             case Withdraw():
                 return self._withdraw(command)
             case Expire():
                 return self._expire(command)
             case LearnHost():
-                return self._learn(command)
+                return self._learn_host(command)
             case ForgetHost():
-                return self._forget(command)
+                return self._forget_host(command)
+
+    # Each of the following checks a command and returns the function that carries it out.
+
+    def _begin(self, command: Begin) -> Callable[[int], Done]:
+        self.check_begin(command)
+        return lambda _: Done({})
 
     def check_begin(self, command: Begin) -> None:
+        """Refuse a log, or a snapshot, that was made with other settings or for another network."""
         if dict(command.settings) != self.settings.to_json():
             reason = f"the log was made with {dict(command.settings)}, not with {self.settings.to_json()}"
             raise OtherControl(reason, field="settings", value=dict(command.settings))
@@ -156,32 +142,41 @@ class ControlState:
 
     # -- principals ----------------------------------------------------------------------------------------------
 
-    def _check_principal(self, command: CreatePrincipal) -> None:
+    def _create_principal(self, command: CreatePrincipal) -> Callable[[int], Done]:
         check_name(command.name)
         if command.name in self.principals:
             raise AlreadyThere("there is a principal of this name", field="name", value=command.name)
-        check_principal(command, self._known_schema)
-
-    def _known_schema(self, name: str) -> Schema:
-        return self.plans.find(name).schema
-
-    def _create_principal(self, command: CreatePrincipal) -> Done:
-        self._check_principal(command)
+        check_principal(command, lambda name: self.plans.find(name).schema)
         principal = Principal(
             command.name, command.role, command.digest, dict(command.publish), dict(command.read), command.subscriptions
         )
-        self.principals[principal.name] = principal
-        return Done({"name": principal.name})
 
-    def _remove_principal(self, command: RemovePrincipal) -> Done:
-        principal = self._principal(command.name)
-        withdrawn, ops, more = self._drop_all(self.registrations.by_principal.get(principal.name, {}).values())
-        del self.principals[principal.name]
-        return Done({"name": principal.name, "withdrawn": withdrawn}, ops, more)
+        def carry_out(_: int) -> Done:
+            self.principals[principal.name] = principal
+            return Done({"name": principal.name})
+
+        return carry_out
+
+    def _remove_principal(self, command: RemovePrincipal) -> Callable[[int], Done]:
+        name = self._principal(command.name).name
+
+        def carry_out(_: int) -> Done:
+            withdrawn = list(self.registrations.by_principal.get(name, {}).values())
+            ops = self._remove(withdrawn)
+            del self.principals[name]
+            return Done({"name": name, "withdrawn": [each.id for each in withdrawn]}, *ops)
+
+        return carry_out
+
+    def _principal(self, name: str) -> Principal:
+        principal = self.principals.get(name)
+        if principal is None:
+            raise NotThere("there is no principal of this name", field="principal", value=name)
+        return principal
 
     # -- registrations -------------------------------------------------------------------------------------------
 
-    def _check_registration(self, command: Register) -> tuple[SchemaEntry, Filter]:
+    def _register(self, command: Register) -> Callable[[int], Done]:
         if command.kind not in REGISTRATION_KINDS:
             raise UnknownName("kind", str(command.kind), REGISTRATION_KINDS, field="kind")
         principal = self._principal(command.principal)
@@ -190,132 +185,107 @@ class ControlState:
             raise UnknownName("host", str(command.host), self.topology.host, field="host")
         if command.lease is not None:
             check_lease(command.lease)
-        wanted = self._read(entry, command.boxes)
+        wanted = command.parsed(entry.schema)
         if not wanted:
             raise ContentError("no event matches the filter", field="filter", value=str(wanted))
         check_registration(principal, command.kind, wanted)
-        most = principal.subscriptions
+        limit = principal.subscriptions
         if (
             command.kind == "subscription"
-            and most is not None
-            and self.registrations.subscriptions_of(principal.name) >= most
+            and limit is not None
+            and self.registrations.subscriptions_of(principal.name) >= limit
         ):
-            reason = f"{principal.name} has {most} subscriptions, and may have no more"
-            raise LimitReached(reason, field="subscriptions", value=most)
-        return entry, wanted
+            reason = f"{principal.name} has {limit} subscriptions, and may have no more"
+            raise LimitReached(reason, field="subscriptions", value=limit)
+        return lambda position: self._add(position, command, entry, wanted)
 
-    def _read(self, entry: SchemaEntry, boxes: str) -> Filter:
-        """A request is checked before it is written and again when it is applied; it is read once."""
-        known = self._recent.get((entry.name, boxes))
-        if known is None:
-            known = from_json(entry.schema, json.loads(boxes))
-            self.remember(boxes, known)
-        return known
-
-    def remember(self, boxes: str, filter: Filter) -> None:
-        """Who has read a filter already saves the state from reading it again."""
-        if len(self._recent) >= _RECENT:
-            self._recent.clear()
-        self._recent[filter.schema.name, boxes] = filter
-
-    def _register(self, position: int, command: Register) -> Done:
-        entry, wanted = self._check_registration(command)
-        region, other, opened = self.plans.cover(entry, command.kind, wanted)
-        name = f"{command.kind[0]}{position}"
-        publisher = position if command.kind == "advertisement" else 0
-        made = Registered(
-            name,
-            command.kind,
-            command.principal,
-            HostId(command.host),
-            entry,
-            command.boxes,
-            region,
-            publisher,
-            command.lease,
+    def _add(self, position: int, command: Register, entry: SchemaEntry, wanted: Filter) -> Done:
+        region, opened = self.plans.cover(entry, command.kind, wanted)
+        registered = Registered(
+            id=f"{command.kind[0]}{position}",
+            kind=command.kind,
+            principal=command.principal,
+            host=HostId(command.host),
+            entry=entry,
+            boxes=command.boxes,
+            region=region,
+            publisher=position if command.kind == "advertisement" else 0,
+            lease=command.lease,
         )
-        self.registrations.add(made)
+        ops = self.rules.exchange(NO_INPUTS, self.plans.add(registered, wanted))
+        self.registrations.add(registered)
         value = {
-            "id": name,
+            "id": registered.id,
             "schema": entry.name,
-            "host": made.host,
+            "host": registered.host,
             "filter": str(wanted),
             "members": len(region),
             "epoch": entry.epoch,
         }
-        if publisher:
-            value["publisher"] = publisher
+        if registered.publisher:
+            value["publisher"] = registered.publisher
         if opened:
             value["opened"] = True
-        ops, more = self.rules.add(made, other)
         region.slim()  # there may be very many
-        return Done(value, ops, more)
+        return Done(value, *ops)
 
-    def _check_withdrawal(self, command: Withdraw) -> Registered:
+    def _withdraw(self, command: Withdraw) -> Callable[[int], Done]:
         principal = self._principal(command.principal)
         registered = self.registrations.get(command.id)
         if registered is None:
             raise NotThere("nothing is registered under this id", field="id", value=command.id)
         check_withdrawal(principal, registered)
-        return registered
+        return lambda _: Done({"id": registered.id}, *self._remove([registered]))
 
-    def _withdraw(self, command: Withdraw) -> Done:
-        registered = self._check_withdrawal(command)
-        self.registrations.remove(registered)
-        return Done({"id": registered.id}, *self.rules.remove([registered]))
-
-    def _leased(self, command: Expire) -> Mapping[str, Registered]:
+    def _expire(self, command: Expire) -> Callable[[int], Done]:
         leased = self.registrations.by_lease.get((command.principal, command.lease))
         if leased is None:
             raise NotThere("nothing is registered under this lease", field="lease", value=command.lease)
-        return leased
 
-    def _expire(self, command: Expire) -> Done:
-        withdrawn, ops, more = self._drop_all(self._leased(command).values())
-        return Done({"lease": command.lease, "principal": command.principal, "withdrawn": withdrawn}, ops, more)
+        def carry_out(_: int) -> Done:
+            value = {"lease": command.lease, "principal": command.principal, "withdrawn": list(leased)}
+            return Done(value, *self._remove(list(leased.values())))
 
-    def _drop_all(self, registered: Iterable[Registered]) -> tuple[list[str], list[FlowOp], list[GuardOp]]:
-        """Their ids, and what the switches have to do."""
-        gone = list(registered)
-        for each in gone:
+        return carry_out
+
+    def _remove(self, registered: Iterable[Registered]) -> NetworkOps:
+        leaving = list(registered)
+        for each in leaving:
             self.registrations.remove(each)
-        return [each.id for each in gone], *self.rules.remove(gone)
+        return self.rules.exchange(self.plans.remove(leaving), NO_INPUTS)
 
     # -- hosts ---------------------------------------------------------------------------------------------------
 
-    def _learn(self, command: LearnHost) -> Done:
+    def _learn_host(self, command: LearnHost) -> Callable[[int], Done]:
         host = host_of(command)
         topology = with_host(self.topology, host)
-        if topology is not self.topology:
-            self.learn(host, topology)
-        return Done({"name": host.name, "switch": host.switch, "port": host.port, "address": host.address})
+
+        def carry_out(_: int) -> Done:
+            if topology is not self.topology:
+                self.learn(host, topology)
+            return Done({"name": host.name, "switch": host.switch, "port": host.port, "address": host.address})
+
+        return carry_out
 
     def learn(self, host: Host, topology: Topology) -> None:
-        """From now on there may be registrations at it. They have an effect once somebody routes on it."""
-        self.topology = self.rules.topology = topology
-        self.learned[host.name] = host
+        """Allow registrations at a host of this topology. They have an effect once the network is routed on it."""
+        self.rules.topology = topology
         self.rules.expect(host.name)
+        self.learned[host.name] = host
 
-    def _without(self, command: ForgetHost) -> Topology:
+    def _forget_host(self, command: ForgetHost) -> Callable[[int], Done]:
         topology = without_host(self.topology, self.learned, command.name)
-        standing = sum(each.host == command.name for each in self.registrations.values())
-        if standing:
-            reason = f"{standing} registrations stand at this host"
+        count = sum(each.host == command.name for each in self.registrations.values())
+        if count:
+            reason = f"{count} registrations stand at this host"
             raise AlreadyThere(reason, field="host", value=command.name)
-        return topology
 
-    def _forget(self, command: ForgetHost) -> Done:
-        self.topology = self.rules.topology = self._without(command)
-        del self.learned[HostId(command.name)]
-        return Done({"name": command.name})
+        def carry_out(_: int) -> Done:
+            self.rules.topology = topology
+            del self.learned[HostId(command.name)]
+            return Done({"name": command.name})
 
-    # -- finding -------------------------------------------------------------------------------------------------
-
-    def _principal(self, name: str) -> Principal:
-        principal = self.principals.get(name)
-        if principal is None:
-            raise NotThere("there is no principal of this name", field="principal", value=name)
-        return principal
+        return carry_out
 
 
 def fingerprint(topology: Topology) -> str:

@@ -1,4 +1,4 @@
-"""The way down to the switches: flow operations in the order of the log, as many at once as have come together."""
+"""The way down to the switches: operations in the order of the log, as many at once as have come together."""
 
 from __future__ import annotations
 
@@ -23,43 +23,44 @@ class Southbound(Protocol):
 
 
 class Installer:
-    """Sends what it is given to the network, in order. While one batch is on its way, the next one gathers.
+    """Sends the operations that it is given to the network, in order. While one batch is on its way, the next gathers.
 
-    A batch that fails is tried again until it succeeds: the state is durable, so the network has to follow. Those who
-    wait for it are told after the first failure. `settled`, if given, is waited for besides: whoever else has to know.
+    A batch that fails is tried again until it succeeds: the state is durable, so the network has to follow. Callers who
+    wait for the batch are told after the first failure. A batch is complete when `also_wait_for`, if given, has
+    returned too.
     """
 
     def __init__(
         self,
         network: Southbound,
         installed: Position = LOG_START,
-        settled: Callable[[], Awaitable[None]] | None = None,
+        also_wait_for: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.installed = installed
         """All up to this position is in force."""
         self.failure: Exception | None = None
         """Why the network is behind, while it is."""
         self._network = network
-        self._settled = settled
+        self._also_wait_for = also_wait_for
         self._ops: list[SwitchOp] = []
         self._given = installed
         self._sending = installed
-        self._flying: list[asyncio.Future[None]] = []
-        self._gathering: list[asyncio.Future[None]] = []
+        self._waiting_for_sent: list[asyncio.Future[None]] = []
+        self._waiting_for_next: list[asyncio.Future[None]] = []
         self._work = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="installer")
 
     def give(self, position: Position, ops: Sequence[SwitchOp]) -> None:
-        """What the entry at this position demands, or a change of the network after it."""
+        """Have the operations sent that follow from the entry at this position, or from a change of the network."""
         self._ops += ops
         self._given = position
         self._work.set()
 
     async def reached(self, position: int) -> None:
-        """Until all up to a position is in force."""
+        """Wait until all up to a position is in force."""
         if position <= self.installed:
             return
-        waiting = self._flying if position <= self._sending else self._gathering
+        waiting = self._waiting_for_sent if position <= self._sending else self._waiting_for_next
         if not waiting:
             waiting.append(asyncio.get_running_loop().create_future())
         try:
@@ -75,43 +76,45 @@ class Installer:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        _settle(self._flying + self._gathering, NotInstalled("the controller is closing"))
+        _fail(self._waiting_for_sent + self._waiting_for_next, NotInstalled("the controller is closing"))
 
     async def _run(self) -> None:
-        pause = FIRST_INSTALL_RETRY_SECONDS
         while True:
             if self._given == self.installed and not self._ops:
                 self._work.clear()
                 await self._work.wait()
-            ops: list[SwitchOp] = []
-            while True:
-                ops += self._ops  # after a failure, what came since may be what helps, such as a table that fits
-                self._ops = []
-                self._sending = self._given
-                self._flying += self._gathering
-                self._gathering = []
-                try:
-                    if ops:
-                        await self._network.install(ops)
-                    if self._settled is not None:
-                        await self._settled()
-                    break
-                except Exception as error:
-                    self.failure = error
-                    self._flying = _settle(self._flying, error)
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, MAX_INSTALL_RETRY_SECONDS)
-            pause, self.failure = FIRST_INSTALL_RETRY_SECONDS, None
+            await self._install_batch()
+            self.failure = None
             self.installed = self._sending
-            self._flying = _settle(self._flying)
+            for future in self._waiting_for_sent:
+                future.set_result(None)
+            self._waiting_for_sent = []
+
+    async def _install_batch(self) -> None:
+        """Send what has gathered, until it succeeds."""
+        ops: list[SwitchOp] = []
+        pause = FIRST_INSTALL_RETRY_SECONDS
+        while True:
+            ops += self._ops  # after a failure, what came since may be what helps, such as a table that fits
+            self._ops = []
+            self._sending = self._given
+            self._waiting_for_sent += self._waiting_for_next
+            self._waiting_for_next = []
+            try:
+                if ops:
+                    await self._network.install(ops)
+                if self._also_wait_for is not None:
+                    await self._also_wait_for()
+                return
+            except Exception as error:
+                self.failure = error
+                _fail(self._waiting_for_sent, error)
+                self._waiting_for_sent = []
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, MAX_INSTALL_RETRY_SECONDS)
 
 
-def _settle(waiting: list[asyncio.Future[None]], error: Exception | None = None) -> list[asyncio.Future[None]]:
-    """Nobody of these waits any more; what is left is nothing."""
+def _fail(waiting: list[asyncio.Future[None]], error: Exception) -> None:
     for future in waiting:
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
-            future.exception()  # it is no mistake if nobody asks any more
-    return []
+        future.set_exception(error)
+        future.exception()  # it is no mistake if nobody asks any more

@@ -19,9 +19,9 @@ from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import Begin, canonical
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import with_host
-from pleroma.control.state.network_rules import PlanChange
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
-from pleroma.control.state.regions import prefix
+from pleroma.control.state.regions import schema_prefix
+from pleroma.control.transition.plan_change import PlanChange
 from pleroma.errors import OtherControl
 from pleroma.index import Dz, DzSet, IndexPlan, index_from_json
 from pleroma.index.dzset import PACKED_BYTES
@@ -40,7 +40,7 @@ def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
         "schemas": [_schema(entry) for entry in state.schemas.values()],
         "principals": [asdict(principal) for principal in state.principals.values()],
         "hosts": [asdict(host) for host in state.learned.values()],
-        "changing": None if state.plans.change is None else _changing(state.plans.change),
+        "changing": None if state.plans.change is None else _change(state.plans.change),
         "registrations": len(state.registrations),
         "answers": len(answers),
     }
@@ -63,8 +63,8 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
         for number, each in enumerate(read["schemas"]):
             schema = Schema.from_json(each["schema"])
             plans = [IndexPlan(epoch, index_from_json(schema, index)) for epoch, index in each["plans"]]
-            share = Dz.parse(each["prefix"]) if "prefix" in each else prefix(number, settings)
-            state.plans.schemas[schema.name] = SchemaEntry(schema, number, share, plans)
+            prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(number, settings)
+            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans)
         for each in read.get("hosts", ()):
             host = Host(**each)
             state.learn(host, with_host(state.topology, host))
@@ -76,7 +76,7 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
             at = _resume(state, read["changing"], regions, at)
         if at != len(regions):
             raise OtherControl(f"{len(regions)} bytes are not the {at} of all regions", field="snapshot", value=at)
-        state.rules.load(state.registrations.values())
+        state.plans.load_rules()
         return state, KeptAnswers.read(line.decode() for line in lines[count:])
 
 
@@ -85,17 +85,17 @@ def _schema(entry: SchemaEntry) -> dict[str, Any]:
     return {"schema": entry.schema.to_json(), "plans": plans, "prefix": str(entry.prefix)}
 
 
-def _changing(changing: PlanChange) -> dict[str, Any]:
+def _change(change: PlanChange) -> dict[str, Any]:
     """`other` says how many members the other regions have; they come behind all those in force."""
     return {
-        "schema": changing.schema,
-        "method": changing.method,
-        "phase": changing.phase,
-        "before": changing.before.to_json(),
-        "after": changing.after.to_json(),
-        "prefix": str(changing.prefix),
-        "area": [str(cell) for cell in changing.area],
-        "other": [[each, len(region)] for each, region in changing.other.items()],
+        "schema": change.schema,
+        "method": change.method,
+        "phase": change.phase,
+        "before": change.before.to_json(),
+        "after": change.after.to_json(),
+        "prefix": str(change.prefix),
+        "area": [str(cell) for cell in change.area],
+        "other": [[each, len(region)] for each, region in change.other.items()],
     }
 
 
@@ -103,15 +103,16 @@ def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: in
     if isinstance(read["area"], str):
         reason = "it was taken by an earlier version while a plan changed; that version has to finish the change"
         raise OtherControl(reason, field="snapshot", value=read["schema"])
-    schema = state.schemas[read["schema"]].schema
-    before, after = (index_from_json(schema, read[each]) for each in ("before", "after"))
+    entry = state.schemas[read["schema"]]
+    before, after = (index_from_json(entry.schema, read[each]) for each in ("before", "after"))
     prefix, area = Dz.parse(read["prefix"]), DzSet.parse(*read["area"])
-    changing = PlanChange(read["schema"], read["method"], read["phase"], before, after, prefix, area)
+    max_members = state.settings.max_members
+    change = PlanChange(entry, read["method"], before, after, prefix, area, max_members, read["phase"])
     for each, members in read["other"]:
         size = members * PACKED_BYTES
-        changing.other[each] = DzSet.unpack(regions[at : at + size])
+        change.other[each] = DzSet.unpack(regions[at : at + size])
         at += size
-    state.plans.resume(changing)
+    state.plans.change = change
     return at
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from pleroma.control import Controller, CreatePrincipal
+from pleroma.control import Controller, CreatePrincipal, PlanChangeTiming
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, create_app
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
@@ -72,12 +72,17 @@ class Api:
 
 @asynccontextmanager
 async def world(
-    folder: Path, *, topology: str = "testbed", settings: ServiceSettings = UNLIMITED, schema: bool = True
+    folder: Path,
+    *,
+    topology: str = "testbed",
+    settings: ServiceSettings = UNLIMITED,
+    schema: bool = True,
+    timing: PlanChangeTiming | None = None,
 ) -> AsyncIterator[Api]:
     """Requests of the administrator to a service with the stock schema."""
     async with (
         LiveNetwork(build(topology), loopback=True) as network,
-        await Controller.open(folder, build(topology), network) as controller,
+        await Controller.open(folder, build(topology), network, timing=timing) as controller,
     ):
         if "admin" not in controller.state.principals:
             await controller.submit(CreatePrincipal("admin", "admin", digest(ADMIN)))

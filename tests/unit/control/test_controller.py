@@ -17,8 +17,8 @@ from pleroma.control import (
     Withdraw,
     command_from_json,
 )
-from pleroma.control.controller import LOG_FILE_NAME
 from pleroma.control.kept_answers import KeptAnswers, error_from_json, error_to_json
+from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.control.southbound import Installer
 from pleroma.control.state.command import Begin, canonical
 from pleroma.control.state_snapshot import snapshot
@@ -71,7 +71,7 @@ async def begun(folder, network=None, **more):
 
 
 def contents(controller):
-    return snapshot(controller.state, controller._answers)
+    return snapshot(controller.state, controller._logged._answers)
 
 
 def tables_of(network):
@@ -204,7 +204,7 @@ class TestKeys:
                 for key in ("", "x" * 201):
                     with pytest.raises(LogError):
                         await controller.submit(subscribe("sue", "temperature < 4"), key)
-                assert not controller._calls
+                assert not controller._logged._commit._pending
 
         run(scenario())
 
@@ -259,7 +259,7 @@ class TestRestart:
             before, tables = contents(controller), controller.state.router.tables
             assert tables == tables_of(network)
             assert any(len(table) for table in tables.values())
-            await controller._commit.close()  # as a crash leaves it: no snapshot
+            await controller._logged.close(with_snapshot=False)  # as a crash leaves it: no snapshot
             await controller._installer.close()
             network = Network()
             async with await opened(tmp_path, network) as controller:
@@ -276,9 +276,9 @@ class TestRestart:
             await self.history(expected)
             controller = await begun(tmp_path / "cut", snapshot_every=every)
             await self.history(controller)
-            while controller._saving:
-                await controller._saving
-            await controller._commit.close()
+            while controller._logged._saving:
+                await controller._logged._saving
+            await controller._logged.close(with_snapshot=False)
             await controller._installer.close()
             with Log.open(tmp_path / "cut" / LOG_FILE_NAME) as log:
                 assert log.latest_snapshot().position > 16 - 2 * every
@@ -309,7 +309,7 @@ class TestRestart:
         async def scenario(crash):
             controller = await begun(tmp_path / str(crash))
             if crash:
-                await controller._commit.close()
+                await controller._logged.close(with_snapshot=False)
                 await controller._installer.close()
             else:
                 await controller.close()
@@ -477,7 +477,7 @@ class TestInstalling:
                 network.gate.set()
                 results = await asyncio.gather(*calls, return_exceptions=True)
                 assert [type(each).__name__ for each in results] == ["CancelledError", "Done", "Done"]
-                assert not controller._calls
+                assert not controller._logged._commit._pending
 
         run(scenario())
 

@@ -18,7 +18,7 @@ def log(tmp_path):
 class Follower(list):
     """A state that is what was applied."""
 
-    def __call__(self, position, body):
+    def __call__(self, position, body, _call):
         self.append((position, body))
 
 
@@ -136,6 +136,22 @@ def test_only_new_entries_are_applied(log):
     run(main())
 
 
+def test_an_entry_is_applied_with_the_call_that_came_with_it(log):
+    log.append([Entry(b"before")])
+
+    async def main():
+        applied = []
+        async with GroupCommit(log, lambda *each: applied.append(each)) as commit:
+            with stalled(log):
+                entries = [(Entry(b"a"), "first"), (Entry(b"a"), "second"), (Entry(b"b"), None)]
+                tasks = await start(*(commit.append(*each) for each in entries))
+                tasks[0].cancel()  # it is on its way to the disk
+            await asyncio.gather(*tasks, return_exceptions=True)
+        assert applied == [(1, b"before", None), (2, b"a", "first"), (3, b"a", "second"), (4, b"b", None)]
+
+    run(main())
+
+
 def test_it_begins_by_applying_what_the_state_does_not_have(log):
     log.append([Entry(b"a"), Entry(b"b"), Entry(b"c")])
 
@@ -231,7 +247,7 @@ def test_closing_finishes_what_waits_and_takes_no_more(log, tmp_path):
 
 
 def test_a_state_that_stops_following_stops_the_log(log):
-    def apply(_position, body):
+    def apply(_position, body, _call):
         if body == b"bad":
             raise ZeroDivisionError
 

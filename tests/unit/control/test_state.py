@@ -1,8 +1,10 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from pleroma.content import Filter
+from pleroma.content.filter_json import from_json
 from pleroma.control import (
     AdoptPlan,
     CommandRefused,
@@ -18,7 +20,8 @@ from pleroma.control import (
     command_from_json,
 )
 from pleroma.control.kept_answers import KeptAnswers
-from pleroma.control.state.command import Begin
+from pleroma.control.state import command as command_module
+from pleroma.control.state.command import Begin, written
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import (
     AlreadyThere,
@@ -155,6 +158,39 @@ class TestRegistrations:
         region = state.registrations["s7"].region
         assert 1 < len(region) <= 4
         assert DzSet([Dz.parse("01")]).covers(region)
+
+    def test_a_filter_that_was_parsed_already_is_no_part_of_the_command(self):
+        state, plain = peopled(), subscribe("ben", "temperature < 4")
+        wanted = Filter.parse(state.schemas["weather"].schema, "temperature < 4")
+        parsed = replace(plain, known=wanted)
+        assert parsed == plain
+        assert written(parsed) == written(plain)
+        assert parsed.parsed(wanted.schema) is wanted
+        assert state.apply(7, parsed) == peopled().apply(7, plain)
+
+    def test_a_filter_is_parsed_once_for_check_and_apply(self, monkeypatch):
+        parsed = []
+        monkeypatch.setattr(command_module, "from_json", lambda *each: parsed.append(each) or from_json(*each))
+        state, wanted = peopled(), subscribe("ben", "temperature < 4")
+        assert state.check(wanted) is None
+        assert isinstance(state.apply(7, wanted), Done)
+        assert len(parsed) == 1
+
+    def test_listeners_hear_of_registrations_and_withdrawals_in_order(self):
+        heard = []
+
+        class Listener:
+            def on_registered(self, registered):
+                heard.append(("+", registered.id))
+
+            def on_withdrawn(self, registered):
+                heard.append(("-", registered.id))
+
+        state = peopled(subscribe("ben", "true"))
+        state.registrations.subscribe(Listener())
+        for position, each in enumerate((advertise("ben", "true"), Withdraw("s7", "ben"), RemovePrincipal("ben")), 8):
+            state.apply(position, each)
+        assert heard == [("+", "a8"), ("-", "s7"), ("-", "a8")]
 
     def test_schemas_do_not_hear_each_other(self):
         state = peopled(

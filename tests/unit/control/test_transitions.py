@@ -16,6 +16,7 @@ from pleroma.control import (
     ControlState,
     CreateSchema,
     Expire,
+    PlanChangeTiming,
 )
 from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state_snapshot import restore, snapshot
@@ -402,11 +403,13 @@ class Held(Network):
         return ["".join(sorted({type(op).__name__[0] for op in batch})) for batch in self.batches]
 
 
+AT_ONCE = {"in_flight_seconds": 0.0, "unleased_seconds": 0.0}
+
+
 @asynccontextmanager
-async def controlled(folder, network, *commands):
-    async with await Controller.open(folder, LINE, network, SMALL) as controller:
-        controller.plan_changes.under_way = 0.0
-        controller.plan_changes.unleased = 0.0
+async def controlled(folder, network, *commands, **timing):
+    timing = PlanChangeTiming(**AT_ONCE | timing)
+    async with await Controller.open(folder, LINE, network, SMALL, timing=timing) as controller:
         for command in commands:
             await controller.submit(command)
         network.batches.clear()
@@ -507,8 +510,8 @@ async def test_a_publisher_whose_lease_ends_is_waited_for_no_longer(tmp_path):
 @ran
 async def test_one_that_says_nothing_is_not_waited_for_for_ever(tmp_path):
     network = Held()
-    async with controlled(tmp_path, network, *PEOPLE, advertise("ben", "true", lease="one")) as controller:
-        controller.plan_changes.longest = 0.05
+    people = (*PEOPLE, advertise("ben", "true", lease="one"))
+    async with controlled(tmp_path, network, *people, leased_seconds=0.05) as controller:
         await asyncio.wait_for(controller.plan_changes.change(change()), 20)
         assert controller.plan_changes.stragglers == ["a6"]
 
@@ -529,8 +532,7 @@ async def test_a_client_that_is_two_plans_behind_is_told_so(tmp_path):
 @ran
 async def test_a_restarted_controller_finishes_the_change(tmp_path, method, phase):
     network = Held()
-    async with controlled(tmp_path, network, *PEOPLE, *LIVELY) as controller:
-        controller.plan_changes.unleased = 3600.0
+    async with controlled(tmp_path, network, *PEOPLE, *LIVELY, unleased_seconds=3600.0) as controller:
         if phase == "prepared":
             network.open.clear()
         waiting = asyncio.create_task(controller.plan_changes.change(change(method=method)))
@@ -540,8 +542,7 @@ async def test_a_restarted_controller_finishes_the_change(tmp_path, method, phas
         with pytest.raises((ControllerClosed, ControlError)):
             await waiting
     again = Held()
-    async with await Controller.open(tmp_path, LINE, again, SMALL) as controller:
-        controller.plan_changes.under_way = controller.plan_changes.unleased = 0.0
+    async with await Controller.open(tmp_path, LINE, again, SMALL, timing=PlanChangeTiming(**AT_ONCE)) as controller:
         await asyncio.wait_for(controller.plan_changes.finished(), 20)
         mirror = Mirror(LINE)
         for batch in again.batches:

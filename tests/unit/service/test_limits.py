@@ -114,7 +114,7 @@ def test_a_full_disk_is_said_and_nothing_is_acknowledged(tmp_path):
     async def main():
         async with world(tmp_path, settings=UNLIMITED) as api:
             await api.subscribe("price > 1")
-            file = api.app.state.service.controller._commit._log._file
+            file = api.app.state.service.controller._logged._commit._log._file
             with file.reading() as connection:
                 (pages,) = connection.execute("PRAGMA page_count").fetchone()
                 connection.execute(f"PRAGMA max_page_count = {pages}")

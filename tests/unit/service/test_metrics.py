@@ -64,7 +64,7 @@ def test_two_services_do_not_add_up(tmp_path):
 def test_health_tells_when_something_does_not_work(tmp_path):
     async def main():
         async with world(tmp_path) as api:
-            api.app.state.service.controller.snapshot_failure = DiskFull("the disk is full")
+            api.app.state.service.controller._logged.snapshot_failure = DiskFull("the disk is full")
             assert (await api.get("/health"))["status"] == "degraded"
             assert "pleroma_snapshot_failed 1.0" in (await api("GET", "/metrics")).text
             api.app.state.service.closing.set()

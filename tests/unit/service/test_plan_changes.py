@@ -4,23 +4,21 @@ import asyncio
 
 import pytest
 
+from pleroma.control import PlanChangeTiming
 from pleroma.service.http.examples import EXAMPLE_INDEX
 from support.service.in_process import world
 from support.waiting import run, until
 
 PLAN = "/v1/schemas/stock/plan"
 OTHER = EXAMPLE_INDEX | {"order": [0, 0, 0]}
-
-
-def transitions_of(api):
-    return api.app.state.service.controller.plan_changes
+WITHOUT_WAITING = PlanChangeTiming(unleased_seconds=0.0, leased_seconds=0.0)
+UNLEASED_AT_ONCE = PlanChangeTiming(unleased_seconds=0.0)
 
 
 @pytest.mark.parametrize("method", ["lightweight", "versioning", "at_once"])
 def test_a_change_is_answered_when_it_is_over(tmp_path, method):
     async def main():
-        async with world(tmp_path) as api:
-            transitions_of(api).unleased = 0.0
+        async with world(tmp_path, timing=UNLEASED_AT_ONCE) as api:
             made = await api.subscribe("price between 100 and 200")
             await api.advertise()
             answer = await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX, "method": method})
@@ -37,8 +35,7 @@ def test_a_change_is_answered_when_it_is_over(tmp_path, method):
 
 def test_a_change_that_is_under_way_says_how_far_it_is(tmp_path):
     async def main():
-        async with world(tmp_path) as api:
-            transitions_of(api).unleased = 0.0
+        async with world(tmp_path, timing=UNLEASED_AT_ONCE) as api:
             await api.advertise(lease="mine")
             first = await api("GET", PLAN)
             answer = await api("PUT", PLAN, 202, json={"index": EXAMPLE_INDEX, "wait": False})
@@ -104,9 +101,7 @@ def test_there_is_nothing_before_the_first_plan(tmp_path):
 
 def test_a_client_two_plans_behind_is_told_and_keeps_its_lease(tmp_path):
     async def main():
-        async with world(tmp_path) as api:
-            transitions = transitions_of(api)
-            transitions.unleased = transitions.longest = 0.0
+        async with world(tmp_path, timing=WITHOUT_WAITING) as api:
             made = await api.advertise(lease="mine")
             for index in (EXAMPLE_INDEX, OTHER):
                 await api("PUT", PLAN, 200, json={"index": index})

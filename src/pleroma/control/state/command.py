@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from pleroma.content import Schema
+from pleroma.content import Filter, Schema
+from pleroma.content.filter_json import from_json
 from pleroma.errors import ControlError, shown
 from pleroma.index import Index, index_from_json
 
@@ -126,8 +127,8 @@ class RemovePrincipal:
 class Register:
     """`filter` is a filter as JSON (`content.filter_json`).
 
-    Under a `lease`, a name that the client chose, it stands until that is not renewed; without one until it is
-    withdrawn.
+    Under a `lease`, a name that the client chose, the registration stands until the lease is not renewed; without one
+    until it is withdrawn.
     """
 
     kind: RegistrationKind
@@ -136,11 +137,21 @@ class Register:
     schema: str
     filter: Any
     lease: str | None = None
+    known: Filter | None = field(default=None, compare=False, repr=False)
+    """The filter as whoever made the command has parsed it. It is no part of the command's JSON."""
 
     @cached_property
     def boxes(self) -> str:
         """The filter as text. It is the long part, and wanted several times."""
         return canonical(self.filter)
+
+    def parsed(self, schema: Schema) -> Filter:
+        """The filter on its schema. It is parsed at most once, though a command is checked again when it is applied."""
+        if self.known is not None and self.known.schema is schema:
+            return self.known
+        parsed = from_json(schema, json.loads(self.boxes))
+        object.__setattr__(self, "known", parsed)
+        return parsed
 
     def to_json(self) -> dict[str, Any]:
         data = {

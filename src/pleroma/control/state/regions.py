@@ -14,7 +14,7 @@ from pleroma.errors import AlreadyThere, LimitReached, PlanError
 from pleroma.index import Dz, DzSet, GridIndex, Index, SelectiveIndex
 
 
-def prefix(number: int, settings: ControlSettings) -> Dz:
+def schema_prefix(number: int, settings: ControlSettings) -> Dz:
     """The share of the addresses that a schema has."""
     return Dz(1 << settings.schema_bits | number)
 
@@ -23,7 +23,7 @@ def spare_prefix(entry: SchemaEntry, schemas: Mapping[str, SchemaEntry], setting
     """The other of the two shares that a schema changes between when its versions are told apart by their prefix."""
     last = (1 << settings.schema_bits) - 1
     number = last - entry.number
-    share = prefix(number if entry.prefix == prefix(entry.number, settings) else entry.number, settings)
+    share = schema_prefix(number if entry.prefix == schema_prefix(entry.number, settings) else entry.number, settings)
     if number < len(schemas):
         reason = f"with {len(schemas)} schemas there is no spare prefix for another version"
         raise LimitReached(reason, field="method", value=entry.name)
@@ -37,7 +37,7 @@ def first_index(
     name, most = command.schema.name, 1 << settings.schema_bits
     if name in schemas:
         raise AlreadyThere("there is a schema of this name", field="schema", value=name)
-    if len(schemas) == most or prefix(len(schemas), settings) in taken:
+    if len(schemas) == most or schema_prefix(len(schemas), settings) in taken:
         raise LimitReached(f"there are {most} schemas, and no more prefixes", field="schema", value=name)
     bits = settings.default_bits if command.bits is None else command.bits
     if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits <= settings.room:

@@ -1,39 +1,38 @@
-"""The schemas, and how the plan of one gives way to the next: at once, or step by step under traffic (`rules`)."""
+"""The schemas with their plans, and the one plan change that may be under way.
+
+A plan gives way to the next at once (`adopt`) or step by step under traffic (`begin`, then `advance`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Literal
 
 from pleroma.content import Filter
 from pleroma.control.state.chosen_names import check_name
 from pleroma.control.state.command import AdoptPlan, Advance, ChangePlan, CreateSchema, RegistrationKind
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.network_rules import CHANGE_METHODS, ChangeMethod, ChangePhase, NetworkRules, PlanChange
+from pleroma.control.state.network_rules import NetworkRules, RuleInputs, inputs_of
 from pleroma.control.state.records import Registered, SchemaEntry
-from pleroma.control.state.regions import check_plan, cover, covered_anew, first_index, prefix, spare_prefix
+from pleroma.control.state.regions import check_plan, cover, covered_anew, first_index, schema_prefix, spare_prefix
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import Done
-from pleroma.control.transition.regrowth import MAX_AREA_CELLS, Regrowth, differing
+from pleroma.control.transition.plan_change import CHANGE_METHODS, ChangeMethod, ChangePhase, PlanChange
+from pleroma.control.transition.regrowth import MAX_AREA_CELLS, differing
 from pleroma.errors import ControlError, PlanChanging, PlanMoved, UnknownName
-from pleroma.index import EVERYTHING, DzSet, GridIndex, IndexPlan, TreeIndex
+from pleroma.index import EVERYTHING, DzSet, GridIndex, IndexPlan
 
 
 class SchemaPlans:
-    """Reads and changes what it is given: the registrations, and the rules that follow from them."""
+    """Owns the schemas and the plan change. A step changes the registrations and the rules that it is given."""
 
     def __init__(self, registrations: Registrations, rules: NetworkRules, settings: ControlSettings) -> None:
         self.schemas: dict[str, SchemaEntry] = {}
+        self.change: PlanChange | None = None
+        """The plan change that is under way; there is one at a time."""
         self._registrations = registrations
         self._rules = rules
         self._settings = settings
-        self._known_regrowth: Regrowth | None = None
-
-    @property
-    def change(self) -> PlanChange | None:
-        """The change that is under way; there is one at a time."""
-        return self._rules.changing
 
     def phase(self, name: str) -> ChangePhase | Literal["settled"]:
         """How far the plan of a schema is on its way to the next."""
@@ -45,53 +44,56 @@ class SchemaPlans:
             raise UnknownName("schema", str(name), self.schemas, field="schema")
         return entry
 
-    def check_new(self, command: CreateSchema) -> GridIndex:
+    def check_creation(self, command: CreateSchema) -> GridIndex:
+        """The first index of a new schema, if there can be one."""
         check_name(command.schema.name)
         taken = {entry.prefix for entry in self.schemas.values()}
         if self.change is not None:
             taken.add(self.change.prefix)
         return first_index(command, self.schemas, taken, self._settings)
 
-    def create(self, command: CreateSchema) -> Done:
-        index = self.check_new(command)
+    def create(self, command: CreateSchema, index: GridIndex) -> Done:
         number = len(self.schemas)
-        share = prefix(number, self._settings)
-        entry = SchemaEntry(command.schema, number, share, [IndexPlan(1, index)])
+        prefix = schema_prefix(number, self._settings)
+        entry = SchemaEntry(command.schema, number, prefix, [IndexPlan(1, index)])
         self.schemas[entry.name] = entry
-        return Done({"schema": entry.name, "number": number, "prefix": str(share), "epoch": 1})
+        return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1})
 
-    # -- regions -------------------------------------------------------------------------------------------------
+    # -- registrations -------------------------------------------------------------------------------------------
 
-    def cover(self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter) -> tuple[DzSet, DzSet | None, bool]:
-        """The region of a filter, its other region while the plan changes, and whether that made another plan."""
-        most, changing = self._settings.max_members, self.change
-        index, region = cover(entry.prefix, kind, wanted, entry.index, most)
+    def cover(self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter) -> tuple[DzSet, bool]:
+        """The region of a filter in the plan in force, and whether that plan had to be opened for it."""
+        index, region = cover(entry.prefix, kind, wanted, entry.index, self._settings.max_members)
         opened = index is not entry.index
         if opened:
             entry.plans.append(IndexPlan(entry.epoch + 1, index))
-        if changing is None or changing.schema != entry.name:
-            return region, None, opened
-        if changing.method == "lightweight" and changing.phase == "swapped":
-            return region, None, opened  # nobody sends it under the old plan: it was not there then
-        if changing.is_local:
-            regrowth = self._regrowth(changing)
-            return region, regrowth.region(region, wanted) if regrowth.concerns(region) else None, opened
-        index, other = cover(changing.prefix, kind, wanted, changing.other_index, most)
-        if changing.phase == "prepared":
-            changing.after = index
-        return region, other, opened
+        return region, opened
 
-    def _regrowth(self, changing: PlanChange) -> Regrowth:
-        """From regions in force to those of the other plan."""
-        index, known = changing.other_index, self._known_regrowth
-        assert isinstance(index, TreeIndex)  # noqa: S101 (nothing else changes locally)
-        if known is None or known.index is not index or known.area != changing.area:
-            known = Regrowth(index, changing.prefix, changing.area, self._settings.max_members)
-            self._known_regrowth = known
-        return known
+    def add(self, registered: Registered, wanted: Filter) -> RuleInputs:
+        """What a new registration asks of the switches; the change of its plan, if one is under way, knows it now."""
+        if self.change is not None and self.change.entry is registered.entry:
+            self.change.add(registered, wanted)
+        return self.inputs([registered])
 
-    def _mine(self, entry: SchemaEntry) -> list[Registered]:
-        return [each for each in self._registrations.values() if each.entry is entry]
+    def remove(self, registered: Iterable[Registered]) -> RuleInputs:
+        """What registrations asked of the switches that are withdrawn now."""
+        leaving = list(registered)
+        inputs = self.inputs(leaving)
+        if self.change is not None:
+            for each in leaving:
+                self.change.remove(each)
+        return inputs
+
+    def inputs(self, registered: Iterable[Registered]) -> RuleInputs:
+        """What registrations ask of the switches, with what a plan change under way adds to it."""
+        everyone = list(registered)
+        inputs = inputs_of(everyone)
+        return inputs if self.change is None else inputs + self.change.extra_inputs(everyone)
+
+    def load_rules(self) -> None:
+        """Compute all rules from the registrations, as after a restart."""
+        reserved = 0 if self.change is None else self.change.detours_per_table
+        self._rules.load(self.inputs(self._registrations.values()), reserved)
 
     # -- at once -------------------------------------------------------------------------------------------------
 
@@ -106,95 +108,61 @@ class SchemaPlans:
             raise PlanChanging(reason, field="schema", value=self.change.schema)
         return entry
 
-    def adopt(self, command: AdoptPlan) -> Done:
-        """In one step: fine while nobody publishes."""
-        entry = self.check_adoption(command)
-        mine = self._mine(entry)
-        index, moved = covered_anew(entry.prefix, mine, command.index, self._settings.max_members)
+    def adopt(self, command: AdoptPlan, entry: SchemaEntry) -> Done:
+        """Exchange plan, regions and rules in one step. Events that are under way may be lost."""
+        old = [each for each in self._registrations.values() if each.entry is entry]
+        index, new = covered_anew(entry.prefix, old, command.index, self._settings.max_members)
         entry.plans.append(IndexPlan(entry.epoch + 1, index))
-        self._registrations.replace(moved)
-        ops, more = self._rules.exchange(mine, moved)
-        _slim(moved)
-        return Done({"schema": entry.name, "epoch": entry.epoch, "registrations": len(moved)}, ops, more)
+        self._registrations.replace(new)
+        ops = self._rules.exchange(inputs_of(old), inputs_of(new))
+        for each in new:
+            each.region.slim()  # there may be very many
+        return Done({"schema": entry.name, "epoch": entry.epoch, "registrations": len(new)}, *ops)
 
     # -- step by step --------------------------------------------------------------------------------------------
 
-    def check_change(self, command: ChangePlan) -> SchemaEntry:
+    def check_change(self, command: ChangePlan) -> PlanChange:
+        """The change that the command asks for, not yet prepared."""
         entry = self.check_adoption(command)
         if command.method not in CHANGE_METHODS:
             raise UnknownName("method", str(command.method), CHANGE_METHODS, field="method")
-        if command.method != "versioning":
+        method: ChangeMethod = "versioning" if command.method == "versioning" else "lightweight"
+        max_cells, prefix = MAX_AREA_CELLS, entry.prefix
+        if method == "lightweight":
             self._rules.check_detours()
-        elif self._area(entry, command) == EVERYTHING:
-            spare_prefix(entry, self.schemas, self._settings)
-        return entry
-
-    def _area(self, entry: SchemaEntry, command: ChangePlan) -> DzSet:
-        """Where the next plan differs; with limited tables, in no more cells than there is room for detours."""
-        most = MAX_AREA_CELLS if command.method == "versioning" else min(MAX_AREA_CELLS, self._rules.room_for_detours)
-        return differing(entry.index, command.index, most)
-
-    def prepare(self, command: ChangePlan) -> Done:
-        entry = self.check_change(command)
-        value = {"schema": entry.name, "epoch": entry.epoch}
-        if command.index.to_json() == entry.index.to_json():
-            return Done(value | {"unchanged": True})
-        area = self._area(entry, command)
-        versioned = command.method == "versioning" and area == EVERYTHING
-        share = spare_prefix(entry, self.schemas, self._settings) if versioned else entry.prefix
-        mine = self._mine(entry)
-        changing = PlanChange(
-            entry.name, _method(command), "prepared", entry.index, command.index, share, area.under(entry.prefix)
+            max_cells = min(MAX_AREA_CELLS, self._rules.max_detours)
+        area = differing(entry.index, command.index, max_cells)
+        if method == "versioning" and area == EVERYTHING:
+            prefix = spare_prefix(entry, self.schemas, self._settings)
+        return PlanChange(
+            entry, method, entry.index, command.index, prefix, area.under(entry.prefix), self._settings.max_members
         )
-        if changing.is_local:
-            regrowth = self._regrowth(changing)
-            concerned = [each for each in mine if regrowth.concerns(each.region)]
-            changing.other = {each.id: regrowth.region(each.region, each.filter) for each in concerned}
-        else:
-            changing.after, moved = covered_anew(share, mine, command.index, self._settings.max_members)
-            changing.other = {each.id: each.region for each in moved}
-        ops, more = self._rules.prepare(changing, mine)
-        for region in changing.other.values():
-            region.slim()
-        return Done(value | {"phase": "prepared", "registrations": len(changing.other)}, ops, more)
 
-    def check_advance(self, command: Advance) -> tuple[SchemaEntry, PlanChange]:
-        entry, changing = self.find(command.schema), self.change
-        if changing is None or changing.schema != entry.name or changing.phase != _BEFORE.get(command.step):
+    def begin(self, change: PlanChange) -> Done:
+        """The first step of a change, unless the next plan is the one in force."""
+        value = {"schema": change.schema, "epoch": change.entry.epoch}
+        if change.before.to_json() == change.after.to_json():
+            return Done(value | {"unchanged": True})
+        ops = change.prepare(self._registrations, self._rules)
+        self.change = change
+        return Done(value | {"phase": change.phase, "registrations": len(change.other)}, *ops)
+
+    def check_advance(self, command: Advance) -> PlanChange:
+        """The change under way, if the step is its next."""
+        entry, change = self.find(command.schema), self.change
+        if change is None or change.entry is not entry or change.phase != _PHASE_BEFORE.get(command.step):
             raise ControlError(f"there is nothing to {command.step} now", field="step", value=command.step)
-        return entry, changing
+        return change
 
-    def advance(self, command: Advance) -> Done:
-        entry, changing = self.check_advance(command)
-        return self._swap(entry, changing) if command.step == "swap" else self._clear(entry)
-
-    def _swap(self, entry: SchemaEntry, changing: PlanChange) -> Done:
-        mine = [each for each in self._mine(entry) if each.id in changing.other]
-        moved = [replace(each, region=changing.other[each.id]) for each in mine]
-        old_prefix, entry.prefix = entry.prefix, changing.prefix
-        entry.plans.append(IndexPlan(entry.epoch + 1, changing.after))
-        self._registrations.replace(moved)
-        ops = self._rules.swap(mine, moved, old_prefix)
-        _slim(moved)
-        return Done({"schema": entry.name, "epoch": entry.epoch, "phase": "swapped"}, ops)
-
-    def _clear(self, entry: SchemaEntry) -> Done:
-        ops, more = self._rules.clear(self._mine(entry))
-        return Done({"schema": entry.name, "epoch": entry.epoch, "phase": "done"}, ops, more)
-
-    def resume(self, changing: PlanChange) -> None:
-        """Go on with a change from a snapshot."""
-        self._rules.changing = changing
+    def advance(self, change: PlanChange) -> Done:
+        """The next step of the change."""
+        if change.phase == "prepared":
+            phase, ops = "swapped", change.swap(self._registrations, self._rules)
+        else:
+            phase, ops = "done", change.clear(self._registrations, self._rules)
+            self.change = None
+        return Done({"schema": change.schema, "epoch": change.entry.epoch, "phase": phase}, *ops)
 
 
-def _method(command: ChangePlan) -> ChangeMethod:
-    return "versioning" if command.method == "versioning" else "lightweight"
-
-
-_BEFORE = {"swap": "prepared", "clear": "swapped"}
-
-
-def _slim(registered: Iterable[Registered]) -> None:
-    """There may be very many."""
-    for each in registered:
-        each.region.slim()
+_PHASE_BEFORE = {"swap": "prepared", "clear": "swapped"}
+"""By step: the phase in which it can be taken."""

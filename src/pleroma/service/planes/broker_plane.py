@@ -63,7 +63,7 @@ async def over_broker(
     async with AsyncExitStack() as stack:
         stack.callback(taken.close)
         controller = await stack.enter_async_context(
-            await Controller.open(folder, BROKER_TOPOLOGY, _NoSwitches(), coarse, settled=confirmed)
+            await Controller.open(folder, BROKER_TOPOLOGY, _NoSwitches(), coarse, also_wait_for=confirmed)
         )
         match_state.follow(controller.state.registrations)
         plane = BrokerPlane(taken, match_state, controller, upstream)

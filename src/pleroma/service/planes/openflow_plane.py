@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 from prometheus_client.core import Metric
 
-from pleroma.control import Controller, ControlSettings
+from pleroma.control import Controller, ControlSettings, PlanChangeTiming
 from pleroma.errors import SetupError, TopologyError
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
@@ -72,11 +72,13 @@ async def over_openflow(
         domain=settings.domain,
     )
     base = EMPTY_TOPOLOGY if settings.discovers else topology
+    timing = PlanChangeTiming(in_flight_seconds=SWITCH_CACHE_SECONDS)
     async with (
         network,
-        await Controller.open(folder, base, network, control, routing_on=network.available) as controller,
+        await Controller.open(
+            folder, base, network, control, routing_on=network.available, timing=timing
+        ) as controller,
     ):
-        controller.plan_changes.under_way = SWITCH_CACHE_SECONDS
         plane = OpenFlowPlane(network, controller, folder)
         with network.watched_by(plane):
             plane.rewire()

@@ -43,8 +43,7 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
     async def create(request: Request, new: NewRegistration) -> Response:
         principal = caller(request)
         wanted = await _filter(service, new)
-        command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease)
-        service.state.remember(command.boxes, wanted)
+        command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease, wanted)
         if new.lease is not None:
             service.leases.begin(principal.name, new.lease)
         done = await service.controller.submit(command, _key(principal, new.key))

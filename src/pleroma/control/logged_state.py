@@ -1,0 +1,160 @@
+"""The state of the control plane together with the log that it follows: log first, then state, then the answer.
+
+A command is checked, made durable, and folded into the state. Whatever moment the process dies at, the log holds all
+that was answered, and a new process comes to the same state from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from pleroma.control.control_state import ControlState
+from pleroma.control.kept_answers import KeptAnswers
+from pleroma.control.log.entry import LOG_START, Appended, Conflict, Entry, Position, Repeated
+from pleroma.control.log.group_commit import GroupCommit
+from pleroma.control.log.sqlite_log import Log
+from pleroma.control.state.command import Begin, Command, canonical, command_from_json, written
+from pleroma.control.state.control_settings import ControlSettings
+from pleroma.control.state.result import CommandRefused, Done, Result
+from pleroma.control.state_snapshot import restore, snapshot
+from pleroma.errors import ControlError, KeyConflict, LogError
+from pleroma.routing import Topology
+
+LOG_FILE_NAME = "control.sqlite"
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A command on its way through the log, with a place for what becomes of it."""
+
+    command: Command
+    key: str | None
+    result: Result | None = None
+
+
+class LoggedState:
+    """Use `LoggedState.open`. It takes commands by `submit`, and saves a snapshot after every so many entries."""
+
+    def __init__(
+        self, log: Log, state: ControlState, answers: KeptAnswers, after: Position, snapshot_every: int
+    ) -> None:
+        """`after` is the last entry that the state holds; the entries behind it are applied here."""
+        self.state = state
+        self.snapshot_failure: LogError | None = None
+        """Why the last snapshot could not be saved. The log holds everything nevertheless."""
+        self._answers = answers
+        self._listeners: list[Callable[[Position, Command, Result], None]] = []
+        self._snapshot_every = snapshot_every
+        self._saved = after
+        self._saving: asyncio.Task[None] | None = None
+        self._closing = False
+        self._commit: GroupCommit[_Call] = GroupCommit(log, self._apply, after=after)
+
+    @classmethod
+    def open(cls, folder: str | Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> Self:
+        """Go on from what the folder holds, or begin there."""
+        log = Log.open(Path(folder) / LOG_FILE_NAME)
+        try:
+            recovery = log.latest_snapshot()
+            if recovery.snapshot is not None:
+                state, answers = restore(recovery.snapshot.state, topology, settings)
+            else:
+                state, answers = ControlState(topology, settings), KeptAnswers()
+            if log.head == LOG_START:
+                log.append([Entry(log_body(Begin(settings.to_json(), state.network)))])
+            return cls(log, state, answers, recovery.position, snapshot_every)
+        except BaseException:
+            log.close()
+            raise
+
+    @property
+    def position(self) -> Position:
+        """The last entry that the state holds."""
+        return self._commit.applied
+
+    def subscribe(self, listener: Callable[[Position, Command, Result], None]) -> None:
+        """Have the listener called for every command from now on, in the order of the log, right after it is applied.
+
+        It must not raise an error.
+        """
+        self._listeners.append(listener)
+
+    async def submit(self, command: Command, key: str | None = None) -> tuple[Position, Done]:
+        """Carry out a command: on return it is durable and applied, at this position. A refusal is raised.
+
+        With a key, the same command may be sent again, also after a restart: it is carried out once, and answered as
+        the first time. A command that is refused at once is not written, so its key stays free.
+        """
+        if isinstance(command, Begin):
+            raise ControlError("a log begins once")
+        if key is None or key not in self._answers:
+            error = self.state.check(command)
+            if error is not None:
+                raise error
+        call = _Call(command, key)
+        outcome = await self._commit.append(Entry(log_body(command, key), key), call)
+        match outcome:
+            case Conflict():
+                raise KeyConflict("the key belongs to another request", field="key", value=key)
+            case Appended():
+                result = call.result
+            case Repeated():
+                result = self._answers.at(outcome.position)
+        if result is None:
+            raise KeyConflict("the key was used too long ago to say what was answered", field="key", value=key)
+        if isinstance(result, CommandRefused):
+            raise result.error
+        return outcome.position, result
+
+    async def save_snapshot(self) -> Position:
+        """Save the state, so that the next restart has little to apply."""
+        self._saved = self.position
+        return await self._commit.save_snapshot(lambda: snapshot(self.state, self._answers))
+
+    async def close(self, *, with_snapshot: bool = True) -> None:
+        """Finish the commands that were taken, save a snapshot, and close the log."""
+        self._closing = True
+        if self._saving is not None:
+            await self._saving
+        if with_snapshot and self._saved < self.position:
+            await self._save()
+        await self._commit.close()
+
+    def _apply(self, position: Position, body: bytes, call: _Call | None) -> None:
+        key, command = _read(body) if call is None else (call.key, call.command)
+        result = self.state.apply(position, command)
+        if isinstance(command, Begin) and isinstance(result, CommandRefused):
+            raise result.error
+        if key is not None:
+            self._answers.keep(position, key, result)
+        if call is None:
+            return  # an entry of an earlier process
+        call.result = result
+        for listener in self._listeners:
+            listener(position, command, result)
+        if position - self._saved >= self._snapshot_every and self._saving is None and not self._closing:
+            self._saving = asyncio.get_running_loop().create_task(self._save(), name="snapshot")
+
+    async def _save(self) -> None:
+        try:
+            await self.save_snapshot()
+            self.snapshot_failure = None
+        except LogError as error:
+            self.snapshot_failure = error
+        finally:
+            self._saving = None
+
+
+def log_body(command: Command, key: str | None = None) -> bytes:
+    """A command and its key as the body of a log entry."""
+    return f'{{"command":{written(command)},"key":{"null" if key is None else canonical(key)}}}'.encode()
+
+
+def _read(body: bytes) -> tuple[str | None, Command]:
+    data = json.loads(body)
+    return data["key"], command_from_json(data["command"])
