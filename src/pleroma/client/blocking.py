@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
 
 from pleroma.client import client as asynchronous
-from pleroma.client.client import ANY_HOST, PATIENCE_SECONDS
+from pleroma.client.client import PATIENCE_SECONDS
 from pleroma.client.session.event_source import PublisherInfo
 from pleroma.client.session.inbox import QUEUE_EVENTS, SubscriptionInfo
 from pleroma.client.session.publisher import Publisher as AsyncPublisher
@@ -20,6 +20,7 @@ from pleroma.client.session.subscription import Subscription as AsyncSubscriptio
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientClosed, ClientError
 from pleroma.wire import EventPacket
+from pleroma.wire.api_terms import ANY_HOST
 
 T = TypeVar("T")
 

@@ -24,11 +24,11 @@ from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.subscription import Subscription
 from pleroma.content import Filter, Schema
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, PleromaError, RequestRefused
+from pleroma.wire.api_terms import ANY_HOST
 
 if TYPE_CHECKING:
     from pleroma.client.api import Api
 
-ANY_HOST = "any"
 PATIENCE_SECONDS = 10.0
 REPORT_SECONDS = 3.0
 IDLE_ATTRIBUTION_SECONDS = 0.1

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pleroma.client.client import ANY_HOST, PATIENCE_SECONDS, Client
+from pleroma.client.client import PATIENCE_SECONDS, Client
 from pleroma.client.session.receiver import Receiver
 from pleroma.content import Schema
 from pleroma.errors import WireError
 from pleroma.wire import EventPacket, peek
+from pleroma.wire.api_terms import ANY_HOST
 
 HandOver = Callable[[EventPacket], None]
 

@@ -21,7 +21,7 @@ from pleroma.service import CollectingSettings, create_app
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.landing_queue import LandingQueue, ReportedCounters, SampledEvents
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
-from pleroma.service.http.models.samples import MAX_SAMPLES_PER_REQUEST
+from pleroma.service.http.models.samples import MAX_ACCEPTED_SAMPLES
 from pleroma.service.http.tokens import digest
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service.in_process import ADMIN, UNLIMITED, Api, world
@@ -101,7 +101,7 @@ def test_samples_are_landed_with_the_controllers_time(tmp_path):
         ({"ages": [1.0]}, "ages"),
         ({"ages": [1.0, -1.0]}, "ages.1"),
         ({"ages": [1.0, 1e6]}, "ages.1"),
-        ({"ages": [0.0] * (MAX_SAMPLES_PER_REQUEST + 1)}, "ages"),
+        ({"ages": [0.0] * (MAX_ACCEPTED_SAMPLES + 1)}, "ages"),
         ({"columns": COLUMNS | {"price": [1.0, 5000.0]}}, "price"),
         ({"columns": COLUMNS | {"price": ["1", 2]}}, "price"),
         ({"columns": COLUMNS | {"price": [1.0]}}, "volume"),

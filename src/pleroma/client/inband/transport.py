@@ -17,12 +17,12 @@ from pleroma.client.inband.conversation import Conversation, Pipe, SessionLost
 from pleroma.client.inband.multicast_pipes import open_multicast_pipes
 from pleroma.errors import ClientError, UnknownName, WireError
 from pleroma.wire.api_call import ApiRequest
+from pleroma.wire.api_terms import REQUEST_HEADERS
 from pleroma.wire.inband_messages import MAX_NAME_BYTES, RefusalReason, token_key
 from pleroma.wire.ports import CONTROL_ADDRESSES
 
 INBAND_SCHEME = "inband"
 INBAND_ANSWER_SECONDS = 10.0
-REQUEST_HEADERS = ("content-type", "if-none-match")
 _OPTIONS = ("host", "interface")
 
 

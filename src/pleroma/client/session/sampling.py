@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Event
 from pleroma.errors import ClientError
+from pleroma.wire.api_terms import MAX_SAMPLE_AGE_SECONDS
 
 if TYPE_CHECKING:
     from pleroma.client.api import Api
@@ -25,8 +26,6 @@ MAX_WAITING_SAMPLES = 10_000
 """Drawn events of one publisher that wait to be sent."""
 MAX_SAMPLES_PER_REQUEST = 500
 """Events in one request."""
-MAX_SAMPLE_AGE_SECONDS = 86_400.0
-"""Seconds after which the controller does not take an event any more."""
 
 log = logging.getLogger("pleroma.client")
 

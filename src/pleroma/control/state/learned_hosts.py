@@ -14,8 +14,7 @@ from pleroma.control.state.chosen_names import check_name
 from pleroma.control.state.command import LearnHost
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere, TopologyError
 from pleroma.routing import Host, HostId, Port, SwitchId, Topology
-
-ANY_HOST = "any"
+from pleroma.wire.api_terms import ANY_HOST
 
 
 def host_of(command: LearnHost) -> Host:

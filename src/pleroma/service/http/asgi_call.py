@@ -9,10 +9,7 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp, Message, Scope
 
 from pleroma.wire.api_call import ApiRequest, ApiResponse
-
-REQUEST_HEADERS = frozenset({"content-type", "if-none-match"})
-ANSWER_HEADERS = frozenset({"content-type", "etag", "retry-after"})
-"""The headers that mean something to the API, in requests and in answers."""
+from pleroma.wire.api_terms import ANSWER_HEADERS, REQUEST_HEADERS
 
 
 async def call_app(app: ASGIApp, request: ApiRequest, client: tuple[str, int], **known: Any) -> ApiResponse:

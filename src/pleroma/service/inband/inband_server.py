@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from pleroma.control import Controller
 from pleroma.errors import BadRequest, PleromaError, TooLarge, WireError
 from pleroma.routing.presence import Place
-from pleroma.service.http.asgi_call import ANSWER_HEADERS, call_app
+from pleroma.service.http.asgi_call import call_app
 from pleroma.service.http.gate import IN_BAND_SCOPE, InBandCaller
 from pleroma.service.http.limits import Buckets
 from pleroma.service.http.metrics import counter
@@ -30,6 +30,7 @@ from pleroma.service.inband.inband_limits import InbandLimits
 from pleroma.service.inband.inband_session import InbandSession, SessionRequest
 from pleroma.service.inband.session_table import SessionTable
 from pleroma.wire.api_call import ApiRequest, ApiResponse
+from pleroma.wire.api_terms import ANSWER_HEADERS
 from pleroma.wire.inband_messages import (
     NONCE_BYTES,
     Hello,

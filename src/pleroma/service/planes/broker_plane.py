@@ -34,8 +34,8 @@ from pleroma.routing.topology import Port
 from pleroma.service.http.metrics import counter, gauge
 from pleroma.service.inband.carrier import Peer
 from pleroma.service.inband.inband_server import InbandServer
-from pleroma.service.planes.data_plane import SECRET_BYTES
 from pleroma.switches.live.event_trace import Trace
+from pleroma.wire.attach import SECRET_BYTES
 from pleroma.wire.socket_sessions import SocketAddress
 
 BROKER_HOST = HostId("broker")

@@ -22,8 +22,7 @@ from pleroma.service.http.metrics import counter, gauge
 from pleroma.switches.live.event_trace import Trace
 from pleroma.switches.live.live_network import LOOPBACK, LiveNetwork
 from pleroma.switches.simulated.network_counters import HostCounters
-
-SECRET_BYTES = 16
+from pleroma.wire.attach import SECRET_BYTES
 
 
 class DataPlane(Protocol):

@@ -7,7 +7,7 @@ from pydantic import Field
 from pleroma.service.http.models.strict_model import StrictModel
 
 
-class LeaseRenewal(StrictModel):
+class PlansInUse(StrictModel):
     plans: dict[str, int] = Field(
         description="The epochs of the plans that the client publishes by", examples=[{"stock": 5}], max_length=64
     )

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from pleroma.service.http.models.strict_model import StrictModel
+from pleroma.wire.api_terms import MAX_SAMPLE_AGE_SECONDS
 
-MAX_SAMPLES_PER_REQUEST = 2000
-MAX_SAMPLE_AGE_SECONDS = 86_400.0
-"""Samples of events that were published longer ago are refused."""
+MAX_ACCEPTED_SAMPLES = 2000
+"""Events in one request."""
 
 
 class NewSamples(StrictModel):
@@ -32,7 +32,7 @@ class NewSamples(StrictModel):
     epoch: int = Field(ge=1, lt=2**31, description="Of the plan that they were published by")
     rate: float = Field(gt=0, le=1, description="The part of all events that these were drawn as")
     ages: list[Annotated[float, Field(ge=0, le=MAX_SAMPLE_AGE_SECONDS)]] = Field(
-        max_length=MAX_SAMPLES_PER_REQUEST, description="How many seconds ago each event was published"
+        max_length=MAX_ACCEPTED_SAMPLES, description="How many seconds ago each event was published"
     )
     columns: dict[str, list[Any]] = Field(
         max_length=1024,

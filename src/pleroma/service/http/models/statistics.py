@@ -18,7 +18,7 @@ class Counters(StrictModel):
     dropped: Count = 0
 
 
-class CounterReport(StrictModel):
+class NewReport(StrictModel):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"subscriptions": {"s7": {"delivered": 90, "wasted": 10}}, "published": 5}]}
     )

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pleroma.control import ForgetHost, LearnHost
-from pleroma.control.state.learned_hosts import ANY_HOST
 from pleroma.errors import AlreadyThere, BadRequest, NotAllowed, NotFound, PleromaError, TooFast, UnknownName
 from pleroma.routing import HostId
 from pleroma.service.http.context import Service
@@ -17,6 +16,7 @@ from pleroma.service.http.gate import admin, caller, host_of
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.hosts import AttachmentAnswer, AttachmentQuestion, HostAnswer, NewHost
 from pleroma.service.http.strict_route import StrictRoute
+from pleroma.wire.api_terms import ANY_HOST
 
 
 def hosts(service: Service) -> APIRouter:

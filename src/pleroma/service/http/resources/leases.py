@@ -8,7 +8,7 @@ from starlette.responses import Response
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models.leases import LeaseAnswer, LeaseRenewal
+from pleroma.service.http.models.leases import LeaseAnswer, PlansInUse
 from pleroma.service.http.strict_route import StrictRoute
 
 
@@ -16,7 +16,7 @@ def leases(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1/leases", tags=["leases"], route_class=StrictRoute)
 
     @router.put("/{lease:path}", response_model=LeaseAnswer, summary="Renew a lease")
-    async def renew(request: Request, lease: str, using: LeaseRenewal | None = None) -> Response:
+    async def renew(request: Request, lease: str, using: PlansInUse | None = None) -> Response:
         """A lease that nothing is registered under is not found: then it has expired, and all is to be made again.
 
         With `plans` a client says which epoch it uses of which schema, so that a change of plans need not wait longer

@@ -13,7 +13,7 @@ from pleroma.control.client_counters import CLIENT_COUNTERS
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models.statistics import CounterReport, StatisticsAnswer
+from pleroma.service.http.models.statistics import NewReport, StatisticsAnswer
 from pleroma.service.http.strict_route import StrictRoute
 
 MAX_LISTED_SUBSCRIPTIONS = 1000
@@ -47,7 +47,7 @@ def statistics(service: Service) -> APIRouter:
         return json_response(answer)
 
     @router.post("/reports", status_code=204, summary="Say what a client counted since its last report")
-    async def report(request: Request, said: CounterReport) -> Response:
+    async def report(request: Request, said: NewReport) -> Response:
         """Numbers are added to those of before. A report about a subscription that is not the caller's is refused."""
         counted = {name: each.model_dump() for name, each in said.subscriptions.items()}
         principal = caller(request).name

@@ -1,0 +1,12 @@
+"""Words and bounds of the API that the controller and its clients share."""
+
+from __future__ import annotations
+
+ANY_HOST = "any"
+"""In the place of a host's name: the controller chooses the host."""
+MAX_SAMPLE_AGE_SECONDS = 86_400.0
+"""The controller refuses samples of events that were published longer ago."""
+REQUEST_HEADERS = ("content-type", "if-none-match")
+"""The headers of a request that mean something to the API; no others travel in-band."""
+ANSWER_HEADERS = ("content-type", "etag", "retry-after")
+"""The headers of an answer that mean something to clients; no others travel in-band."""
