@@ -1,7 +1,7 @@
-"""Who may send what into the network: at the port of a host, the cells that the host has advertised.
+"""Which events each host may send into the network: those in the cells that the host has advertised.
 
-A switch lets an event in only where one of these covers it, so a host that publishes what it never advertised is
-stopped at its own port. Of cells inside each other only the outermost is needed.
+The switch of a host admits an event at the host's port only if one of these cells covers it, so events that a host
+publishes without having advertised them go no further. Of nested cells only the outermost needs a rule.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pleroma.routing.topology import HostId, Port, SwitchId, Topology
 
 
 class AdmitOp(NamedTuple):
-    """Let events in `dz` in at a port (`ADD`), or no longer (`DELETE`)."""
+    """Admit events in `dz` at a port of a switch (`ADD`), or no longer (`DELETE`)."""
 
     switch: SwitchId
     change: Change
@@ -28,14 +28,14 @@ class AdmitOp(NamedTuple):
 
 
 class Admissions:
-    """What each host may send, kept up to date advertisement by advertisement."""
+    """The cells that each host may send in, kept up to date with its advertisements."""
 
     def __init__(self) -> None:
         self._advertised: dict[HostId, Counter[Dz]] = {}
         self._outermost: dict[HostId, set[Dz]] = {}
 
     def of(self, host: HostId) -> frozenset[Dz]:
-        """The outermost cells, which are the rules at the host's port."""
+        """The outermost cells of a host's advertisements, which are the rules at its port."""
         return frozenset(self._outermost.get(host, ()))
 
     def admits(self, host: HostId, dz: int) -> bool:
@@ -43,7 +43,7 @@ class Admissions:
         return any(above in cells for above in _upward(dz))
 
     def add(self, host: HostId, region: Iterable[Dz]) -> Changes:
-        """One more advertisement of the host: which cells come, and which go because others cover them now."""
+        """Add an advertisement of a host. Cells that the new ones cover go."""
         advertised = self._advertised.setdefault(host, Counter())
         outermost = self._outermost.setdefault(host, set())
         before = set(outermost)
@@ -55,7 +55,7 @@ class Admissions:
         return Changes(outermost - before, before - outermost)
 
     def remove(self, host: HostId, region: Iterable[Dz]) -> Changes:
-        """One advertisement less: what it alone had kept covered comes out again."""
+        """Remove an advertisement of a host. Cells that only it had covered come back."""
         advertised, outermost = self._advertised[host], self._outermost[host]
         before = set(outermost)
         for dz in region:
@@ -71,18 +71,18 @@ class Admissions:
         return Changes(outermost - before, before - outermost)
 
     def operations(self, topology: Topology) -> list[AdmitOp]:
-        """All that is admitted, as after a restart."""
+        """The operations that admit everything on switches that have no rules, as after a restart."""
         return [op for host in self._outermost for op in Changes(self.of(host), frozenset()).at(topology, host)]
 
 
 class Changes(NamedTuple):
-    """The cells that are admitted from now on, and those that no longer are."""
+    """The cells that are admitted from now on, and the cells that no longer are."""
 
     come: set[Dz] | frozenset[Dz]
     gone: set[Dz] | frozenset[Dz]
 
     def at(self, topology: Topology, host: HostId) -> list[AdmitOp]:
-        """In an order in which nothing that stays admitted is refused in between."""
+        """As operations at a host's port, in an order in which no event that stays admitted is refused meanwhile."""
         place = topology.host[host]
         return [
             AdmitOp(place.switch, change, place.port, dz)

@@ -1,10 +1,10 @@
-"""When a table has room for fewer rules than are wanted: cover more with fewer, and waste as little as possible.
+"""Tables for switches that have room for fewer rules than are wanted: fewer, coarser rules that waste little.
 
-The rules of a switch form a forest by covering. Collapsing a subtree into one rule at its root, for the union of all
-ports below, forwards more and never less. Which subtrees to collapse is decided for the whole table at once, exactly
-where that is affordable. In larger tables most of it follows from a price per rule, for which the best choice takes one
-pass from the leaves up; the price is raised until the table nearly fits, and the rest is decided exactly. The result
-depends on the table alone, so the order of requests does not matter, and space freed later refines it again.
+The rules of a switch form a forest by covering. A subtree can be collapsed into one rule at its root that has all ports
+of the subtree; this rule forwards more events and never fewer. Which subtrees collapse is decided for the whole table
+at once. In small tables the choice is exact. In large ones each rule has a price, for which one pass from the leaves up
+finds the best choice; the price is raised until the table nearly fits, and the rest of the choice is exact. The result
+depends on the table alone: the order of requests does not matter, and rules that go later make it finer again.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from pleroma.index.dz import ROOT, Dz
 from pleroma.routing.flow import Flow, FlowTable, Output
 
 PRICE_ROUNDS = 60
+"""Halvings of the interval in which the price of a rule is searched."""
 MAX_EXACT_STEPS = 50_000_000
-"""How much work an exact answer may be: about a tenth of a second."""
+"""Steps that an exact choice may take: about a tenth of a second."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """How much traffic a cell carries, from a sample of events: their first atoms, sorted.
+    """How much traffic a cell carries, by a sample of events, of which `starts` are the first atoms.
 
-    Cells without a sample still weigh a little by volume, so that they are not all alike.
+    A cell without any event of the sample weighs a little by its volume, so that such cells are not all alike.
     """
 
     starts: tuple[int, ...]
@@ -49,7 +50,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Coarsening:
-    """What a limit costs one switch: rules wanted and installed, and the share of the traffic sent where nobody asked.
+    """What a limit costs one switch: the rules wanted, the rules installed, and the traffic that is sent in vain.
 
     `extra` counts each needless port once: 0.5 means that half of all events (by weight) leave through one port too
     many.
@@ -73,7 +74,7 @@ def coarsen(table: FlowTable, limit: int, weights: Weights | None = None) -> tup
 
 
 class _Forest:
-    """The rules as one tree in pre-order, with the branching points between them as unreal nodes."""
+    """The rules as one tree in pre-order. Nodes where rules branch but that are no rules themselves are not `real`."""
 
     def __init__(self, table: FlowTable) -> None:
         flows = sorted(table, key=lambda flow: (flow.dz.start, flow.dz.length))
@@ -99,7 +100,7 @@ class _Forest:
         self._ports, self._outputs = _port_sets(self._flow, self.parent)
 
     def _branch(self, path: list[int], parents: list[int], before: Dz, here: Dz) -> None:
-        """Where two neighbours part below the last common node, put a node there and hang the former below it."""
+        """Put a node where two neighbouring rules branch, if there is none, and hang the earlier rule below it."""
         shorter = min(before.length, here.length)
         a, b = before >> before.length - shorter, here >> here.length - shorter
         fork = Dz(a >> (a ^ b).bit_length())
@@ -119,7 +120,7 @@ class _Forest:
         return len(self.cells) - 1
 
     def collapse_costs(self, weight: Floats) -> Floats:
-        """For every node: traffic times needless ports if all below it became one rule."""
+        """For every node: the traffic times the needless ports, if the subtree at the node became one rule."""
         size = len(self.cells)
         own, union, spent = weight.copy(), list(self._ports), np.zeros(size)
         for node in range(size - 1, 0, -1):
@@ -150,7 +151,7 @@ class _Forest:
 
 
 def _port_sets(flows: list[Flow | None], parent: Ints) -> tuple[list[int], list[Output]]:
-    """Each node's ports as bits (an unreal node has those of the rule above it), and what the bits stand for."""
+    """Each node's ports as bits (a node that is no rule has the ports of the rule above), and what the bits mean."""
     outputs = sorted({output for flow in flows if flow for output in flow.outputs}, key=lambda o: o.port)
     number = {output: i for i, output in enumerate(outputs)}
     sets: list[int] = []
@@ -165,7 +166,7 @@ def _volumes(cells: list[Dz]) -> Floats:
 
 
 def _choose(parent: Ints, real: Ints, cost: Floats, limit: int) -> Ints:
-    """The topmost nodes to collapse so that at most `limit` rules are left."""
+    """The nodes whose subtrees to collapse, so that at most `limit` rules are left."""
     wanted, nothing = int(real.sum()), np.zeros(len(parent), np.int64)
     if (wanted - limit) * len(parent) <= MAX_EXACT_STEPS:
         return np.flatnonzero(_save(parent, real, cost, nothing, wanted - limit))
@@ -183,7 +184,7 @@ def _choose(parent: Ints, real: Ints, cost: Floats, limit: int) -> Ints:
 
 @compiled
 def _priced(parent: Ints, real: Ints, cost: Floats, price: float) -> tuple[int, Ints]:
-    """At this price per rule: how many rules the best table has, and its topmost collapsed nodes."""
+    """The best table at a price per rule: how many rules it has, and the nodes whose subtrees it collapses."""
     size = parent.shape[0]
     kept = price * real
     rules = real.copy()
@@ -208,10 +209,10 @@ def _keep_topmost(parent: Ints, collapse: Ints) -> None:
 
 @compiled
 def _save(parent: Ints, real: Ints, cost: Floats, collapsed: Ints, save: int) -> Ints:
-    """Collapse more of a table so that it has `save` rules fewer, at the least extra cost.
+    """Collapse more subtrees, so that the table has `save` rules fewer at the least extra cost.
 
-    For every subtree, the least cost of saving at least 0, 1, 2, ... rules in it: by sharing the saving between its two
-    halves, or by collapsing it. A node has at most two children, which follow it.
+    `best` has, for every subtree, the least cost of saving at least 0, 1, 2, ... rules in it: by sharing the saving
+    between its two children, or by collapsing it. A node has at most two children, which follow it.
     """
     size = parent.shape[0]
     rules, paid = np.where(collapsed == 1, 1, real), cost * collapsed

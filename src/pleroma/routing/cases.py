@@ -1,6 +1,6 @@
 """Which of the article's five cases of flow installation happened on a switch (Bhowmik et al. 2017, III-B.1.b).
 
-The router never asks; it takes differences. This reads the case off the difference, for people and for tests.
+The router does not need the cases, since it takes differences. They are derived here for people and for tests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What one host registered inside a cell that it holds as a whole: counted, but of no consequence for the tables.
+"""Registrations that lie inside a cell which their own host has registered as a whole. They change no table.
 
-After a restart that may be hundreds of thousands of dz in one cell. They stay packed as they were loaded, and what has
-come and gone since is kept beside them.
+They are counted, because they matter again when the host withdraws the cell. After a restart there may be hundreds of
+thousands of dz in one cell: these stay packed as they were loaded, and later changes are kept beside them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pleroma.index.dzset import PACKED_BYTES, DzSet, packed
 
 
 class CoveredByOwn:
-    """A multiset of dz."""
+    """A multiset of dz: the registrations of one holder inside one cell."""
 
     __slots__ = ("_changes", "_loaded")
 
@@ -34,7 +34,7 @@ class CoveredByOwn:
             del self._changes[dz]
 
     def all(self) -> dict[Dz, int]:
-        """How often each dz is there."""
+        """How often each dz is registered."""
         counts = Counter(DzSet.unpack(self._loaded)) if self._loaded else Counter()
         counts.update(self._changes)
         return {dz: count for dz, count in counts.items() if count}

@@ -1,11 +1,12 @@
 """What every port of a tree demands, kept up to date request by request, and the flow operations that follow.
 
-The port of switch u towards v demands *subscriptions behind v, intersected with advertisements behind u*. All demands
-of all switches live in one trie of cells. A cell knows, as a set of port bits, the ports whose subscriptions cover it
-and the ports whose advertisements cover it; where both do, the port demands it. A switch has a rule at exactly those
-cells where one of its ports demands the cell but not the cell above, but for those that `unmatched` leaves out. A
-request changes the bits of a few cells, whatever the number of switches, and the difference is the flow operations.
-Flow installation's five cases, upgrades and downgrades (Bhowmik et al. 2017, III-B) all fall out of that one rule.
+The port of switch u towards switch v demands *the subscriptions behind v, intersected with the advertisements behind
+u*. One trie of cells holds all demands of all switches. Each cell has two sets of ports, as bits: those behind which a
+subscription covers the cell, and those across which an advertisement covers it. A port that is in both sets demands the
+cell. A switch has a rule at exactly those cells which one of its ports demands while it does not demand the cell above
+(`shadowed_rules` leaves some of these out). A request changes the bits of a few cells, however many switches there are;
+the flow operations are the difference. The five cases of flow installation, upgrades and downgrades (Bhowmik et al.
+2017, III-B) all follow from that one rule.
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ from pleroma.routing.port_bits import PortBits
 from pleroma.routing.topology import HostId, SwitchId
 
 SUBSCRIPTIONS, ADVERTISEMENTS = 0, 1
+"""The two sides of a demand."""
 OWN, WITHIN, COVERED = 0, 2, 4
+"""Where the three port sets of a cell begin in its list; each has an entry for either side."""
 
 Holder = tuple[int, HostId]
-"""A side and a host."""
+"""A host, and which of its two sides holds a cell: its subscriptions or its advertisements."""
 
 
 class _Cell:
-    """A node of the trie. There are many, so each is few objects: port sets are integers in one list.
+    """A node of the trie. There are many nodes, so each is few objects: its port sets are integers in one list.
 
-    For subscriptions and for advertisements it has the ports concerned by registrations of exactly this cell (`OWN`),
-    those for which the cell is full counting only what lies in it (`WITHIN`), and those for which it is full at all
-    (`COVERED`). `holders` counts the registrations of exactly this cell by side and host. `inside` counts, for a
-    holder, what it registered inside the cell as well: as long as the cell is held, that makes no difference.
+    For each side the list has the ports that registrations of exactly this cell concern (`OWN`), the ports for which
+    registrations in this cell fill the cell (`WITHIN`), and the ports for which any registrations cover the cell
+    (`COVERED`). `holders` counts the registrations of exactly this cell by holder. `inside` has the registrations of a
+    holder of this cell that lie inside the cell: they change no table for as long as the holder holds the cell.
     """
 
     __slots__ = ("dz", "high", "holders", "inside", "low", "parent", "ports")
@@ -61,7 +64,7 @@ class _Cell:
         return ports[COVERED] & ports[COVERED + 1]
 
     def full_within(self, side: int) -> int:
-        """A cell is full where it was asked for as a whole, and where both halves are full."""
+        """The ports for which the cell is full: it was registered as a whole, or both of its halves are full."""
         within, low, high = self.ports[OWN + side], self.low, self.high
         if low is not None and high is not None and low.dz ^ high.dz == 1:
             within |= low.ports[WITHIN + side] & high.ports[WITHIN + side]
@@ -78,13 +81,13 @@ class _Cell:
 
 
 class Demands:
-    """The demands on one tree. `reach` gives, for each host, the ports its subscriptions and its events concern."""
+    """The demands on one tree. `reach` has for each host the ports that its subscriptions and its events concern."""
 
     def __init__(self, ports: PortBits, reach: Mapping[HostId, tuple[int, int]]) -> None:
         self._ports = ports
         self._reach = reach
         self._root = _Cell(ROOT, None)
-        self._touched: dict[_Cell, tuple[int, int]] = {}  # cell: (demand, demand above) before the request
+        self._touched: dict[_Cell, tuple[int, int]] = {}  # the (demand, demand above) of a cell before the request
 
     def add(self, side: int, host: HostId, dz: Dz) -> None:
         holder = side, host
@@ -101,7 +104,7 @@ class Demands:
             self._set_own(cell, side, cell.ports[OWN + side] | self._reach[host][side])
 
     def load(self, registered: Iterable[tuple[int, HostId, DzSet]]) -> None:
-        """Add many at once, in one pass over all cells. The tables are then to be taken from `flows`."""
+        """Add many registrations in one pass over all cells. Take the tables from `flows` afterwards, not `changes`."""
         regions: dict[Holder, list[bytes]] = {}
         for side, host, region in registered:
             regions.setdefault((side, host), []).append(region.pack())
@@ -148,7 +151,7 @@ class Demands:
                     self.add(side, host, inner)
 
     def _held_above(self, holder: Holder, dz: Dz) -> _Cell | None:
-        """The largest cell around `dz`, and larger than it, that the holder has registered."""
+        """The largest cell that covers `dz`, other than `dz` itself, and that the holder has registered."""
         cell: _Cell | None = self._root
         length = dz.bit_length()
         while cell is not None:
@@ -168,7 +171,7 @@ class Demands:
         return False
 
     def _around(self, dz: Dz) -> Iterator[_Cell]:
-        """The cells larger than `dz` that there are around it, the largest first."""
+        """The cells of the trie that cover `dz`, other than `dz` itself; the largest first."""
         cell: _Cell | None = self._root
         length = dz.bit_length()
         while cell is not None:
@@ -179,14 +182,14 @@ class Demands:
             cell = cell.high if dz >> length - depth - 1 & 1 else cell.low
 
     def flows(self) -> Iterator[tuple[SwitchId, Flow]]:
-        """Every rule of every switch, from the definition."""
+        """Every rule of every switch, by the definition, shadowed rules among them."""
         for cell in self._cells():
             demand = cell.demand
             for switch in self._switches(demand ^ cell.demand_above):
                 yield switch, Flow(cell.dz, self._ports.outputs(demand & self._ports.mask[switch]))
 
     def changes(self) -> list[FlowOp]:
-        """The flow operations since the last call, in no order."""
+        """The flow operations since the last call, in no particular order."""
         ops: list[FlowOp] = []
         switch_at, masks, outputs = self._ports.switch_at, self._ports.mask, self._ports.outputs
         for cell, (was, was_above) in self._touched.items():
@@ -208,7 +211,7 @@ class Demands:
         return ops
 
     def forget_changes(self) -> None:
-        """Forget what was before: the tables are taken from `flows` instead."""
+        """Forget what changed since the last call of `changes`, and take cells out of the trie that are not needed."""
         touched, self._touched = self._touched, {}
         for cell in touched:
             self._prune(cell)
@@ -232,7 +235,7 @@ class Demands:
             bits ^= bits & mask[switch]
 
     def _materialise(self, dz: Dz) -> _Cell:
-        """The cell of `dz`. Making one, and the branching point above it, changes no demand."""
+        """The cell of `dz`, which is made if it is not there. Making it, and a branching point, changes no demand."""
         cell = self._root
         length = dz.bit_length()
         while cell.dz != dz:
@@ -274,7 +277,7 @@ class Demands:
             self._spread(top, side)
 
     def _spread(self, top: _Cell, side: int) -> None:
-        """Hand down what covers a cell, for as long as that makes a difference."""
+        """Pass the covering ports of a cell down to the cells below, as far as that changes them."""
         stack = [top]
         while stack:
             cell = stack.pop()
@@ -294,7 +297,7 @@ class Demands:
             self._touched[cell] = cell.demand, cell.demand_above
 
     def _prune(self, cell: _Cell) -> None:
-        """Take out cells that no registration and no branching needs any more."""
+        """Take a cell, and those above it, out of the trie where no registration and no branching needs them."""
         while cell.parent is not None and not cell.holders:
             if cell.low is not None and cell.high is not None:
                 return

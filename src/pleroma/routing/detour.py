@@ -1,4 +1,4 @@
-"""Rules above all others, which carry events past the ordinary ones while those are exchanged."""
+"""Detours: rules above all ordinary rules, which forward events while the ordinary rules are exchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pleroma.routing.topology import SwitchId
 
 
 class DetourOp(NamedTuple):
-    """One change to the detours of one switch: events in the flow's dz leave by its outputs, whatever else says."""
+    """One change to the detours of one switch: events in the flow's dz leave by its outputs, whatever rules say."""
 
     switch: SwitchId
     change: Change
@@ -23,4 +23,4 @@ class DetourOp(NamedTuple):
 RuleOp = FlowOp | DetourOp
 """Changes to the rules by which events are forwarded."""
 SwitchOp = RuleOp | AdmitOp
-"""Anything that a switch can be told to change."""
+"""All changes that a switch can be told to make."""

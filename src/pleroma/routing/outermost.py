@@ -1,4 +1,4 @@
-"""The outermost cells of very many, and what lies inside each: one sort and one pass, over packed dz as arrays."""
+"""The outermost of very many cells, and the cells inside each: one sort and one pass over arrays of packed dz."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pleroma.index.dzset import PACKED_BYTES, unpacked
 
 
 class Outermost(NamedTuple):
-    """A dz that no other covers, how often it was given, and all that were given inside it, packed."""
+    """A dz that no other given dz covers, how often it was given, and the given dz inside it, packed."""
 
     dz: Dz
     times: int
@@ -22,7 +22,7 @@ class Outermost(NamedTuple):
 
 
 def outermost(packed: bytes) -> Iterator[Outermost]:
-    """In the order of the line; each dz that was given is one of these, or inside one of these."""
+    """The outermost dz, sorted by where they start; every given dz is one of these or inside one of these."""
     if not packed:
         return
     words = np.frombuffer(packed, ">u8").astype(np.uint64).reshape(-1, 2)
@@ -38,7 +38,7 @@ def outermost(packed: bytes) -> Iterator[Outermost]:
 
 @compiled
 def _groups(words: Words) -> tuple[Ints, Ints]:
-    """Where each outermost dz begins, and where those inside it begin; of the same dz several may come in a row."""
+    """The row where each outermost dz begins, and the row where those inside it begin; a dz may repeat."""
     starts = np.empty(len(words), np.int64)
     insides = np.empty(len(words), np.int64)
     found = 0

@@ -1,4 +1,4 @@
-"""One bit for every port of every switch, so that a question about the whole network is one operation on an integer.
+"""One bit for every port of every switch: a set of ports of the whole network is one integer.
 
 The ports of a switch are neighbouring bits, which makes "the ports of this switch" one mask.
 """
@@ -13,7 +13,7 @@ from pleroma.routing.tree import Tree
 
 
 class PortBits:
-    """The numbering for one topology. Answers are kept, since the same sets of ports recur all the time."""
+    """The numbers of the ports of one topology. `outputs` are cached, since the same sets of ports recur often."""
 
     def __init__(self, topology: Topology) -> None:
         places = [(switch, port) for switch in topology.switches for port in topology.ports[switch]]
@@ -25,18 +25,18 @@ class PortBits:
         self._outputs: dict[int, tuple[Output, ...]] = {}
 
     def outputs(self, bits: int) -> tuple[Output, ...]:
-        """The ports of one switch that `bits` stand for."""
+        """The outputs of one switch that `bits` stand for."""
         known = self._outputs.get(bits)
         if known is None:
             known = self._outputs[bits] = tuple(self._output[i] for i in positions(bits))
         return known
 
     def toward(self, tree: Tree, host: HostId) -> int:
-        """Every port through which the tree leads to the host: where its subscriptions are demanded."""
+        """Every port through which the tree leads to the host: these demand what the host subscribes to."""
         return sum(self.bit[switch, port] for switch, port in tree.toward[host].items())
 
     def away(self, tree: Tree, host: HostId) -> int:
-        """Every other port of the switches that the host can reach: where its events may go."""
+        """Every other port of the switches that the host reaches: its events may leave by these."""
         reached = tree.toward[host]
         return sum(self.mask[switch] for switch in reached) & ~self.toward(tree, host)
 

@@ -1,7 +1,7 @@
-"""What is there of a network at the moment, where switches may be away and links cut.
+"""The part of a network that is there at the moment, while switches may be away and links cut.
 
-A switch that is away keeps its place, without its links and hosts: its table is then empty like that of any switch
-nobody is behind, and nothing else has to know that switches come and go.
+A switch that is away stays in the topology, without its links and hosts. Its table is then empty, like that of any
+switch with nobody behind it, so nothing else has to know that switches come and go.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Presence:
         return not any(switch in self.absent or (switch, port) in self.down for switch, port in link.ends)
 
     def of(self, topology: Topology) -> Topology:
-        """What is left to route on."""
+        """The topology without the links and hosts that are away."""
         return replace(
             topology,
             hosts=tuple(
@@ -37,7 +37,7 @@ class Presence:
         )
 
     def unreachable(self, topology: Topology) -> list[HostId]:
-        """The hosts that are away, and those in other than the largest part of what is left."""
+        """The hosts that are away, and those that the largest connected part of the network does not reach."""
         left = self.of(topology)
         homes = {h.switch for h in left.hosts}
         largest = max(components(left), key=lambda part: len(part & homes), default=set())

@@ -1,8 +1,8 @@
-"""Requests in, flow operations out: the pure core that turns who says and who wants what into rules.
+"""Requests in, flow operations out: the pure core that turns advertisements and subscriptions into flow tables.
 
-The rules are a function of the registrations and of the trees; requests change them step by step, and what a step
-returns is the difference. Where a switch has room for fewer rules than the function asks for, it gets a coarser table
-that forwards more and never less.
+The tables are a function of the registrations and of the trees. A request changes the tables step by step, and each
+step returns the difference as operations. A switch that has room for fewer rules than it needs gets a coarser table,
+which forwards more events and never fewer.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Family:
 
 
 class Policy(Protocol):
-    """How the event space is divided among trees. Each answer is the list of families to use from now on."""
+    """How the event space is divided among trees. Each method returns the families to use from now on."""
 
     def start(self, topology: Topology, /) -> Sequence[Family]:
-        """The families of a network in which nobody has said anything yet."""
+        """The families of a network without registrations."""
 
     def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise, /) -> Sequence[Family]:
-        """A publisher is about to join."""
+        """An advertisement is about to be registered."""
 
     def unadvertised(self, families: Sequence[Family], advertised: Callable[[], DzSet], /) -> Sequence[Family]:
-        """One has left; `advertised` tells what is still published."""
+        """An advertisement was withdrawn; `advertised` computes the region that is still advertised."""
 
     def changed(self, families: Sequence[Family], topology: Topology, /) -> Sequence[Family]:
         """Links or switches have come or gone."""
@@ -67,7 +67,10 @@ class OneTree:
 
 
 class Router:
-    """The state of one network: topology, registrations, trees, and the tables they make."""
+    """The state of one network: topology, registrations, trees, and the flow tables that follow from them.
+
+    `tables` are those in force. `coarsened` reports the switches whose tables had to be coarser, for lack of room.
+    """
 
     def __init__(
         self,
@@ -96,7 +99,7 @@ class Router:
         return tuple(family for family, _ in self._families.values())
 
     def apply(self, request: Request) -> list[FlowOp]:
-        """Carry out one request. A request that cannot be is refused with an error and changes nothing."""
+        """Carry out one request. Raises an error for a request that cannot be carried out, and changes nothing then."""
         match request:
             case Advertise() | Subscribe():
                 return self._register(request)
@@ -106,7 +109,7 @@ class Router:
                 return self._withdraw(request.id, Subscribe)
 
     def load(self, registrations: Iterable[Registration]) -> list[FlowOp]:
-        """Many registrations at once, as after a restart: the same tables as one by one, computed a single time."""
+        """Add many registrations at once, as after a restart: the same tables as one by one, computed only once."""
         before = dict(self.registrations)
         families: Sequence[Family] = self.families
         try:
@@ -150,7 +153,7 @@ class Router:
         return ops
 
     def _rebuild(self, coming: Iterable[Registration]) -> list[FlowOp]:
-        """All demands and tables from the registrations; trees stay what they are, as if one came after the other."""
+        """Compute demands and tables anew from all registrations; the families are as if requests came one by one."""
         families: Sequence[Family] = self.families
         for request in coming:
             if self._joins(request):
@@ -186,20 +189,20 @@ class Router:
         return self._replace_tables() if moved else self._collect()
 
     def _joins(self, request: Registration) -> TypeGuard[Advertise]:
-        """Whether the policy has to hear of it: a publisher that is there."""
+        """Whether the policy has to know of a request: an advertisement of a host that is there."""
         return isinstance(request, Advertise) and request.host in self.topology.host
 
     def _add(self, request: Registration) -> None:
         self.registrations[request.id] = request
         if request.host not in self.topology.host:
-            return  # it waits for its host
+            return  # the registration waits for its host
         for family, demands in self._families.values():
             for dz in _within(request.region, family.region):
                 demands.add(_side(request), request.host, dz)
 
     def _remove(self, registration: Registration) -> None:
         if registration.host not in self.topology.host:
-            return  # the host is gone, and its demands went with it
+            return  # the demands of the host went when the host did
         for family, demands in self._families.values():
             for dz in _within(registration.region, family.region):
                 demands.remove(_side(registration), registration.host, dz)
@@ -220,11 +223,11 @@ class Router:
         return DzSet(dz for r in self.registrations.values() if isinstance(r, Advertise) for dz in r.region)
 
     def expect(self, host: HostId) -> None:
-        """A host that may come: what is registered for it waits until the topology has it."""
+        """Accept registrations for a host that the topology does not have yet; they wait until it has."""
         self._known.add(host)
 
     def change_topology(self, topology: Topology) -> list[FlowOp]:
-        """Go on with another network. Registrations of hosts that are gone wait for their return."""
+        """Route on another topology from now on. Registrations of hosts that are gone wait for their return."""
         self.topology = topology
         self._known.update(topology.host)
         self._ports = PortBits(topology)
@@ -235,12 +238,12 @@ class Router:
             return self._replace_tables()
 
     def reweigh(self, weights: Weights | None) -> list[FlowOp]:
-        """Judge coarser tables by other traffic from now on."""
+        """Weigh what coarser tables waste by other traffic from now on."""
         self._weights = weights
         return self._replace_tables()
 
     def _take(self, families: Sequence[Family]) -> bool:
-        """Adopt these families; those that stay keep their state. Tells whether one with rules went."""
+        """Adopt these families; those that stay keep their demands. True if a family is gone or has another tree."""
         adopted: dict[DzSet, tuple[Family, Demands]] = {}
         for family in families:
             known = self._families.get(family.region)
@@ -261,7 +264,7 @@ class Router:
         return demands
 
     def _collect(self) -> list[FlowOp]:
-        """The operations of this step, in an order that is safe to apply one by one."""
+        """The operations since the last step, in an order that is safe to apply one by one."""
         wanted: dict[SwitchId, list[FlowOp]] = {}
         for _, demands in self._families.values():
             for op in demands.changes():
@@ -275,7 +278,7 @@ class Router:
         return in_safe_order(ops)
 
     def _limited(self, switch: SwitchId, made: list[FlowOp]) -> list[FlowOp]:
-        """What becomes of changes to the exact table of a switch that has room for so many rules."""
+        """The operations on the table of a limited switch, after these operations were made on its exact table."""
         if switch in self.coarsened or len(self._exact[switch]) > self.topology.limits[switch]:
             made = difference(switch, self.tables[switch], self._fitted(switch))
         for op in made:
@@ -283,7 +286,7 @@ class Router:
         return made
 
     def _fitted(self, switch: SwitchId) -> FlowTable:
-        """The exact table, or the best one that fits."""
+        """The exact table of a limited switch if it fits, else the best coarser table that does."""
         table, report = coarsen(self._exact[switch], self.topology.limits[switch], self._weights)
         if report.installed < report.wanted:
             self.coarsened[switch] = report
@@ -292,7 +295,7 @@ class Router:
         return table
 
     def _replace_tables(self) -> list[FlowOp]:
-        """Compute all tables anew; what differs from those in force is returned."""
+        """Compute all tables anew; returns the operations that turn the tables in force into them."""
         exact: dict[SwitchId, list[Flow]] = {s: [] for s in self.topology.switches}
         for _, demands in self._families.values():
             demands.forget_changes()
@@ -309,7 +312,7 @@ class Router:
 
 @contextmanager
 def collecting_later() -> Iterator[None]:
-    """Hundreds of thousands of new objects that all stay: looking for garbage among them would cost a third."""
+    """Collect no garbage meanwhile: among hundreds of thousands of new objects that all stay, it costs a third."""
     enabled = gc.isenabled()
     gc.disable()
     try:

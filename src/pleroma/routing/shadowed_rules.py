@@ -1,8 +1,8 @@
-"""Rules that no event can meet are left out: those both of whose halves are filled by longer rules.
+"""Rules that no event can match are left out of a table: longer rules fill both halves of their cells.
 
-Where subscribers want a cell as a whole and others want parts of either half, the rule of the whole stands above rules
-that take all of its events. In a crowd that is every third rule. A table without them does the same, and what is left
-out still depends on the demands alone. A rule comes back when one of the longer ones goes.
+Where some subscribers want a cell as a whole and others want parts of either half, longer rules match all events of the
+cell. With many subscribers that is every third rule. A table without the shadowed rules forwards alike, and which rules
+are left out depends on the demands alone. A shadowed rule returns to the table when one of the longer rules goes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pleroma.routing.topology import SwitchId
 
 
 class ShadowedRules:
-    """What the table of one switch leaves out, kept up to date with it.
+    """The rules that the table of one switch leaves out, kept up to date with the table.
 
-    A cell is full if it has a rule, shown in the table or left out, or if both halves are full. `_joined` are the full
-    cells without a rule.
+    A cell is full if it has a rule, in the table or left out, or if both of its halves are full. `_joined` are the full
+    cells that have no rule.
     """
 
     __slots__ = ("_joined", "_left_out")
@@ -29,7 +29,7 @@ class ShadowedRules:
 
     @classmethod
     def of(cls, flows: Iterable[Flow]) -> tuple[FlowTable, ShadowedRules]:
-        """The table of these rules, and what it leaves out."""
+        """The table of these rules without the shadowed ones, and the shadowed ones."""
         wanted = {flow.dz: flow for flow in flows}
         made, full = cls(), filling(wanted)
         made._left_out = {dz: wanted.pop(dz) for dz in full.given}
@@ -37,9 +37,9 @@ class ShadowedRules:
         return FlowTable(wanted.values()), made
 
     def change(self, switch: SwitchId, table: FlowTable, wanted: Iterable[FlowOp]) -> list[FlowOp]:
-        """Change the table as is wanted, at most once at each dz; the operations that really are to be made."""
+        """Carry out the wanted operations, at most one for a dz, on the table; returns the operations really made."""
         made: dict[int, FlowOp] = {}
-        modified: list[FlowOp] = []  # once it is known which rules are left out
+        modified: list[FlowOp] = []  # carried out last, when it is known which rules are left out
         for op in wanted:
             dz = op.flow.dz
             if op.change is Change.MODIFY:
@@ -66,7 +66,7 @@ class ShadowedRules:
         return list(made.values())
 
     def _fill(self, switch: SwitchId, dz: int, table: FlowTable, made: dict[int, FlowOp]) -> None:
-        """A cell has become full: a rule around it may no longer be met."""
+        """A cell has become full: leave out the rule of a cell around it that is full of longer rules now."""
         while dz > 1 and self._is_full(dz ^ 1, table):
             dz >>= 1
             around = table.at(dz)
@@ -77,7 +77,7 @@ class ShadowedRules:
             self._joined.add(dz)
 
     def _empty(self, switch: SwitchId, dz: int, table: FlowTable, made: dict[int, FlowOp]) -> None:
-        """A cell is no longer full: a rule around it may be met again."""
+        """A cell is no longer full: show the rule of a cell around it that events can match again."""
         while dz > 1:
             dz >>= 1
             if dz in self._left_out:
@@ -92,14 +92,14 @@ class ShadowedRules:
 
 
 def _show(op: FlowOp, table: FlowTable, made: dict[int, FlowOp]) -> None:
-    """Put a rule into the table; one that went in the same step has just stayed."""
+    """Put a rule into the table. If it was taken out in the same step, there is no operation at all."""
     table.put(op.flow)
     if made.pop(op.flow.dz, None) is None:
         made[op.flow.dz] = op
 
 
 def _hide(op: FlowOp, table: FlowTable, made: dict[int, FlowOp]) -> None:
-    """Take a rule out of the table; one that came in the same step was never there."""
+    """Take a rule out of the table. If it was put in in the same step, there is no operation at all."""
     table.drop(op.flow.dz)
     if made.pop(op.flow.dz, None) is None:
         made[op.flow.dz] = op

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pleroma.errors import TopologyError, UnknownName, shown
-from pleroma.routing.topology import Host, HostId, Link, SwitchId, Topology
+from pleroma.routing.topology import MAX_PORT_NUMBER, Host, HostId, Link, SwitchId, Topology
 from pleroma.routing.topology_files import (
     FREE_ADDRESS,
     FREE_PORT,
     MAX_HOSTS,
-    MAX_PORT_NUMBER,
     MAX_SWITCHES,
     check_size,
     load,
@@ -110,7 +109,7 @@ def random_graph(switches: int, hosts: int, seed: int = 0, degree: int = 3) -> T
 
 
 class Shape(NamedTuple):
-    """How to write it, what that gives, the pattern of what follows the colon, and what builds it from the numbers."""
+    """A kind of network: how it is written, what that gives, the pattern after the colon, and what builds it."""
 
     usage: str
     summary: str

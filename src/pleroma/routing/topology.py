@@ -1,6 +1,7 @@
 """Switches, numbered ports, hosts and the links between them.
 
-A topology is a value: cutting a link gives another topology. Every mistake in one is found when it is made, and named.
+A topology is a value: cutting a link gives another topology. A topology with a mistake in it cannot be made; the error
+names the mistake.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ HostId = NewType("HostId", str)
 Port = NewType("Port", int)
 
 GIGABIT_PER_SECOND = 1e9
+MAX_PORT_NUMBER = 65279  # above are OpenFlow's reserved ports
 _MAC = re.compile("[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
@@ -167,8 +169,8 @@ def _check(topology: Topology) -> None:
         _check_line(f"link {link.a}-{link.b}", link.latency, link.capacity)
     seen: set[tuple[SwitchId, Port]] = set()
     for switch, port in _attachments(topology):
-        if type(port) is not int or not 1 <= port <= 65279:
-            raise TopologyError(f"port {port!r} is not between 1 and 65279", field=switch, value=port)
+        if type(port) is not int or not 1 <= port <= MAX_PORT_NUMBER:
+            raise TopologyError(f"port {port!r} is not between 1 and {MAX_PORT_NUMBER}", field=switch, value=port)
         if (switch, port) in seen:
             raise TopologyError(f"port {port} is used twice", field=switch, value=port)
         seen.add((switch, port))
@@ -205,7 +207,7 @@ def _is_number(value: object) -> bool:
 
 
 def _address(host: Host) -> str:
-    """The address in its one canonical form; a host needs one of its own, apart from where events travel."""
+    """The address in its canonical form; it must not be one of the multicast addresses that events have."""
     try:
         address = _ip(host.address) if isinstance(host.address, str) else None
     except ValueError:

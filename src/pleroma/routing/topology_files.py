@@ -29,12 +29,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pleroma.errors import TopologyError, UnknownName, shown
-from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
+from pleroma.routing.topology import MAX_PORT_NUMBER, Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.routing.tree import components
 
 MAX_SWITCHES = 10_000
 MAX_HOSTS = 100_000
-MAX_PORT_NUMBER = 65279  # above are OpenFlow's reserved ports
 FREE_PORT = Port(0)  # a port that `wire` is to choose
 FREE_ADDRESS = ""
 
@@ -83,12 +82,12 @@ def to_json(topology: Topology) -> dict[str, Any]:
 
 
 def _given(host: Host) -> dict[str, Any]:
-    """Without what was left out: a log knows its network by this text, and older ones know nothing of cards."""
+    """A host without an empty mac: logs identify their network by this text, and old logs know no mac."""
     return {name: value for name, value in asdict(host).items() if name != "mac" or value}
 
 
 def from_json(data: Any, hosts_per_switch: int = 0, *, whole: bool = True) -> Topology:
-    """`whole` insists on a network of which every part can be reached."""
+    """The network that JSON describes; with `whole`, an error if it is not connected."""
     _check_fields(data, "topology", ("switches", "hosts", "links", "limits", "datapaths"))
     switches, hosts, links = (_list(data, name) for name in ("switches", "hosts", "links"))
     limits, datapaths = data.get("limits", {}), data.get("datapaths", {})
@@ -116,7 +115,7 @@ def wire(
     hosts_per_switch: int = 0,
     whole: bool = True,
 ) -> Topology:
-    """Choose the free ports and addresses, hosts first, and see that everything is connected."""
+    """Choose the free ports and addresses, hosts first; with `whole`, check that the network is connected."""
     check_size("switches", len(switches), int(whole), MAX_SWITCHES)
     check_size("hosts per switch", hosts_per_switch, 0, MAX_HOSTS)
     served = {host.switch for host in hosts}

@@ -33,7 +33,7 @@ class Hop(NamedTuple):
 
 
 class _Reached(NamedTuple):
-    """How a search came to a switch. In this order: the nearest first, then the fewest hops, then by name and port."""
+    """How a search reached a switch. They compare by distance, then by hops, then by name and port."""
 
     far: float
     hops: int
@@ -70,20 +70,20 @@ class Tree:
         for part in self._parts:
             upward = {switch: step.up for switch, step in part.items()}
             for host in (host for switch in part for host in self.topology.hosts_of[switch]):
-                # Ways lead up to the root, except from the switches between the root and the host.
+                # Paths lead up to the root, except from the switches between the root and the host.
                 downward = {step.parent: step.down for step in _climb(part, host.switch)}
                 found[host.name] = upward | downward | {host.switch: host.port}
         return found
 
     def next_port(self, switch: str, host: str) -> Port | None:
-        """The port of `switch` that leads to `host`; None if the network is parted between them."""
+        """The port of `switch` that leads to `host`; None if the tree does not connect them."""
         port = self.toward[self.topology.find_host(host).name].get(SwitchId(switch))
         if port is None and switch not in self.neighbours:
             raise UnknownName("switch", switch, self.topology.switches)
         return port
 
     def path(self, sender: str, receiver: str) -> list[Hop]:
-        """The way of an event between two hosts; empty if there is none, or if they are the same."""
+        """The path of an event between two hosts; empty if there is none, or if they are the same host."""
         start, end = self.topology.find_host(sender), self.topology.find_host(receiver)
         between = self._between(start, end)
         if between is None or start == end:
@@ -93,7 +93,7 @@ class Tree:
         return [*hops, Hop(end.switch, end.port)]
 
     def latency(self, sender: str, receiver: str) -> float:
-        """Seconds from host to host over idle links; infinite if the network is parted between them."""
+        """Seconds from host to host over idle links; infinite if the tree does not connect them."""
         start, end = self.topology.find_host(sender), self.topology.find_host(receiver)
         between = self._between(start, end)
         if between is None:
@@ -116,7 +116,7 @@ class Tree:
         return _searches(self.neighbours)
 
     def _between(self, start: Host, end: Host) -> tuple[list[_Reached], list[_Reached]] | None:
-        """The steps up from one switch, and those down to the other, without the ways to the root they share."""
+        """The steps up from one switch, and those down to the other, without the steps to the root that they share."""
         part = next(part for part in self._parts if start.switch in part)
         if end.switch not in part:
             return None
