@@ -1,5 +1,7 @@
 """The papers' claims, at small sizes; `pleroma experiment NAME` repeats them at full size."""
 
+from functools import cache
+
 import pytest
 
 from pleroma.experiments.figures.catalogue import FIGURES
@@ -29,15 +31,36 @@ NOT_REPRODUCED = {
 """What does not come out as printed at small size; docs/reproduction.md says what does not at full size."""
 
 
-TIMED = ("tama-fig6", "tama-fig7", "tama-fig10", "tama-fig11")
-"""Whose claims are about processor time, on which a busy machine has an influence."""
+TIMED = {
+    "tama-fig6": (["TAMA, exact", "each subscription", "chosen by the engine"], [4_000, 40_000, 400_000]),
+    "tama-fig7": (["width 0.01", "width 0.5"], [400, 40, 4, 1]),
+    "tama-fig10": (["direct", "cached", "coded"], [2_000, 8_000]),
+    "tama-fig11": (["deleted by number"], [10_000, 40_000]),
+}
+"""Lines and points of figures whose claims are about processor time, on which a busy machine has an influence."""
+
+
+@pytest.fixture(scope="module")
+def timed():
+    return cache(lambda name: FIGURES[name].run(True, lambda _: None))
 
 
 @pytest.mark.parametrize("name", TIMED)
-def test_figures_of_times_are_measured(name):
-    report = FIGURES[name].run(True, lambda _: None)
-    assert report.verdicts
+def test_figures_of_times_are_measured(timed, name):
+    report = timed(name)
+    labels, points = TIMED[name]
+    assert {label: list(line) for label, line in report.lines.items()} == dict.fromkeys(labels, points)
     assert all(value > 0 for line in report.lines.values() for value in line.values())
+    assert [verdict.claim for verdict in report.verdicts] == list(FIGURES[name].claims)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("tama-fig6", "each subscription"), ("tama-fig10", "direct"), ("tama-fig11", "deleted by number")],
+)
+def test_several_times_as_many_take_longer(timed, name, label):
+    fewest, *_, most = timed(name).lines[label].values()
+    assert most > fewest
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "fig8a" and name not in TIMED])

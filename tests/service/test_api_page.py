@@ -84,8 +84,9 @@ def test_the_examples_run_as_they_stand(tmp_path):
 
 
 def test_json_blocks_are_json():
-    for block in blocks("json"):
-        json.loads(block)
+    read = [json.loads(block) for block in blocks("json")]
+    assert read
+    assert all(isinstance(each, dict) for each in read)
 
 
 def test_the_table_of_errors_is_right():

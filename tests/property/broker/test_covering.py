@@ -86,4 +86,7 @@ def test_of_equal_filters_one_stands_for_all():
 
 
 def test_what_was_never_there_can_be_removed():
-    Covering().remove("nothing")
+    covering = Covering()
+    covering.add("wide", Filter.parse(STOCK, "price < 500"))
+    covering.remove("nothing")
+    assert list(covering.outermost) == ["wide"]

@@ -98,8 +98,9 @@ def test_waiting_ends_in_time_or_when_somebody_is_in_a_hurry():
         lease.begin()
         await lease.wait(None)
         waiting = asyncio.create_task(lease.wait(None))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
         lease.hurry()
-        await waiting
+        await asyncio.wait_for(waiting, 10)
 
     asyncio.run(main())

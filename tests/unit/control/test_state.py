@@ -266,6 +266,7 @@ class TestRights:
     def test_an_admin_may_do_everything(self):
         state = peopled(subscribe("sue", "temperature < 4"), subscribe("ann", "true"), advertise("ann", "true"))
         assert isinstance(state.apply(10, Withdraw("s7", "ann")), Done)
+        assert list(state.registrations) == ["s8", "a9"]
 
     def test_others_withdraw_only_their_own(self):
         state = peopled(subscribe("sue", "temperature < 4"))
@@ -306,6 +307,8 @@ class TestPrincipals:
             subscribe("sue", "temperature < 4"), subscribe("sue", "temperature < 4"), RemovePrincipal("sue"), SUE
         )
         assert isinstance(state.apply(11, subscribe("sue", "temperature < 4")), Done)
+        assert list(state.registrations) == ["s11"]
+        assert state.registrations.subscriptions_of("sue") == 1
 
     @pytest.mark.parametrize(
         ("command", "error", "field"),

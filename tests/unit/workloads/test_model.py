@@ -73,4 +73,5 @@ def test_an_impossible_setting_gets_one_clear_error(settings, field, words):
     ],
 )
 def test_the_ends_of_what_is_allowed_are_allowed(settings):
-    replace(EXPRESSIVE, **settings)
+    allowed = replace(EXPRESSIVE, **settings)
+    assert {name: getattr(allowed, name) for name in settings} == settings

@@ -58,6 +58,10 @@ def decode_cells(data: bytes) -> list[LevelCell]:
         if bits.take(1):
             right += 1
             cells.append(LevelCell(level, right))
+    check_level(level)
+    neighbours = cells[len(outer) - 1].number - cells[0].number == len(outer) - 1
+    if not neighbours or not 0 <= left <= right < 1 << level:
+        raise IndexingError("these bits are not the cells of a range", field="data", value=data)
     return cells
 
 
