@@ -59,7 +59,7 @@ def test_one_that_holds_nothing_is_known_for_a_period(tmp_path):
         async with world(tmp_path) as api:
             clock = Clock()
             leases = leases_of(api, clock)
-            leases.heard("admin", "mine")
+            leases.begin("admin", "mine")
             clock.now += 29
             await leases.expire()
             assert leases.renew("admin", "mine") == {}
