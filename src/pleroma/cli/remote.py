@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
 
-from pleroma.errors import SetupError
+from pleroma.errors import ControllerAway, SetupError
+
+if TYPE_CHECKING:
+    from pleroma.client.blocking_api import BlockingApi
 
 STATE_FOLDER = Path(".pleroma")
 """Where `pleroma up` keeps its log and the administrator's token, unless told."""
 DEFAULT_URL = "http://127.0.0.1:8470"
-ITEMS_PER_PAGE = 1000
+COMMAND_ANSWER_SECONDS = 30.0
 
 UrlOption = Annotated[str, typer.Option(envvar="PLEROMA_URL", help="Where the controller listens.")]
 TokenOption = Annotated[
@@ -39,50 +43,16 @@ def find_token(given: str | None) -> str:
         raise SetupError(reason, field="--token") from None
 
 
-class Remote:
-    """The controller's API for commands that ask a few things and stop."""
+@contextmanager
+def remote_api(url: str, token: str | None) -> Iterator[BlockingApi]:
+    """The API of the controller at `url`. That no controller answers there is an error of the option `--url`."""
+    from pleroma.client.blocking_api import BlockingApi  # brings httpx, which takes a while to load
 
-    def __init__(self, url: str, token: str | None) -> None:
-        import httpx
-
-        self._http = httpx.Client(
-            base_url=url,
-            headers={"Authorization": f"Bearer {find_token(token)}"},
-            timeout=30.0,
-            verify=url[:5] == "https",
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.close()
-
-    def get(self, path: str, **parameters: Any) -> Any:
-        return self.ask("GET", path, parameters=parameters)
-
-    def ask(self, method: str, path: str, body: Any = None, parameters: Mapping[str, Any] | None = None) -> Any:
-        import httpx
-
-        from pleroma.client.api import answered
-        from pleroma.errors import ControllerAway
-
-        try:
-            response = self._http.request(method, path, json=body, params=parameters)
-        except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            reason = f"no controller answers at {self._http.base_url}: {error or type(error).__name__}"
-            raise ControllerAway(reason, field="--url") from None
-        return answered(response, str(self._http.base_url))
-
-    def pages(self, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-        """All items of a list, page by page."""
-        after: str | None = None
-        while True:
-            page = self.get(path, limit=ITEMS_PER_PAGE, **parameters, **({} if after is None else {"after": after}))
-            yield from page["items"]
-            after = page["next"]
-            if after is None:
-                return
+    try:
+        with BlockingApi(url, find_token(token), seconds=COMMAND_ANSWER_SECONDS) as api:
+            yield api
+    except ControllerAway as away:
+        raise ControllerAway(away.reason, field="--url") from None
 
 
 def segment(name: str) -> str:

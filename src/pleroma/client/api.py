@@ -1,7 +1,10 @@
-"""The controller's HTTP API as the client uses it: requests that are tried again, answers or errors of our own tree.
+"""The controller's API as programs call it: requests that are tried again, answers or errors of our own tree.
 
-Only what may be repeated is tried again: reading, deleting, attaching, and registrations, which carry a key by which
-the controller knows a repetition.
+`ControllerApi` is the only client of the API: applications, the command line and the pipeline use it, the latter two
+in its blocking form (`blocking_api`). It speaks HTTP, and in-band messages to `inband://` and `udp://` addresses.
+
+Only a request that may be repeated is tried again: reading, deleting, attaching, and registering, where a key tells
+the controller that a request is a repetition.
 """
 
 from __future__ import annotations
@@ -16,15 +19,15 @@ from typing import Any
 import httpx
 
 from pleroma.client.backoff import Backoff
+from pleroma.client.inband.transport import INBAND_SCHEME, InbandAddress, InbandTransport
+from pleroma.client.inband.udp_address import UDP_SCHEME, UdpAddress
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, RequestRefused
 
 REQUEST_SECONDS = 10.0
 STREAM_SILENCE_SECONDS = 30.0
-"""Seconds without a byte on the stream, which has a heartbeat every ten, after which it counts as broken."""
+"""Time without a byte on the stream, which has a heartbeat every ten seconds, after which it counts as broken."""
 MAX_CONNECTIONS = 16
-NOT_MODIFIED = 304
-INBAND = "inband"
-UDP = "udp"
+ITEMS_PER_PAGE = 1000
 BUSY_STATUSES = (429, 502, 503, 504)
 """Statuses that mean: ask again later."""
 
@@ -36,68 +39,84 @@ class Answer:
     etag: str | None
 
 
-class Api:
-    """`inband://` and `udp://` take the name of a principal besides its token; `host` is what this host wants to be."""
+class ControllerApi:
+    """`inband://` and `udp://` need the name of a principal besides its token.
 
-    def __init__(self, url: str, token: str | None, principal: str | None = None, host: str = "") -> None:
-        self.has_streams = not str(url).startswith((f"{INBAND}:", f"{UDP}:"))
+    `wanted_host` is the name that this machine asks to have as a host, where `inband://` introduces it. `seconds` is
+    how long one request may take.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        principal: str | None = None,
+        wanted_host: str = "",
+        *,
+        seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        if token and not (token.isascii() and token.isprintable()):
+            raise ClientError("is no token: it has letters that no token has", field="token")
         self.host: str | None = None
-        """Where the controller is asked, if that is one place."""
-        if not self.has_streams:
-            self.url = url
-            self._http, self.host = _in_datagrams(url, token, principal, host)
-            return
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        try:
-            base = httpx.URL(url)
-            if base.scheme not in ("http", "https") or not base.host:
-                raise httpx.InvalidURL("expected http://host:port")
-            self._http = httpx.AsyncClient(
-                base_url=base,
-                headers=headers,
-                timeout=REQUEST_SECONDS,
-                limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
-                verify=base.scheme == "https",  # reading the certificates takes longer than connecting to loopback
-            )
-        except (httpx.InvalidURL, TypeError, ValueError) as error:
-            raise ClientError(f"{url!r} is no address of a controller: {error}", field="url", value=url) from None
-        self.url = f"{base.scheme}://{base.netloc.decode()}"
-        self.host = base.host
+        """The host that the controller is asked at, where the address names one."""
+        self.has_streams = False
+        self.url = url
+        if str(url).startswith(f"{UDP_SCHEME}:"):
+            udp = UdpAddress.parse(url)
+            self.host = udp.host
+            self._http = _client_of(udp.transport(principal, token), seconds)
+        elif str(url).startswith(f"{INBAND_SCHEME}:"):
+            inband = InbandAddress.parse(url)
+            inband = replace(inband, host=inband.host or wanted_host)
+            self._http = _client_of(InbandTransport(inband, principal, token), seconds)
+        else:
+            self._http, base = _http_client(url, token, seconds)
+            self.has_streams = True
+            self.url = f"{base.scheme}://{base.netloc.decode()}"
+            self.host = base.host
 
     async def close(self) -> None:
         await self._http.aclose()
 
     async def ask(
-        self, method: str, path: str, body: Any = None, *, patience: float = 0.0, etag: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        patience: float = 0.0,
+        etag: str | None = None,
     ) -> Answer:
-        """One request; where nobody answers, or not now, again and again for `patience` seconds."""
+        """Make a request. While the controller does not answer or is busy, it is repeated for `patience` seconds."""
         if self._http.is_closed:
             raise ClientClosed("the client is closed")
         loop, backoff = asyncio.get_running_loop(), Backoff(most=1.0)
         end = loop.time() + patience
         while True:
             try:
-                return await self._once(method, path, body, etag)
+                return await self._ask_once(method, path, body, parameters, etag)
             except (ControllerAway, RequestRefused) as error:
-                asked_for = getattr(error, "retry_after", 0.0)
-                pause = backoff.pause(at_least=asked_for)
+                pause = backoff.pause(at_least=getattr(error, "retry_after", 0.0))
                 if not is_temporary(error) or loop.time() + pause > end:
                     raise
             await asyncio.sleep(pause)
 
-    async def _once(self, method: str, path: str, body: Any, etag: str | None) -> Answer:
-        headers = {"If-None-Match": etag} if etag else {}
-        try:
-            response = await self._http.request(method, path, json=body, headers=headers)
-        except httpx.TransportError as error:
-            raise ControllerAway(
-                f"the controller at {self.url} does not answer: {_short(error)}", field="url"
-            ) from None
-        return Answer(response.status_code, answered(response, self.url), response.headers.get("etag"))
+    async def pages(
+        self, path: str, *, patience: float = 0.0, **parameters: Any
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """All items of a list, a page at a time."""
+        parameters["limit"] = ITEMS_PER_PAGE
+        while True:
+            page = (await self.ask("GET", path, parameters=parameters, patience=patience)).body
+            yield page["items"]
+            if page["next"] is None:
+                return
+            parameters["after"] = page["next"]
 
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
-        """Server-sent events, as (type, data). It ends when the connection does."""
+        """Server-sent events, as (type, data). The iterator ends when the connection does."""
         timeout = httpx.Timeout(REQUEST_SECONDS, read=STREAM_SILENCE_SECONDS)
         try:
             async with self._http.stream("GET", path, timeout=timeout) as response:
@@ -105,23 +124,45 @@ class Api:
                     await response.aread()
                     raise refusal(response)
                 yield parsed(response.aiter_lines())
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise ControllerAway(f"the stream of {self.url} broke: {_short(error)}", field="url") from None
 
+    async def _ask_once(
+        self, method: str, path: str, body: Any, parameters: Mapping[str, Any] | None, etag: str | None
+    ) -> Answer:
+        headers = {"If-None-Match": etag} if etag else {}
+        try:
+            response = await self._http.request(method, path, json=body, params=parameters, headers=headers)
+        except (httpx.RequestError, httpx.InvalidURL) as error:
+            raise ControllerAway(f"no controller answers at {self.url}: {_short(error)}", field="url") from None
+        if response.status_code >= 400:
+            raise refusal(response)
+        try:
+            content = response.json() if response.content else None
+        except ValueError:
+            raise ControllerAway(f"{self.url} does not answer like a controller", field="url") from None
+        return Answer(response.status_code, content, response.headers.get("etag"))
 
-def _in_datagrams(
-    url: str, token: str | None, principal: str | None, host: str
-) -> tuple[httpx.AsyncClient, str | None]:
-    from pleroma.client.inband.transport import InbandAddress, InbandTransport
-    from pleroma.client.inband.udp_address import UdpAddress
 
-    if url.startswith(f"{UDP}:"):
-        place = UdpAddress.parse(url)
-        transport, where = place.transport(principal, token), place.host
-    else:
-        way = InbandAddress.parse(url)
-        transport, where = InbandTransport(replace(way, host=way.host or host), principal, token), None
-    return httpx.AsyncClient(transport=transport, base_url="http://controller", timeout=REQUEST_SECONDS), where
+def _http_client(url: str, token: str | None, seconds: float) -> tuple[httpx.AsyncClient, httpx.URL]:
+    try:
+        base = httpx.URL(url)
+        if base.scheme not in ("http", "https") or not base.host:
+            raise httpx.InvalidURL("expected http://host:port")
+        client = httpx.AsyncClient(
+            base_url=base,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=seconds,
+            limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
+            verify=base.scheme == "https",  # reading the certificates takes longer than connecting to loopback
+        )
+    except (httpx.InvalidURL, TypeError, ValueError) as error:
+        raise ClientError(f"{url!r} is no address of a controller: {error}", field="url", value=url) from None
+    return client, base
+
+
+def _client_of(transport: InbandTransport, seconds: float) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=transport, base_url="http://controller", timeout=seconds)
 
 
 def is_temporary(error: Exception) -> bool:
@@ -130,7 +171,7 @@ def is_temporary(error: Exception) -> bool:
 
 
 async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:
-    """Lines to events. What is no JSON is passed over."""
+    """The lines of a stream as (type, data) of its events. Data that is not JSON is left out."""
     kind, data = "message", list[str]()
     async for line in lines:
         if line:
@@ -150,18 +191,8 @@ async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:
         kind, data = "message", []
 
 
-def answered(response: httpx.Response, url: str) -> Any:
-    """What the controller says. That it refuses is raised, and that whoever answers at this address is none."""
-    if response.status_code >= 400:
-        raise refusal(response)
-    try:
-        return response.json() if response.content else None
-    except ValueError:
-        raise ControllerAway(f"{url} does not answer like a controller", field="url") from None
-
-
 def refusal(response: httpx.Response) -> RequestRefused:
-    """The controller's error, or as much of one as there is."""
+    """The controller's error, with as many of its fields as the response has."""
     try:
         body = response.json()
     except ValueError:

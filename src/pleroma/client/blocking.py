@@ -6,13 +6,13 @@ only what must wait crosses over.
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
 
 from pleroma.client import client as asynchronous
 from pleroma.client.client import PATIENCE_SECONDS
+from pleroma.client.loop_thread import LoopThread
 from pleroma.client.session.event_source import PublisherInfo
 from pleroma.client.session.inbox import QUEUE_EVENTS, SubscriptionInfo
 from pleroma.client.session.publisher import Publisher as AsyncPublisher
@@ -22,39 +22,11 @@ from pleroma.errors import ClientClosed, ClientError
 from pleroma.wire import EventPacket
 from pleroma.wire.api_terms import ANY_HOST
 
-T = TypeVar("T")
-
-
-class _Loop:
-    """An event loop in a thread."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="pleroma", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        if self._loop.is_closed():
-            work.close()
-            raise ClientClosed("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(timeout)
-        except BaseException:  # also when the user interrupts
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
-
 
 class Publisher:
     """May be used from several threads."""
 
-    def __init__(self, inner: AsyncPublisher, loop: _Loop) -> None:
+    def __init__(self, inner: AsyncPublisher, loop: LoopThread) -> None:
         self._inner = inner
         self._loop = loop
         self._lock = threading.Lock()
@@ -86,7 +58,7 @@ class Publisher:
 
 
 class Subscription:
-    def __init__(self, inner: AsyncSubscription, loop: _Loop) -> None:
+    def __init__(self, inner: AsyncSubscription, loop: LoopThread) -> None:
         self._inner = inner
         self._loop = loop
 
@@ -138,7 +110,7 @@ class Client:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._inner = asynchronous.Client(url, token, host, principal=principal, patience=patience)
-        self._loop: _Loop | None = None
+        self._loop: LoopThread | None = None
 
     @property
     def host(self) -> str | None:
@@ -175,7 +147,7 @@ class Client:
     def __enter__(self) -> Self:
         if self._loop is not None:
             raise ClientError("the client is connected")
-        self._loop = _Loop()
+        self._loop = LoopThread()
         try:
             self._loop.run(self._inner.__aenter__())
         except BaseException:
@@ -188,7 +160,7 @@ class Client:
         self.close()
 
     @property
-    def _running(self) -> _Loop:
+    def _running(self) -> LoopThread:
         if self._loop is None:
             raise ClientClosed("the client is not connected: use it as `with`")
         return self._loop

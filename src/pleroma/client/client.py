@@ -27,7 +27,7 @@ from pleroma.errors import ClientClosed, ClientError, ControllerAway, PleromaErr
 from pleroma.wire.api_terms import ANY_HOST
 
 if TYPE_CHECKING:
-    from pleroma.client.api import Api
+    from pleroma.client.api import ControllerApi
 
 PATIENCE_SECONDS = 10.0
 REPORT_SECONDS = 3.0
@@ -64,7 +64,7 @@ class Client:
         self._link: NetworkLink | None = None
         self._overrun = 0
         self._tasks: list[asyncio.Task[None]] = []
-        self._opened: tuple[Api, RegistrationKeeper] | None = None
+        self._opened: tuple[ControllerApi, RegistrationKeeper] | None = None
 
     # -- what an application sees --------------------------------------------------------------------------------
 
@@ -132,12 +132,12 @@ class Client:
     # -- opening and closing -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        from pleroma.client.api import Api  # brings httpx, which takes a while to load
+        from pleroma.client.api import ControllerApi  # brings httpx, which takes a while to load
 
         if self._opened is not None:
             raise ClientError("a client is used once")
         wanted = "" if self._wanted_host == ANY_HOST else self._wanted_host
-        api = Api(self.url, self._token, self._principal, wanted)
+        api = ControllerApi(self.url, self._token, self._principal, wanted)
         members = RegistrationKeeper(api, self._receiver, self._present_link, self._start)
         self._opened = api, members
         self._receiver.outdated = members.plans.hurry
@@ -239,13 +239,13 @@ class Client:
     # -- inside --------------------------------------------------------------------------------------------------
 
     @property
-    def _parts(self) -> tuple[Api, RegistrationKeeper]:
+    def _parts(self) -> tuple[ControllerApi, RegistrationKeeper]:
         if self._opened is None:
             raise ClientError("the client is not connected: use it as `async with`")
         return self._opened
 
     @property
-    def _api(self) -> Api:
+    def _api(self) -> ControllerApi:
         return self._parts[0]
 
     @property

@@ -39,13 +39,8 @@ class Relay(Client):
 
     async def schemas(self) -> list[Schema]:
         """All that the controller has."""
-        found, after = list[Schema](), ""
-        while True:
-            page = (await self._api.ask("GET", f"/v1/schemas{after}", patience=self.patience)).body
-            found += [Schema.from_json(each["schema"]) for each in page["items"]]
-            if page["next"] is None:
-                return found
-            after = f"?after={page['next']}"  # names of schemas need no quoting
+        pages = self._api.pages("/v1/schemas", patience=self.patience)
+        return [Schema.from_json(each["schema"]) async for page in pages for each in page]
 
 
 class _HandsOver(Receiver):

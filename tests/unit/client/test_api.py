@@ -3,7 +3,8 @@ import asyncio
 import httpx
 import pytest
 
-from pleroma.client.api import Api, is_temporary, parsed, refusal
+from pleroma.client.api import ControllerApi, is_temporary, parsed, refusal
+from pleroma.client.blocking_api import BlockingApi
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, RequestRefused
 
 
@@ -63,8 +64,8 @@ def test_only_what_may_pass_is_tried_again():
 
 
 def answering(*answers):
-    """An Api whose controller gives these answers, one after another: a response, or an error to raise."""
-    api, asked, left = Api("http://controller", "secret"), [], list(answers)
+    """An API client whose controller gives these answers, one after another: a response, or an error to raise."""
+    api, asked, left = ControllerApi("http://controller", "secret"), [], list(answers)
 
     def handle(request):
         asked.append(request)
@@ -131,7 +132,7 @@ def test_an_answer_may_be_empty_and_have_a_tag():
 @pytest.mark.parametrize("url", ["", "controller", "ftp://controller", "http://", "http://a:b:c", 5])
 def test_addresses_of_no_controller(url):
     with pytest.raises(ClientError, match="address of a controller"):
-        Api(url, None)
+        ControllerApi(url, None)
 
 
 def test_a_closed_one_says_so():
@@ -140,3 +141,63 @@ def test_a_closed_one_says_so():
     with pytest.raises(ClientClosed):
         asyncio.run(api.ask("GET", "/v1/x"))
     assert asked == []
+
+
+def test_a_token_with_letters_that_no_header_takes_is_refused_and_not_repeated():
+    for token in ("tökén", "to\nken"):
+        with pytest.raises(ClientError, match="no token") as caught:
+            ControllerApi("http://controller", token)
+        assert token not in str(caught.value)
+
+
+def test_an_answer_that_cannot_be_decoded_is_no_controllers():
+    api, _ = answering(httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx.ByteStream(b"not gzip")))
+    with pytest.raises(ControllerAway, match="http://controller"):
+        ask(api)
+
+
+def test_a_list_is_read_page_by_page():
+    api, asked = answering(
+        httpx.Response(200, json={"items": [{"n": 1}, {"n": 2}], "next": "b"}),
+        httpx.Response(200, json={"items": [{"n": 3}], "next": None}),
+    )
+
+    async def work():
+        return [page async for page in api.pages("/v1/x", kind="y")]
+
+    assert asyncio.run(work()) == [[{"n": 1}, {"n": 2}], [{"n": 3}]]
+    assert [dict(each.url.params) for each in asked] == [
+        {"kind": "y", "limit": "1000"},
+        {"kind": "y", "limit": "1000", "after": "b"},
+    ]
+
+
+def blocking(monkeypatch, *answers):
+    api, asked = answering(*answers)
+    monkeypatch.setattr("pleroma.client.blocking_api.ControllerApi", lambda *_, **__: api)
+    return BlockingApi("http://controller", "secret", seconds=5.0), asked
+
+
+def test_the_blocking_form_asks_once_and_says_the_same(monkeypatch):
+    api, asked = blocking(monkeypatch, httpx.Response(200, json={"a": 1}), httpx.Response(503), httpx.Response(404))
+    with api:
+        assert api.get("/v1/x", b=2) == {"a": 1}
+        assert dict(asked[0].url.params) == {"b": "2"}
+        for status in (503, 404):
+            with pytest.raises(RequestRefused) as caught:
+                api.ask("PUT", "/v1/x", {})
+            assert caught.value.status == status
+    assert len(asked) == 3
+    api.close()
+    with pytest.raises(ClientClosed):
+        api.get("/v1/x")
+
+
+def test_the_blocking_form_reads_no_page_before_it_is_needed(monkeypatch):
+    pages = [{"items": [1, 2], "next": "b"}, {"items": [3], "next": None}]
+    api, asked = blocking(monkeypatch, *(httpx.Response(200, json=each) for each in pages))
+    with api:
+        items = api.items("/v1/x")
+        assert [next(items), next(items)] == [1, 2]
+        assert len(asked) == 1
+        assert list(items) == [3]

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import pleroma
-from pleroma.client.api import Api
+from pleroma.client.api import ControllerApi
 from pleroma.client.inband.multicast_pipes import interfaces, open_multicast_pipes
 from pleroma.client.inband.transport import InbandAddress
 from pleroma.errors import ClientError, ContentError
@@ -55,8 +55,8 @@ def test_other_addresses_are_refused(url):
 def test_it_takes_a_principal_and_a_token():
     for principal, token in ((None, "t"), ("ann", None), ("", "t"), ("a" * 300, "t")):
         with pytest.raises(ClientError, match="principal"):
-            Api("inband://", token, principal)
-    assert not Api("inband://", "t", "ann").has_streams
+            ControllerApi("inband://", token, principal)
+    assert not ControllerApi("inband://", "t", "ann").has_streams
 
 
 def test_switches_pass_up_what_is_sent_there():
@@ -105,8 +105,8 @@ sys.meta_path.insert(0, Refuse())
 
 import pleroma.client.links.native_link, pleroma.client.links.tunnel_link
 assert "httpx" not in sys.modules
-from pleroma.client.api import Api
-assert not Api("inband://", "token", "ann").has_streams
+from pleroma.client.api import ControllerApi
+assert not ControllerApi("inband://", "token", "ann").has_streams
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

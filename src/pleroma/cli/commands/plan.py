@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pleroma.cli.output import JsonFlag, err, out, show_json, show_table
-from pleroma.cli.remote import DEFAULT_URL, Remote, TokenOption, UrlOption, segment
+from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api, segment
 from pleroma.errors import PlanError, UnknownName
+
+if TYPE_CHECKING:
+    from pleroma.client.blocking_api import BlockingApi
 
 app = typer.Typer(help="The plan by which events become addresses, and changes of it.", no_args_is_help=True)
 
@@ -35,7 +38,7 @@ Method = Annotated[
 @app.command()
 def show(schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False) -> None:
     """The plan in force, and whether it is changing."""
-    with Remote(url, token) as remote:
+    with remote_api(url, token) as remote:
         plan = remote.get(_path(schema))
     if json:
         show_json(plan)
@@ -49,8 +52,8 @@ def history(
     schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False
 ) -> None:
     """All plans of a schema, from the first on."""
-    with Remote(url, token) as remote:
-        plans = list(remote.pages(f"/v1/schemas/{segment(schema)}/plans"))
+    with remote_api(url, token) as remote:
+        plans = list(remote.items(f"/v1/schemas/{segment(schema)}/plans"))
     if json:
         show_json({"schema": schema, "plans": plans})
         return
@@ -74,7 +77,7 @@ def apply(
     except UnicodeDecodeError:
         raise PlanError("is no plan", field=str(file)) from None
     _check(method)
-    with Remote(url, token) as remote:
+    with remote_api(url, token) as remote:
         name = plan.schema.name
         if remote.get(f"/v1/schemas/{segment(name)}")["schema"] != plan.schema.to_json():
             raise PlanError(f"the controller's schema {name!r} has other attributes", field=str(file), value=name)
@@ -92,7 +95,7 @@ def rollback(
 ) -> None:
     """Move back to an earlier plan, under a new epoch."""
     _check(method)
-    with Remote(url, token) as remote:
+    with remote_api(url, token) as remote:
         _move(remote, schema, "POST", "/rollback", {"epoch": epoch, "method": method}, json)
 
 
@@ -101,7 +104,7 @@ def _check(method: str) -> None:
         raise UnknownName("method", method, METHODS, field="--method")
 
 
-def _move(remote: Remote, schema: str, verb: str, path: str, body: dict[str, Any], json: bool) -> None:
+def _move(remote: BlockingApi, schema: str, verb: str, path: str, body: dict[str, Any], json: bool) -> None:
     before = remote.get(_path(schema))["epoch"]
     began = time.monotonic()
     now = remote.ask(verb, _path(schema) + path, body | {"wait": False})

@@ -15,10 +15,10 @@ from pleroma.cli.remote import (
     DEFAULT_URL,
     HostOption,
     PrincipalOption,
-    Remote,
     TokenOption,
     UrlOption,
     find_token,
+    remote_api,
     segment,
 )
 from pleroma.errors import ContentError
@@ -95,7 +95,7 @@ def advertise(
     json: JsonFlag = False,
 ) -> None:
     """Register an advertisement that stands until it is withdrawn."""
-    with Remote(url, token) as remote:
+    with remote_api(url, token) as remote:
         answer = remote.ask("POST", "/v1/advertisements", {"schema": schema, "filter": within, "host": host})
     if json:
         show_json(answer)
@@ -111,7 +111,7 @@ def withdraw(
 ) -> None:
     """Withdraw an advertisement (a...) or a subscription (s...)."""
     kind = "advertisements" if identity.startswith("a") else "subscriptions"
-    with Remote(url, token) as remote:
+    with remote_api(url, token) as remote:
         remote.ask("DELETE", f"/v1/{kind}/{segment(identity)}")
     if json:
         show_json({"withdrawn": identity})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.output import JsonFlag, progress, show_json, show_table
-from pleroma.cli.remote import DEFAULT_URL, Remote, TokenOption, UrlOption, find_token
+from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, find_token, remote_api
 from pleroma.errors import RoutingError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def replay(
 
     data = Workload.load(workload)
     secret = find_token(token)
-    with Remote(url, secret) as remote:
+    with remote_api(url, secret) as remote:
         hosts = [each["name"] for each in remote.get("/v1/hosts")]
     count = len(data.events) if events is None else min(events, len(data.events))
     with progress("publishing", count) as advance:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pleroma.cli.output import JsonFlag, out, show_json, show_table
-from pleroma.cli.remote import DEFAULT_URL, Remote, TokenOption, UrlOption, segment
+from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api, segment
 from pleroma.content import Schema
 
 SHOWN = 20
@@ -17,13 +17,13 @@ SHOWN = 20
 
 def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False) -> None:
     """Schemas, registrations, rules, and what clients have counted."""
-    with Remote(url, token) as remote:
+    with remote_api(url, token) as remote:
         health = remote.get("/health")
         totals = remote.get("/v1/statistics")
-        schemas = list(remote.pages("/v1/schemas"))
-        switches = list(remote.pages("/v1/switches"))
+        schemas = list(remote.items("/v1/schemas"))
+        switches = list(remote.items("/v1/switches"))
         standing = {
-            kind: list(islice(remote.pages(f"/v1/{kind}"), SHOWN)) for kind in ("advertisements", "subscriptions")
+            kind: list(islice(remote.items(f"/v1/{kind}"), SHOWN)) for kind in ("advertisements", "subscriptions")
         }
     if json:
         show_json({"health": health, "statistics": totals, "schemas": schemas, "switches": switches})
@@ -64,10 +64,10 @@ def schema(
     json: JsonFlag = False,
 ) -> None:
     """Give the controller a schema, or list the schemas it has."""
-    with Remote(url, token) as remote:
+    with remote_api(url, token) as remote:
         if file is not None:
             remote.ask("POST", "/v1/schemas", {"schema": Schema.load(file).to_json()})
-        schemas = list(remote.pages("/v1/schemas"))
+        schemas = list(remote.items("/v1/schemas"))
     if json:
         show_json({"schemas": schemas})
     else:
@@ -82,8 +82,8 @@ def flows(
     json: JsonFlag = False,
 ) -> None:
     """The flow table of one switch, from the left of the event space to the right."""
-    with Remote(url, token) as remote:
-        found = list(islice(remote.pages(f"/v1/switches/{segment(switch)}/flows"), limit))
+    with remote_api(url, token) as remote:
+        found = list(islice(remote.items(f"/v1/switches/{segment(switch)}/flows"), limit))
     if json:
         show_json({"switch": switch, "flows": found})
         return

@@ -8,7 +8,7 @@ import typer
 
 from pleroma.cli.commands.publish import SchemaArgument
 from pleroma.cli.output import JsonFlag, out, show_json, show_table
-from pleroma.cli.remote import DEFAULT_URL, Remote, TokenOption, UrlOption
+from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api
 
 
 def trace(
@@ -24,7 +24,7 @@ def trace(
     json: JsonFlag = False,
 ) -> None:
     """Follow an event: at each switch the rule that matched and those that nearly did, at the edge what failed."""
-    with Remote(url, token) as remote:
+    with remote_api(url, token) as remote:
         given = {"schema": schema, "event": event, "host": source, "to": host}
         answer = remote.get("/v1/trace", **{name: value for name, value in given.items() if value is not None})
     if host is not None:

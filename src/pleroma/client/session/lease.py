@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pleroma.errors import ClientError, RequestRefused
 
 if TYPE_CHECKING:
-    from pleroma.client.api import Api
+    from pleroma.client.api import ControllerApi
 
 RENEWALS_PER_PERIOD = 3
 """Renewals in a period: two may be lost."""
@@ -33,7 +33,7 @@ def _since_boot() -> float:
 
 
 class Lease:
-    def __init__(self, api: Api, clock: Callable[[], float] = _since_boot) -> None:
+    def __init__(self, api: ControllerApi, clock: Callable[[], float] = _since_boot) -> None:
         self.name = uuid.uuid4().hex
         self._api = api
         self._clock = clock

@@ -19,7 +19,7 @@ from pleroma.errors import PleromaError, RequestRefused
 from pleroma.index.address import IPV6, AddressRange
 
 if TYPE_CHECKING:
-    from pleroma.client.api import Api
+    from pleroma.client.api import ControllerApi
 
 PLAN_STREAM_PATH = "/v1/stream?types=plan"
 MIN_POLL_SECONDS = 0.1
@@ -32,7 +32,7 @@ log = logging.getLogger("pleroma.client")
 class PlanFollower:
     """`adopt` is called with every channel that is new, and with the one it replaces."""
 
-    def __init__(self, api: Api, adopt: Callable[[SchemaChannel, SchemaChannel | None], None]) -> None:
+    def __init__(self, api: ControllerApi, adopt: Callable[[SchemaChannel, SchemaChannel | None], None]) -> None:
         self._api = api
         self._adopt = adopt
         self._channels: dict[str, SchemaChannel] = {}

@@ -8,13 +8,13 @@ from pleroma.client.session.registration import ClientRegistration
 from pleroma.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from pleroma.client.api import Api
+    from pleroma.client.api import ControllerApi
 
 
 class Registrar:
     """`lease` is what all are registered under."""
 
-    def __init__(self, api: Api, lease: str) -> None:
+    def __init__(self, api: ControllerApi, lease: str) -> None:
         self._api = api
         self._lease = lease
 

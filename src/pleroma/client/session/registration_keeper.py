@@ -27,7 +27,7 @@ from pleroma.client.session.subscription import Subscription
 from pleroma.errors import ClientError, PleromaError, RequestRefused
 
 if TYPE_CHECKING:
-    from pleroma.client.api import Api
+    from pleroma.client.api import ControllerApi
 
 CLOSE_SECONDS = 3.0
 """Seconds that closing may take when nobody answers."""
@@ -43,7 +43,7 @@ Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 class RegistrationKeeper:
     """`link` gives the link of the moment, `start` begins work in the background."""
 
-    def __init__(self, api: Api, receiver: Receiver, link: Callable[[], NetworkLink], start: Start) -> None:
+    def __init__(self, api: ControllerApi, receiver: Receiver, link: Callable[[], NetworkLink], start: Start) -> None:
         self.plans = PlanFollower(api, self._adopt)
         self.members: dict[Member, None] = {}
         self._api = api

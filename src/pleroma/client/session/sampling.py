@@ -20,7 +20,7 @@ from pleroma.errors import ClientError
 from pleroma.wire.api_terms import MAX_SAMPLE_AGE_SECONDS
 
 if TYPE_CHECKING:
-    from pleroma.client.api import Api
+    from pleroma.client.api import ControllerApi
 
 MAX_WAITING_SAMPLES = 10_000
 """Drawn events of one publisher that wait to be sent."""
@@ -110,7 +110,7 @@ class Sampler:
         }
 
 
-async def send_samples(api: Api, samples: Sampler) -> None:
+async def send_samples(api: ControllerApi, samples: Sampler) -> None:
     """Send what waits. What nobody takes now is kept, and what nobody will ever take is not."""
     from pleroma.client.api import is_temporary  # brings httpx, which is there if somebody has an Api
 

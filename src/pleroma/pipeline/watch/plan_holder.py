@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 from urllib.parse import quote
 
 from pleroma.content import Filter
-from pleroma.errors import ClientError, ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
+from pleroma.errors import ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
 from pleroma.evaluation.outcome import judge
 from pleroma.index import Index, IndexPlan, Waste
 from pleroma.pipeline.lake.lake import Lake
@@ -22,8 +22,8 @@ from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.selection.advice import advise_from
 from pleroma.selection.traffic_summary import TrafficSummary
 
-TIMEOUT = 150.0
-"""Seconds: a change of plans waits for publishers up to a minute, and for switches besides."""
+PLAN_CHANGE_SECONDS = 150.0
+"""How long a plan change may take: it waits for publishers up to a minute, and then for switches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +89,13 @@ class LakePlanHolder:
 
 
 class ControllerPlanHolder:
-    """Over HTTP, with a token of the role `tuner`."""
+    """The controller at `url`, asked with a token of the role `tuner`."""
 
     def __init__(self, url: str, token: str, schema: str) -> None:
-        import httpx
+        from pleroma.client.blocking_api import BlockingApi  # brings httpx, which takes a while to load
 
-        if not (token.isascii() and token.isprintable()):
-            raise ClientError("is no token: it has letters that no token has", field="token")
         self._path = f"/v1/schemas/{quote(schema, safe='')}/plan"
-        try:
-            self._http = httpx.Client(
-                base_url=url,
-                headers={"Authorization": f"Bearer {token}"},
-                timeout=TIMEOUT,
-                verify=url.startswith("https"),
-            )
-        except httpx.InvalidURL as error:
-            raise ClientError(f"{url!r} is no address of a controller: {error}", field="url", value=url) from None
+        self._api = BlockingApi(url, token, seconds=PLAN_CHANGE_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -114,14 +104,14 @@ class ControllerPlanHolder:
         self.close()
 
     def close(self) -> None:
-        self._http.close()
+        self._api.close()
 
     def current(self) -> PlanInForce:
         answer = self._ask("GET")
         try:
             given, members = answer["plan"], answer["members"]
         except (KeyError, TypeError):
-            raise self._stranger() from None
+            raise self._not_a_controller() from None
         plan = IndexPlan.loads(json.dumps(given))
         return PlanInForce(plan.epoch, plan.index, members)
 
@@ -129,7 +119,7 @@ class ControllerPlanHolder:
         try:
             return int(self._ask("PUT", {"index": index.to_json(), "epoch": epoch})["epoch"])
         except (KeyError, TypeError):
-            raise self._stranger() from None
+            raise self._not_a_controller() from None
         except RequestRefused as error:
             if error.code == "plan_moved":
                 raise PlanMoved(error.reason, field="epoch", value=epoch) from None
@@ -138,18 +128,13 @@ class ControllerPlanHolder:
             raise
 
     def _ask(self, method: str, body: Any = None) -> Any:
-        import httpx
-
-        from pleroma.client.api import answered, refusal
-
+        """The answer's body. A controller that has an error of its own (a status of 500 or more) counts as away."""
         try:
-            answer = self._http.request(method, self._path, json=body)
-        except (httpx.RequestError, httpx.InvalidURL) as error:
-            reason = f"no controller answers at {self._http.base_url}: {error or type(error).__name__}"
-            raise ControllerAway(reason, field="url") from None
-        if answer.status_code >= 500:
-            raise ControllerAway(f"the controller cannot do it now: {refusal(answer).reason}", field="url")
-        return answered(answer, str(self._http.base_url))
+            return self._api.ask(method, self._path, body)
+        except RequestRefused as error:
+            if error.status >= 500:
+                raise ControllerAway(f"the controller cannot do it now: {error.reason}", field="url") from None
+            raise
 
-    def _stranger(self) -> ControllerAway:
-        return ControllerAway(f"{self._http.base_url} does not answer like a controller", field="url")
+    def _not_a_controller(self) -> ControllerAway:
+        return ControllerAway(f"{self._api.url} does not answer like a controller", field="url")
