@@ -1,6 +1,6 @@
-"""Finding links: every second a beacon leaves every port, and wherever it comes in, there is a link.
+"""Discovers links: every second a beacon leaves every port, and there is a link to the port where it arrives.
 
-A link over which nothing came for a while, in one direction or the other, carries nothing, whatever its ports say.
+A link over which no beacon came for a while, in either direction, counts as down, even if its ports are up.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ BEACON_SECONDS = 1.0
 UNHEARD_SECONDS = 3.5 * BEACON_SECONDS
 
 Sender = Callable[[Callable[[int, int], bytes]], None]
-"""Sends, at each port of each switch, what it is given for a datapath and a port."""
+"""Sends a frame out at each port of each switch; is given what makes the frame of a datapath and a port."""
 
 
 class Beacons:
-    """`tell` is called when a link was found or lost, or is heard of again. A fixed topology sends no beacons."""
+    """`on_change` is called when a link was found or lost, or is heard of again. A fixed topology sends no beacons."""
 
     def __init__(
-        self, discovered: DiscoveredTopology, send: Sender, tell: Callable[[], None], key: bytes, domain: str
+        self, discovered: DiscoveredTopology, send: Sender, on_change: Callable[[], None], key: bytes, domain: str
     ) -> None:
         self.unheard: frozenset[Place] = frozenset()
-        """The ends of links that nothing is heard of."""
+        """The ends of links over which no beacon came lately."""
         self._discovered = discovered
         self._send = send
-        self._tell = tell
+        self._on_change = on_change
         self._key = key
         self._domain = domain
         self._heard: dict[tuple[Place, Place], float] = {}
-        """When a beacon last came from the first to the second."""
+        """When a beacon last came from the first place to the second."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -59,7 +59,7 @@ class Beacons:
         return Beacon(datapath, port, self._domain).pack(self._key)
 
     def hear(self, place: Place, frame: bytes) -> bool:
-        """Take a frame that came in at a place; False if it is no beacon."""
+        """Read a frame that arrived at a place; False if it is no beacon."""
         read = Beacon.unpack(frame, self._key)
         if read is None:
             return False
@@ -69,23 +69,23 @@ class Beacons:
         if not is_ours:
             if beacon.domain != self._domain and self._discovered.borders.get(place) != beacon.domain:
                 self._discovered.borders[place] = beacon.domain
-                self._tell()
+                self._on_change()
             return True
         sender = self._discovered.switch(beacon.datapath)
-        if sender is not None and sender != place[0]:  # or else a host sends its switch's beacons back
+        if sender is not None and sender != place[0]:  # otherwise a host sends the beacons of its switch back
             other = sender, Port(beacon.port)
             now = asyncio.get_running_loop().time()
             self._heard[other, place] = now
             is_new = self._discovered.joined(place, other)
             if is_new:
-                self._heard[place, other] = now  # it has a moment to be heard of
+                self._heard[place, other] = now  # the other direction has time to be heard
             if is_new or place in self.unheard:
                 self._review()
-                self._tell()
+                self._on_change()
         return True
 
     def _review(self) -> None:
-        """Which links are heard of at present."""
+        """Update which links are unheard."""
         since = asyncio.get_running_loop().time() - UNHEARD_SECONDS
         silent = (
             link
@@ -95,7 +95,7 @@ class Beacons:
         unheard = frozenset(place for link in silent for place in link.ends)
         if unheard != self.unheard:
             self.unheard = unheard
-            self._tell()
+            self._on_change()
 
 
 def _ways(link: Link) -> tuple[tuple[Place, Place], tuple[Place, Place]]:

@@ -18,11 +18,11 @@ from pleroma.switches.openflow.requests import PendingRequest, PendingRequests, 
 from pleroma.switches.openflow.rule import RuleChange
 
 RULES_PER_WRITE = 100
-"""Rules that are encoded before others have their turn."""
+"""Rules that are encoded at once, before other tasks have their turn."""
 
 
 class Bundle:
-    """Its messages have numbers (xid) in a row, in the order of the changes."""
+    """The messages of a bundle have consecutive numbers (xid), in the order of the changes."""
 
     def __init__(
         self, number: int, changes: Sequence[RuleChange], requests: PendingRequests, channel: MessageChannel
@@ -38,13 +38,13 @@ class Bundle:
         return self._first <= xid < self._first + len(self._changes)
 
     def refuse(self, xid: int, refusal: ErrorMessage) -> None:
-        """Keep the first: the others are mostly its consequences."""
+        """Note that the switch refused a message. Only the first refusal counts: others mostly follow from it."""
         if self._refusal is None:
             index = xid - self._first
             self._refusal = refused(refusal, index, self._changes[index][1])
 
     def refuse_as_a_whole(self, refusal: ErrorMessage) -> None:
-        """An error that names no request, while messages were under way that nothing else vouches for."""
+        """Note an error that names no message: it may be about any message of this bundle."""
         if self._refusal is None:
             self._refusal = refused(refusal)
 
@@ -57,7 +57,7 @@ class Bundle:
         await self._confirm()
 
     async def _fill(self) -> None:
-        """Send all of it, and go on only when the switch has taken all of it."""
+        """Open the bundle, send all messages, and wait until the switch has taken them all."""
         opening = self._control(messages.BUNDLE_OPEN)
         version = self._requests.version
         for start in range(0, len(self._changes), RULES_PER_WRITE):
@@ -84,21 +84,21 @@ class Bundle:
         try:
             await self._done(messages.BUNDLE_COMMIT, committing)
         except SwitchRefused as error:
-            await self._requests.answer(barrier)  # by then it has said which of the messages it was
+            await self._requests.answer(barrier)  # by then the switch has said which message it refuses
             raise self._refusal or error from None
         await self._requests.answer(barrier)
         if self._refusal is not None:
             raise self._nonsense(f"the switch committed a bundle although {self._refusal.reason}")
 
     def _control(self, action: int) -> PendingRequest:
-        """Ask for something to be done with the bundle."""
+        """Ask the switch to open, commit or discard the bundle."""
         kind = messages.EXPERIMENTER if self._requests.version == messages.V13 else messages.BUNDLE_CONTROL
         return self._requests.ask(
             lambda version, xid: messages.bundle_control(version, xid, self._number, action), kind, bundle_reply
         )
 
     async def _done(self, action: int, asked: PendingRequest) -> None:
-        """Hear that it was done."""
+        """Wait for the answer to such a request."""
         if await self._requests.answer(asked) != (self._number, action + 1):
             raise self._nonsense("the switch answered for another bundle, or another request, than it was asked about")
 

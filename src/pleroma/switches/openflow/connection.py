@@ -1,8 +1,9 @@
-"""A switch that is connected: what it is, what can be asked of it, and what it tells unasked.
+"""The connection of one switch: what can be asked of the switch, and what the switch says unasked.
 
-Rules change in atomic, ordered bundles, and a change is done when the switch says that the bundle is committed. Every
-way that this can fail has its own error: refused (nothing is in force), silent or gone (what is in force is unknown,
-and has to be read back). Whatever the switch sends, nothing raises in here: what cannot be read ends the connection.
+Rules change in atomic, ordered bundles; a change is done when the switch says that the bundle is committed. Each way
+in which that fails has its own error: refused (no change is in force), silent or gone (it is unknown which changes are
+in force, and the tables have to be read). No message of a switch raises an error out of here: a message that cannot be
+read ends the connection.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pleroma.switches.openflow.rule import CONTROLLER_PORT, CountedRule, RuleCha
 
 ANSWER_SECONDS = 10.0
 MAX_EARLY_PORT_CHANGES = 10_000
-"""Changes of ports that a switch may report before it has listed them."""
+"""Port changes that a switch may report before it has listed its ports."""
 
 
 def _ignore(*_: object) -> None:
@@ -86,12 +87,12 @@ class Connection:
 
     @property
     def version(self) -> int:
-        """As it is on the wire: 4 for OpenFlow 1.3, 5 for 1.4, 0 before one is agreed on."""
+        """The version as the wire has it: 4 for OpenFlow 1.3, 5 for 1.4, 0 before one is agreed on."""
         return self._requests.version
 
     @property
     def closed(self) -> str | None:
-        """Why, once it is."""
+        """The reason why the connection is closed, once it is."""
         return self.channel.ended
 
     def close(self, reason: str = "closed by the controller") -> None:
@@ -114,7 +115,7 @@ class Connection:
                 self._set_port(port, reason)
 
     async def commit(self, changes: Sequence[RuleChange], timeout: float = ANSWER_SECONDS) -> None:
-        """All of these changes, in this order, or none."""
+        """Make all of these changes, in this order, or none of them."""
         async with self._within(timeout, "bundle"), self._one_at_a_time:
             if self.closed is not None:
                 raise SwitchGone(self.closed, field="switch")
@@ -132,7 +133,7 @@ class Connection:
         """Delete all rules with these bits in their cookies."""
         request = partial(messages.wipe, cookie=cookie, mask=cookie_mask)
         async with self._within(timeout, "deletion"), self._one_at_a_time:
-            asked = self._requests.ask(request, messages.ERROR, len)  # the only answer that there may be
+            asked = self._requests.ask(request, messages.ERROR, len)  # a deletion is answered only if it is refused
             try:
                 await self._requests.answer(self._requests.barrier())
                 if asked.outcome.done():
@@ -143,34 +144,34 @@ class Connection:
     async def flows(
         self, cookie: int = 0, cookie_mask: int = 0, table: int | None = None, timeout: float = ANSWER_SECONDS
     ) -> list[CountedRule | None]:
-        """The rules with these bits in their cookies; None for each that is nothing we would write."""
+        """The rules with these bits in their cookies; None for each rule that this controller would not write."""
         request = partial(messages.flow_stats_request, cookie=cookie, mask=cookie_mask, table=table)
         async with self._within(timeout, "flow statistics"):
             asked = self._requests.ask_for_parts(request, messages.FLOW_STATS, flow_entries)
             return [entry for part in await self._requests.answer(asked) for entry in part]
 
     async def table_sizes(self, timeout: float = ANSWER_SECONDS) -> dict[int, tuple[int, int | None]]:
-        """How many rules each table has, and how many it can take if the switch says so."""
+        """How many rules each table has, and how many it has room for (None: the switch does not say)."""
         active: dict[int, int] = {}
-        most: dict[int, int] = {}
+        room: dict[int, int] = {}
         ask = self._requests.ask_for_parts
         async with self._within(timeout, "table statistics"):
             asked = ask(messages.table_request, messages.TABLE_STATS, replies.active_entries)
             for part in await self._requests.answer(asked):
                 active |= part
             asked = ask(messages.table_features_request, messages.TABLE_FEATURES, replies.room)
-            with suppress(SwitchRefused):  # a switch need not know, by the standard
+            with suppress(SwitchRefused):  # by the standard, a switch need not answer this
                 for part in await self._requests.answer(asked):
-                    most |= part
-        return {table: (count, most.get(table)) for table, count in active.items()}
+                    room |= part
+        return {table: (count, room.get(table)) for table, count in active.items()}
 
     async def barrier(self, timeout: float = ANSWER_SECONDS) -> None:
-        """Until the switch has done all that it was sent before."""
+        """Wait until the switch has done all that it was sent before."""
         async with self._within(timeout, "barrier"):
             await self._requests.answer(self._requests.barrier())
 
     def packet_out(self, port: int, data: bytes, in_port: int = CONTROLLER_PORT) -> None:
-        """Send a packet out at a port. Like any packet it may be lost: it is, when much is under way already."""
+        """Send a packet out at a port. It is left out when the switch has not read much of what it was sent."""
         if self.channel.waiting > HIGH_WATER_BYTES:
             self.packets_left_out += 1
             return
@@ -225,7 +226,7 @@ class Connection:
         self._agreed.set()
 
     def _refused(self, refusal: replies.ErrorMessage) -> None:
-        """By the number of the error or, where it has none that we know, of the message that it quotes."""
+        """Find the request by the xid of the error or else by the xid of the message that the error quotes."""
         for xid in (refusal.xid, int.from_bytes(refusal.data[4:8], "big")):
             if xid and self._bundle is not None and xid in self._bundle:
                 self._bundle.refuse(xid, refusal)
@@ -237,7 +238,7 @@ class Connection:
         self._tell(self._events.on_refusal, refused(refusal, value=refusal))
 
     def _port_changed(self, port: PortInfo, reason: str) -> None:
-        if self._early is not None:  # the list of ports is under way, and may be older
+        if self._early is not None:  # the list of ports has not come yet, and may be older
             if len(self._early) >= MAX_EARLY_PORT_CHANGES:
                 raise SwitchError("too many changes of ports before the list of them", field="port status")
             self._early.append((port, reason))

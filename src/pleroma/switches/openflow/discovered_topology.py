@@ -1,7 +1,7 @@
-"""Which switches there are and how they are joined: as a file says, or as beacons find out.
+"""Which switches there are and how they are linked: as a file says, or as beacons find out.
 
-A discovered link is never forgotten, only unheard: the port it was at is trusted with other hosts' events, and a host
-must not inherit that trust by pulling a cable. It gives way when its port is found joined to another.
+A discovered link is never forgotten when it is unheard. Its ports may pass on any event, and a host must not get that
+right by being plugged in where a link was. A link goes only when one of its ports is found linked to another port.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class DiscoveredTopology:
         self.topology = topology
         self.discovers = discovers
         self.borders: dict[Place, str] = {}
-        """Ports where another domain's beacons come in, and what they say they are."""
+        """Ports at which beacons of another domain arrive, and the name of that domain."""
         self._names = {number: name for name, number in topology.datapath.items()}
 
     def switch(self, datapath: int) -> SwitchId | None:
-        """The switch of this number, which joins the network if it may; None if it is a stranger."""
+        """The switch of a datapath number. An unknown switch joins the topology if it `discovers`, else it is None."""
         if datapath not in self._names and self.discovers:
             name = SwitchId(f"s{datapath:x}")
             self._names[datapath] = name
@@ -37,7 +37,7 @@ class DiscoveredTopology:
         return self._names.get(datapath)
 
     def joined(self, one: Place, other: Place) -> bool:
-        """A beacon went from one place to the other; True if that link was not known."""
+        """Note that a beacon went from one place to the other; True if the link is new."""
         a, b = sorted((one, other))
         link = Link(a[0], a[1], b[0], b[1])
         if not self.discovers or link in self.topology.links:
@@ -50,7 +50,7 @@ class DiscoveredTopology:
     def with_hosts(self, hosts: Iterable[Host], limits: Mapping[SwitchId, int]) -> Topology:
         """The network with these hosts, as far as their switches are known and their ports are not those of links.
 
-        `limits` are those that were found out, which may be less than what the topology says.
+        `limits` were found out by refused rules; a table gets the smaller of its limits.
         """
         known = self.topology.limits
         lower = {s: min(n, known.get(s, n)) for s, n in limits.items()}

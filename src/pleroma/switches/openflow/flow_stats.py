@@ -1,7 +1,7 @@
-"""Flow statistics read back: each entry as a rule and its counters, or as None where it is nothing we would write.
+"""Flow statistics of a switch: each entry as a rule with its counters, or None if no controller of ours writes it.
 
 The reverse of `flow_mod`. An entry whose lengths do not add up is an error; one with a field, action, instruction,
-timeout or flag that rules do not have is somebody else's, and is only counted.
+timeout or flag that a `Rule` cannot have belongs to somebody else, and is read as None.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def _actions(body: bytes) -> tuple[Send, ...]:
     while at < len(body):
         kind, length = _kind_and_length(body, at)
         if kind == flow_mod.OUTPUT and length == 16:
-            port, most = _PORT.unpack_from(body, at + 4)
-            if port == CONTROLLER_PORT and most != flow_mod.WHOLE_PACKET:
+            port, max_bytes = _PORT.unpack_from(body, at + 4)
+            if port == CONTROLLER_PORT and max_bytes != flow_mod.WHOLE_PACKET:
                 raise _NotOurs
             sends.append(Send(port, destination, ethernet))
             unused = False

@@ -1,7 +1,7 @@
 """Ethernet frames that pass between a switch and the controller: UDP datagrams, and beacons by LLDP.
 
-A beacon goes out at one port and comes in at another, which tells that the two are joined. It is signed, or else a host
-could invent links and have events sent to itself.
+A beacon leaves by one port and arrives at another: the two ports are linked. Beacons are signed; otherwise a host could
+invent links and have events sent to itself.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ _LLDP = "01:80:c2:00:00:0e"
 _SENDER = "02:00:00:00:00:00"
 _OURS = b"PLR"
 _LOCAL = 7  # the sub-type of names that only their owner understands
-_SECONDS = 10
-_SIGNATURE = 16
-MAX_DOMAIN = 64
+_BEACON_TTL_SECONDS = 10
+_SIGNATURE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Datagram:
 
     @classmethod
     def unpack(cls, frame: bytes) -> Datagram | None:
-        """None if it is anything else, or damaged."""
+        """Read a frame; None if it is damaged or carries no UDP datagram."""
         layers = _layers(frame)
         if len(layers) != 4:
             return None
@@ -69,7 +68,7 @@ class Datagram:
 
 @dataclass(frozen=True, slots=True)
 class Beacon:
-    """Sent out at `port` of the switch `datapath` by the controller of a domain."""
+    """A frame that the controller of a domain sends out at `port` of the switch `datapath`."""
 
     datapath: int
     port: int
@@ -83,7 +82,7 @@ class Beacon:
                 [
                     lldp.ChassisID(subtype=_LOCAL, chassis_id=b"%016x" % self.datapath),
                     lldp.PortID(subtype=_LOCAL, port_id=b"%d" % self.port),
-                    lldp.TTL(ttl=_SECONDS),
+                    lldp.TTL(ttl=_BEACON_TTL_SECONDS),
                     lldp.OrganizationallySpecific(oui=_OURS, subtype=1, info=self._sign(key) + self.domain.encode()),
                     lldp.End(),
                 ]
@@ -94,7 +93,7 @@ class Beacon:
 
     @classmethod
     def unpack(cls, frame: bytes, key: bytes) -> tuple[Beacon, bool] | None:
-        """A beacon, and whether it carries our signature; None if the frame is no beacon of any controller of ours."""
+        """Read a frame as a beacon, and say whether it is signed with this key; None if it is no beacon at all."""
         layers = _layers(frame)
         if len(layers) < 2 or not isinstance(layers[1], lldp.lldp):
             return None
@@ -104,19 +103,19 @@ class Beacon:
             return None
         info = bytes(ours.info)
         try:
-            domain = info[_SIGNATURE:].decode()
+            domain = info[_SIGNATURE_BYTES:].decode()
             beacon = cls(int(bytes(chassis.chassis_id), 16), int(bytes(port.port_id)), domain)
         except ValueError:
             return None
-        return beacon, hmac.compare_digest(info[:_SIGNATURE], beacon._sign(key))
+        return beacon, hmac.compare_digest(info[:_SIGNATURE_BYTES], beacon._sign(key))
 
     def _sign(self, key: bytes) -> bytes:
         said = f"{self.datapath:x} {self.port} {self.domain}"
-        return hmac.new(key, said.encode(), hashlib.sha256).digest()[:_SIGNATURE]
+        return hmac.new(key, said.encode(), hashlib.sha256).digest()[:_SIGNATURE_BYTES]
 
 
 def _layers(frame: bytes) -> list[Any]:
-    """What os-ken finds in a frame, outermost first; nothing where it stumbles, as it does in many ways."""
+    """The layers of a frame as os-ken reads them, outermost first; none if it raises, whatever it raises."""
     try:
         return list(Packet(frame).protocols)
     except Exception:

@@ -1,6 +1,6 @@
-"""Whether a switch is alive: asked when it has been silent, given up when it stays so.
+"""Checks whether a switch is alive: asks for an echo when the switch is silent, and gives up if it stays silent.
 
-What this process was too busy to read is no silence of the switch's: a look that comes late asks once more.
+A check that comes late shows that this process was busy, and may not have read what the switch said: it asks again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 
 LATE_SECONDS = 1.0
-"""Seconds after its time from which on a look says more about this process than about the switch."""
+"""A check that comes later than this after its time does not give up a switch."""
 
 
 class Heartbeat:
-    """`ask` is called after `idle` seconds of silence and again and again, `give_up` after `dead` seconds of it."""
+    """Calls `ask` after `idle` seconds of silence and then repeatedly, and `give_up` after `dead` seconds."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Heartbeat:
         if self._timer is not None:
             self._timer.cancel()
 
-    def look(self, due: float) -> None:
+    def check(self, due: float) -> None:
         now = self._clock()
         silent = now - self._heard
         if silent < self._idle:
@@ -55,4 +55,4 @@ class Heartbeat:
             self._give_up(f"no sign of life in {self._dead:g} s")
 
     def _wait(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.look, self._clock() + seconds)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.check, self._clock() + seconds)

@@ -1,6 +1,6 @@
-"""Where switches connect: a TCP port, with or without TLS, that makes a `Connection` of each and introduces it.
+"""The TCP port to which switches connect, with or without TLS; each gets a `Connection`.
 
-With TLS both sides show a certificate of the same authority; a switch without one does not get as far as a hello.
+With TLS both sides show a certificate of the same authority; a switch without one is turned away before its hello.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_SWITCH_CONNECTIONS = 4096
 
 
 def tls_context(certificate: Path | str, key: Path | str, authority: Path | str) -> ssl.SSLContext:
-    """Shows this certificate, and takes only clients with one of this authority."""
+    """A context that shows this certificate, and accepts only clients with a certificate of this authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED
@@ -57,9 +57,9 @@ class SwitchListener:
     ) -> None:
         self.address = (host, port)
         self.connections: set[Connection] = set()
-        """All that are open, those that have not been greeted yet among them."""
+        """All open connections, greeted or not."""
         self.turned_away: str | None = None
-        """Why the last one that did not get as far as a greeting did not."""
+        """Why the last connection that was closed before its greeting was closed."""
         self._tls = tls
         self._greet = greet
         self._events = events

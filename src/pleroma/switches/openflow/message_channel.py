@@ -1,8 +1,8 @@
 """Bytes to and from one switch: whole messages in, messages out, and a bound on what waits in either direction.
 
-A message is at most 65,535 bytes by its own header, so what came in never waits for more than that. What goes out
-waits in the transport: requests that come in numbers wait for `drain`, packets are left out when there is no room, and
-a switch that reads nothing at all is given up. A channel ends once, with a reason.
+A message has at most 65,535 bytes by its own header, so no more than that waits to be complete. Bytes that go out wait
+in the transport: those who send many messages wait for `drain`, packets are left out when much is waiting, and the
+channel of a switch that reads nothing at all is ended. A channel ends once, with a reason.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pleroma.errors import SwitchError
 from pleroma.switches.openflow.messages import HEADER
 
 HIGH_WATER_BYTES = 256 << 10
-"""Bytes under way to a switch from which on `drain` waits."""
+"""Bytes waiting for a switch above which `drain` waits."""
 MAX_WAITING_BYTES = 16 << 20
-"""Bytes under way to a switch with which it is given up."""
+"""Bytes waiting for a switch above which its channel is ended."""
 LATEST_VERSION = 0x0F
-"""Of a stream that begins with a larger version, one may say that it is something else."""
+"""A message that claims a larger version is no OpenFlow."""
 CHANNEL_CLOSE_SECONDS = 1.0
-"""Seconds that a channel takes at its end to send what is under way."""
+"""Seconds that an ended channel goes on sending what waits."""
 
 
 class Frames:
-    """Cuts a stream into messages, however it arrives."""
+    """Cuts a stream of bytes into messages, in whatever pieces it arrives."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -49,7 +49,7 @@ class Frames:
 
 
 class MessageChannel(asyncio.Protocol):
-    """`on_open`, `on_message` and `on_end` are told what happens; nothing comes after the end."""
+    """The socket of one switch. Neither `on_open` nor `on_message` is called after `on_end`."""
 
     def __init__(
         self, on_open: Callable[[], None], on_message: Callable[[bytes], None], on_end: Callable[[str], None]
@@ -104,7 +104,7 @@ class MessageChannel(asyncio.Protocol):
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def send(self, data: bytes) -> None:
-        """Without waiting; what is sent after the end is lost like everything on a closed connection."""
+        """Send without waiting. What is sent after the end is lost."""
         if self.ended is not None or self._transport is None:
             return
         self._transport.write(data)
@@ -128,6 +128,6 @@ class MessageChannel(asyncio.Protocol):
         self._on_end(reason)
 
     async def gone(self) -> None:
-        """Until the socket is closed."""
+        """Wait until the socket is closed."""
         if self._transport is not None:
             await self._lost.wait()

@@ -47,7 +47,7 @@ class Features(NamedTuple):
 
 
 class ErrorMessage(NamedTuple):
-    """An error message. `kind` and `code` are the standard's names for them; `data` is the start of the request."""
+    """An error that a switch sent. `kind` and `code` are the standard's names; `data` is the start of the request."""
 
     xid: int
     kind: str
@@ -85,13 +85,13 @@ def agreed_version(message: bytes) -> int | None:
 
 
 def error_message(message: bytes) -> ErrorMessage:
-    """An error, by the version in its own header: a switch may answer in another one than was agreed."""
+    """Read an error by the version in its own header, which may differ from the agreed version."""
     version, _, _, xid = HEADER.unpack_from(message)
     kind, code = _unpack(ERROR_BODY, message, 8, "error")
     data = message[12:]
     if kind == _EXPERIMENTER_ERROR and int.from_bytes(data[:4], "big") == ONF and len(data) >= 4:
         data = data[4:]
-        if 0 <= code - _ONF_ERRORS < 16:  # bundles in 1.3: the codes of 1.4, moved
+        if 0 <= code - _ONF_ERRORS < 16:  # errors about bundles in 1.3 have the codes of 1.4, plus an offset
             return ErrorMessage(xid, *error_names(V14, _BUNDLE_FAILED, code - _ONF_ERRORS), data)
     return ErrorMessage(xid, *error_names(version, kind, code), data)
 
@@ -102,7 +102,7 @@ def features(message: bytes) -> Features:
 
 
 def bundle_reply(message: bytes) -> tuple[int, int] | None:
-    """The bundle and what has become of it; None if it is an experimenter's message about something else."""
+    """The number of a bundle and what was done with it; None for an experimenter message about something else."""
     version, kind, _, _ = HEADER.unpack_from(message)
     at = HEADER.size
     if kind == EXPERIMENTER:
@@ -170,14 +170,14 @@ def active_entries(body: bytes) -> dict[int, int]:
 
 
 def room(body: bytes) -> dict[int, int]:
-    """How many rules each table can take, as far as the switch knows."""
+    """How many rules each table has room for, as far as the switch says."""
     found: dict[int, int] = {}
     at = 0
     while at < len(body):
-        size, table, _, _, _, _, most = _unpack(_TABLE_FEATURES, body, at, "table features")
+        size, table, _, _, _, _, max_entries = _unpack(_TABLE_FEATURES, body, at, "table features")
         if size < _TABLE_FEATURES.size or at + size > len(body):
             raise SwitchError("a table's features have an impossible length", field="table features")
-        found[table] = most
+        found[table] = max_entries
         at += size
     return found
 

@@ -1,4 +1,4 @@
-"""What a controller has asked one switch and not been told yet.
+"""The requests over one connection that a switch has not answered yet.
 
 Requests belong to a connection, never to a datapath: when a switch comes back, the answers to its old connection must
 not be taken for those of the new one. An answer in parts is read part by part, so that no more waits than one message.
@@ -16,16 +16,16 @@ from pleroma.switches.openflow.messages import BARRIER_REPLY, BARRIER_REQUEST, M
 from pleroma.switches.openflow.replies import ErrorMessage, ReplyPart
 
 MAX_ANSWER_BYTES = 256 << 20
-"""Bytes of all parts of an answer with which a switch is given up."""
+"""Bytes of all parts of an answer; a larger answer ends the connection."""
 
 Make = Callable[[int, int], bytes]
-"""Makes a message of the version and the number (xid) that it shall have."""
+"""Makes a message, given the version and the number (xid) of the message."""
 Read = Callable[[bytes], Any]
 
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A question under way. `kind` is the type of message that answers it; `read` makes something of that message."""
+    """A request without an answer yet. `kind` is the type of the message that answers it; `read` reads that message."""
 
     xid: int
     kind: int
@@ -36,13 +36,13 @@ class PendingRequest:
     size: int = 0
 
     def resolve(self, outcome: Any) -> None:
-        # an error is an outcome like others: nobody need be waiting for it any more
+        # an error is a result too, since nobody may be waiting for it any more
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
 class PendingRequests:
-    """By the number of the message (xid) that asked."""
+    """All of one connection, by the number (xid) of the message that asked."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self.version = 0
@@ -52,7 +52,7 @@ class PendingRequests:
         self._ended: str | None = None
 
     def number(self, count: int = 1) -> int:
-        """The first of so many numbers in a row that nobody uses. Zero is nobody's."""
+        """The first of `count` unused numbers in a row. Zero is never used."""
         if self._next + count > 0xFFFFFFFF:
             self._next = 1
         first = self._next
@@ -60,7 +60,7 @@ class PendingRequests:
         return first
 
     def ask(self, make: Make, kind: int, read: Read, multipart: int | None = None) -> PendingRequest:
-        """Send a message whose answer has this type."""
+        """Send a message that a message of type `kind` answers."""
         request = PendingRequest(self.number(), kind, read, multipart, asyncio.get_running_loop().create_future())
         if self._ended is not None:
             request.resolve(SwitchGone(self._ended, field="switch"))
@@ -71,11 +71,11 @@ class PendingRequests:
         return request
 
     def ask_for_parts(self, make: Make, kind: int, read: Read) -> PendingRequest:
-        """The answer is the list of what was read from each part."""
+        """Send a message that is answered in parts; the answer is the list of what was read from each part."""
         return self.ask(make, MULTIPART_REPLY, read, kind)
 
     def barrier(self) -> PendingRequest:
-        """Ask to be told when all that was sent before is done."""
+        """Ask the switch to answer when it has done all that was sent before."""
         return self.ask(lambda version, xid: plain(version, BARRIER_REQUEST, xid), BARRIER_REPLY, len)
 
     async def answer(self, request: PendingRequest) -> Any:
@@ -91,13 +91,13 @@ class PendingRequests:
         self._open.pop(request.xid, None)
 
     def answered(self, xid: int, kind: int, message: bytes) -> None:
-        """An answer that nobody waits for any more is passed over."""
+        """Resolve a request with its answer. Ignores an answer that nobody waits for any more."""
         request = self._open.get(xid)
         if request is None:
             return
         if request.kind != kind or request.multipart is not None:
             raise SwitchError(f"message type {kind} is no answer to request {xid}", field="type", value=kind)
-        answer = request.read(message)  # first: if it cannot be read, the request is still one that the end concerns
+        answer = request.read(message)  # first: if it raises, the request is still open when the connection ends
         self.forget(request)
         request.resolve(answer)
 
@@ -116,7 +116,7 @@ class PendingRequests:
             request.resolve(request.parts)
 
     def refused(self, xid: int, refusal: ErrorMessage) -> bool:
-        """Whether there was such a request."""
+        """Resolve a request with an error; False if there is no such request."""
         request = self._open.pop(xid, None)
         if request is None:
             return False

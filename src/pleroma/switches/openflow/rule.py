@@ -1,8 +1,8 @@
-"""Rules as a switch has them: what they match, where they send, and with which destination.
+"""Rules as an OpenFlow switch has them: what they match, where they send, and with which destination.
 
-Pure values that know nothing of bytes. They are canonical: plain sends come first and the rewriting ones after them,
-because a rewritten field stays in force for every output that follows it in an action list. Two rules that do the same
-therefore compare equal, whichever way they were written or read back.
+These are pure values that know nothing of bytes. They are canonical: sends that rewrite nothing come first, because a
+rewritten field stays rewritten for every later output of an action list. So two rules that do the same compare equal,
+whichever way they were written or read back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ETH_TYPE_LLDP = 0x88CC
 IP_PROTO_UDP = 17
 
 MAX_PORT = 0xFFFFFF00
-"""The largest number of a port that is one."""
+"""The largest number of a real port; larger numbers are reserved."""
 CONTROLLER_PORT = 0xFFFFFFFD
 
 
@@ -147,7 +147,7 @@ class CountedRule(NamedTuple):
 
 
 def _in_order(sends: tuple[Send, ...]) -> tuple[Send, ...]:
-    """Such that each output finds its own fields: those that rewrite more come after those that rewrite less."""
+    """Sorted so that each output finds its own fields: sends that rewrite more come after those that rewrite less."""
     rewritten = {(send.destination is not None, send.ethernet is not None) for send in sends}
     if (True, False) in rewritten and (False, True) in rewritten:
         raise SwitchError(

@@ -18,7 +18,7 @@ class Patient:
     def look(self, now: float, due: float | None = None) -> None:
         self.now = now
         self.heartbeat.stop()
-        self.heartbeat.look(now if due is None else due)
+        self.heartbeat.check(now if due is None else due)
 
 
 def examined(work) -> Patient:
