@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 
-IDLE = 1.0
+IDLE_SECONDS = 1.0
 SO_RCVBUFFORCE = 33
 
 
@@ -42,7 +42,7 @@ def count(address: str, port: int) -> None:
             break
         found += 1
         if found == 1:
-            receiving.settimeout(IDLE)
+            receiving.settimeout(IDLE_SECONDS)
     print(found, flush=True)
 
 

@@ -36,17 +36,17 @@ from pleroma.workloads import EXPRESSIVE, StockModel, Workload, generate, genera
 
 HERE = Path(__file__).parent
 STEPS = 100
-CLIENTS = 8
-REQUESTS = 4_000
-STANDING = 100_000
-RATES = (2_500, 5_000, 7_500, 10_000, 12_500, 15_000, 20_000, 25_000)
-SECONDS = 3.0
+CONNECTIONS = 8
+REQUESTS_PER_RUN = 4_000
+RESTART_SUBSCRIPTIONS = 100_000
+EVENT_RATES = (2_500, 5_000, 7_500, 10_000, 12_500, 15_000, 20_000, 25_000)
+SECONDS_PER_RATE = 3.0
 
 
 def run(advance: Callable[[float], None]) -> dict[str, Any]:
-    quotes = generate_stock(StockModel(subscriptions=2 * REQUESTS))
+    quotes = generate_stock(StockModel(subscriptions=2 * REQUESTS_PER_RUN))
     figures = asyncio.run(_requests(quotes, advance))
-    boxes = asyncio.run(_requests(_workload(2 * REQUESTS, 1), advance))
+    boxes = asyncio.run(_requests(_workload(2 * REQUESTS_PER_RUN, 1), advance))
     figures |= {"eight_attributes": boxes}
     figures |= asyncio.run(_events(advance))
     return figures | _restart(advance)
@@ -71,9 +71,11 @@ async def _requests(data: Workload, advance: Callable[[float], None]) -> dict[st
         async with connect(url, token) as client:
             await client.create_schema(data.schema)
             async with await client.advertise(data.schema.name):
-                accepted = await load.flat_out(port, token, "/v1/subscriptions", bodies[:REQUESTS], CLIENTS)
+                accepted = await load.flat_out(port, token, "/v1/subscriptions", bodies[:REQUESTS_PER_RUN], CONNECTIONS)
                 advance(7)
-                took = await load.paced(port, token, "/v1/subscriptions", bodies[REQUESTS:], CLIENTS, accepted / 2)
+                took = await load.paced(
+                    port, token, "/v1/subscriptions", bodies[REQUESTS_PER_RUN:], CONNECTIONS, accepted / 2
+                )
                 advance(7)
     return {
         "accepted_per_s": round(accepted),
@@ -84,7 +86,7 @@ async def _requests(data: Workload, advance: Callable[[float], None]) -> dict[st
 
 async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
     """From one end of three switches to the other, with 1,000 subscriptions there."""
-    data = _workload(1_000, int(max(RATES) * SECONDS))
+    data = _workload(1_000, int(max(EVENT_RATES) * SECONDS_PER_RATE))
     topology = build("line:3")
     first, last = topology.hosts[0].name, topology.hosts[-1].name
     best = 0.0
@@ -98,7 +100,7 @@ async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
 
             async def attempt(rate: float) -> tuple[float, int]:
                 """The rate that was reached, and how many deliveries were missed or too many."""
-                events = data.events[: int(rate * SECONDS)]
+                events = data.events[: int(rate * SECONDS_PER_RATE)]
                 before, start = members.counts, time.perf_counter()
                 sent = await send(publisher, events, rate)
                 reached = sent / (time.perf_counter() - start)
@@ -106,10 +108,10 @@ async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
                 return reached, sum(difference(expected(data.subscriptions, events[:sent]), counts.by_subscription))
 
             await attempt(500)  # ways are found, codecs warmed up
-            for rate in RATES:
+            for rate in EVENT_RATES:
                 reached, wrong = await attempt(rate)
                 lost[str(rate)] = wrong
-                advance(30 / len(RATES))
+                advance(30 / len(EVENT_RATES))
                 if wrong or reached < 0.9 * rate:
                     break
                 best = reached
@@ -135,16 +137,16 @@ async def _watch(look: Callable[[], Any], seen: list[Any]) -> None:
 
 
 def _restart(advance: Callable[[float], None]) -> dict[str, Any]:
-    """A controller of its own process, from nothing to all rules, with as many subscriptions standing."""
+    """A controller of its own process, from nothing to all rules, with RESTART_SUBSCRIPTIONS subscriptions."""
     with tempfile.TemporaryDirectory() as folder:
         _fill(Path(folder), advance)
         arguments = [sys.executable, str(HERE / "_restart.py"), folder]
         done = subprocess.run(arguments, capture_output=True, text=True, check=True)  # noqa: S603
-        seconds, standing, memory, rules = json.loads(done.stdout)
+        seconds, registrations, memory, rules = json.loads(done.stdout)
     advance(10)
     return {
         "restart_s": round(seconds, 2),
-        "restart_subscriptions": standing - 1,
+        "restart_subscriptions": registrations - 1,
         "restart_rules": rules,
         "restart_memory_gib": round(memory, 2),
     }
@@ -152,7 +154,7 @@ def _restart(advance: Callable[[float], None]) -> dict[str, Any]:
 
 def _fill(folder: Path, advance: Callable[[float], None]) -> None:
     """What such a controller would have left behind."""
-    data = _workload(STANDING, 1)
+    data = _workload(RESTART_SUBSCRIPTIONS, 1)
     topology, settings = build("testbed"), ControlSettings()
     state = ControlState(topology, settings)
     everything = filter_json.to_json(Filter.parse(data.schema, "true"))
@@ -178,7 +180,7 @@ def _fill(folder: Path, advance: Callable[[float], None]) -> None:
             if len(batch) == 1000:
                 log.append(batch)
                 batch = []
-                advance(30 * 1000 / STANDING)
+                advance(30 * 1000 / RESTART_SUBSCRIPTIONS)
         log.append(batch)
         log.save_snapshot(Position(position), snapshot(state, KeptAnswers()))
 

@@ -175,7 +175,7 @@ def test_events_go_on_while_the_controller_is_away(tmp_path):
             subscriber = here.start("h3", SUBSCRIBER)
             publisher = here.start("h1", PUBLISHER)
             assert (await subscriber.line(), await publisher.line()) == ("h3\n", "h1\n")
-            plane = here.service.service.network
+            plane = here.service.service.plane
             await asyncio.to_thread(here.lab.set_controller, f"tcp:127.0.0.1:{free_port()}")  # where nobody is
             async with asyncio.timeout(LIMIT_SECONDS):
                 while any(each["peer"] for each in plane.switches().values()):
@@ -201,7 +201,7 @@ def test_programs_find_a_controller_again_that_was_started_anew(tmp_path):
                     assert await programs[-1].line() == f"{called}\n"
                 await joined(lab)
             async with running(tmp_path, LINE, Deployment(port=0, settings=leases, plane=settings)) as second:
-                plane = second.service.network
+                plane = second.service.plane
                 async with asyncio.timeout(LIMIT_SECONDS):
                     while len(plane.requests.sessions) < 2:
                         await asyncio.sleep(0.05)

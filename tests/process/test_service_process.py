@@ -102,10 +102,10 @@ def test_it_stops_cleanly_while_a_stream_is_open_and_requests_come(tmp_path):
         assert code == 0
         assert made
         assert "Traceback" not in process.log()
-    assert set(made) <= set(asyncio.run(_standing(folder)))
+    assert set(made) <= set(asyncio.run(_registered_ids(folder)))
 
 
-async def _standing(folder):
+async def _registered_ids(folder):
     """What a controller finds in a folder."""
     topology = build("testbed")
     async with LiveNetwork(topology) as network, await Controller.open(folder, topology, network) as controller:

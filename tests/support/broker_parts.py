@@ -56,8 +56,8 @@ class Here:
     def __init__(self, service: Running) -> None:
         self.running = service
         self.controller = service.service.controller
-        assert isinstance(service.service.network, BrokerPlane)
-        self.plane = service.service.network
+        assert isinstance(service.service.plane, BrokerPlane)
+        self.plane = service.service.plane
         self.token = service.token_file.read_text().strip()
         self.udp = service.url.replace("http", "udp")
 

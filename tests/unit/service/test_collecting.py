@@ -62,7 +62,7 @@ def landed(lake, kind="events"):
     return [row for file in lake.files(kind, "stock") for row in lake.table(kind, "stock", file).to_pylist()]
 
 
-def standing(lake, moment):
+def snapshot_ids(lake, moment):
     """The ids of the subscriptions of a moment, if there is a snapshot of it."""
     there = lake.snapshots("stock", end=moment)
     return [row.id for row in lake.subscriptions("stock", moment).rows] if there else None
@@ -350,7 +350,7 @@ def test_a_subscription_stood_until_it_was_withdrawn_however_slow_the_files(tmp_
             gone = datetime.now(UTC)
             may_end.set()
             moments = (first, last, gone)
-            await until(lambda: [standing(lake, each) for each in moments] == [[one["id"]], [one["id"]], []])
+            await until(lambda: [snapshot_ids(lake, each) for each in moments] == [[one["id"]], [one["id"]], []])
 
     run(main)
 

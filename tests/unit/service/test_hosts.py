@@ -15,7 +15,7 @@ KIOSK = {"name": "kiosk", "switch": "R7", "port": 40, "address": "fd00::77", "ma
 async def learning(folder):
     """A service whose network takes hosts in, and a list of how many it had whenever it was wired anew."""
     async with world(folder) as api:
-        plane, state = api.app.state.service.network, api.app.state.service.state
+        plane, state = api.app.state.service.plane, api.app.state.service.state
         wired = []
         plane.learns = True
         plane.rewire = lambda: wired.append(len(state.topology.hosts))

@@ -25,7 +25,7 @@ def leases_of(api, clock):
     return LeaseKeeper(api.app.state.service.controller, 30.0, clock)
 
 
-def standing(api):
+def registered_ids(api):
     return list(api.app.state.service.state.registrations)
 
 
@@ -41,15 +41,15 @@ def test_what_is_not_renewed_is_withdrawn_when_its_time_is_over(tmp_path):
             assert list(leases.renew("admin", "yours")) == [yours["id"]]
             clock.now += 9.9
             await leases.expire()
-            assert standing(api) == [mine["id"], yours["id"], plain["id"]]
+            assert registered_ids(api) == [mine["id"], yours["id"], plain["id"]]
             clock.now += 0.1
             await leases.expire()
-            assert standing(api) == [yours["id"], plain["id"]]
+            assert registered_ids(api) == [yours["id"], plain["id"]]
             with pytest.raises(NotFound):
                 leases.renew("admin", "mine")
             clock.now += 1000
             await leases.expire()
-            assert standing(api) == [plain["id"]]
+            assert registered_ids(api) == [plain["id"]]
 
     run(main)
 
@@ -82,7 +82,7 @@ def test_after_a_restart_every_lease_has_a_whole_period(tmp_path):
             assert leases.overdue() == []
             clock.now += 0.1
             assert leases.overdue() == [("admin", "mine")]
-            assert standing(api) == [made["id"]]
+            assert registered_ids(api) == [made["id"]]
 
     run(main)
 
@@ -105,7 +105,7 @@ def test_while_nothing_can_be_written_it_goes_on_trying(tmp_path, monkeypatch):
                 await leases.expire()
                 await leases.expire()
             assert asked == [Expire("mine", "admin"), Expire("yours", "admin")] * 2
-            assert len(standing(api)) == 2
+            assert len(registered_ids(api)) == 2
             leases.renew("admin", "yours")  # it came back in time
             await leases.expire()
             assert [each.lease for each in api.app.state.service.state.registrations.values()] == ["yours"]
@@ -151,10 +151,10 @@ def test_the_service_withdraws_by_itself_what_nobody_renews(tmp_path):
                     await asyncio.sleep(0.02)
 
             renewing = asyncio.create_task(renew())
-            await until(lambda: standing(api) == [kept["id"]])
+            await until(lambda: registered_ids(api) == [kept["id"]])
             await asyncio.sleep(0.5)
-            assert standing(api) == [kept["id"]]
+            assert registered_ids(api) == [kept["id"]]
             renewing.cancel()
-            await until(lambda: standing(api) == [])
+            await until(lambda: registered_ids(api) == [])
 
     run(main)

@@ -65,7 +65,7 @@ def broker(
             return
         out.print(f"broker; listening on {udp} and {running.url}")
         if above is not None:
-            joined = running.service.network.condition()["above"]
+            joined = running.service.plane.condition()["above"]
             state = "joined" if joined["connected"] else "not reached yet, trying"
             out.print(f"broker above: {above.url} ({state})")
         out.print(f"API documentation: {running.url}/docs")

@@ -1,4 +1,4 @@
-"""What the handlers work with: the controller, the network, and the settings of this service."""
+"""What the handlers work with: the controller, the data plane, and the settings of this service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pleroma.service.service_settings import ServiceSettings
 @dataclass(frozen=True, slots=True)
 class Service:
     controller: Controller
-    network: DataPlane
+    plane: DataPlane
     settings: ServiceSettings
     metrics: Metrics
     leases: LeaseKeeper

@@ -32,7 +32,7 @@ from pleroma.switches.openflow.openflow_network import LISTEN_ADDRESS, Arrival, 
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.wire.ports import EVENTS_PORT
 
-WIRING_FILE = "wiring.json"
+DISCOVERED_TOPOLOGY_FILE = "wiring.json"
 SWITCH_CACHE_SECONDS = 1.0
 """For so long after it confirmed a change, a switch may still forward by its earlier rules.
 
@@ -59,7 +59,7 @@ async def over_openflow(
 ) -> AsyncIterator[tuple[Controller, OpenFlowPlane]]:
     """A controller whose rules are installed on all switches that are connected."""
     discovered = DiscoveredTopology(
-        _known_wiring(folder) if settings.discovers else topology, discovers=settings.discovers
+        _saved_topology(folder) if settings.discovers else topology, discovers=settings.discovers
     )
     if control is None:
         control = ControlSettings.within(settings.addresses.bits)
@@ -106,7 +106,7 @@ class OpenFlowPlane:
         """Route on the switches, links and hosts that are there now."""
         self._controller.route_on(self.network.available(self._controller.state.topology.hosts))
         if self.network.discovered.discovers:
-            save_wiring(self.network.discovered.topology, self._folder)
+            _save_topology(self.network.discovered.topology, self._folder)
 
     @asynccontextmanager
     async def serving(self, app: FastAPI) -> AsyncIterator[None]:
@@ -185,9 +185,9 @@ _COUNTS = {
 }
 
 
-def _known_wiring(folder: Path) -> Topology:
+def _saved_topology(folder: Path) -> Topology:
     """The topology that an earlier run discovered: with it, a restart does not begin by removing every rule."""
-    path = folder / WIRING_FILE
+    path = folder / DISCOVERED_TOPOLOGY_FILE
     if not path.exists():
         return EMPTY_TOPOLOGY
     try:
@@ -196,8 +196,8 @@ def _known_wiring(folder: Path) -> Topology:
         raise TopologyError(f"is not valid JSON: {error}", field=str(path)) from None
 
 
-def save_wiring(topology: Topology, folder: Path) -> None:
-    path = folder / WIRING_FILE
+def _save_topology(topology: Topology, folder: Path) -> None:
+    path = folder / DISCOVERED_TOPOLOGY_FILE
     text = json.dumps(to_json(topology), indent=1)
     if not path.exists() or path.read_text() != text:
         fresh = path.with_suffix(".new")

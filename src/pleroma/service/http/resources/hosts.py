@@ -32,13 +32,13 @@ def hosts(service: Service) -> APIRouter:
         """On a network that finds its switches by itself; elsewhere hosts are what the topology says."""
         admin(request)
         _check_learning(service)
-        network = service.network.topology()
+        network = service.plane.topology()
         if new.switch not in network.switches:
             raise UnknownName("switch", new.switch, network.switches, field="switch")
         if any((new.switch, new.port) in link.ends for link in network.links):
             raise AlreadyThere("the port leads to another switch", field="port", value=new.port)
         done = await service.controller.submit(LearnHost(new.name, new.switch, new.port, new.address, new.mac))
-        service.network.rewire()
+        service.plane.rewire()
         return json_response({field: done.value[field] for field in ("name", "switch", "address")}, 201)
 
     @router.delete("/{host}", status_code=204, summary="Forget a host at which nothing is registered")
@@ -46,7 +46,7 @@ def hosts(service: Service) -> APIRouter:
         admin(request)
         _check_learning(service)
         await service.controller.submit(ForgetHost(host))
-        service.network.rewire()
+        service.plane.rewire()
         return Response(status_code=204)
 
     @router.post(
@@ -57,7 +57,7 @@ def hosts(service: Service) -> APIRouter:
         description="`any` chooses the host that asks, or of a simulated network the one with the fewest attachments.",
     )
     async def attach(request: Request, host: str, asked: Annotated[AttachmentQuestion, Query()]) -> Response:
-        used = service.network.attached()
+        used = service.plane.attached()
         if sum(used.values()) >= service.settings.attachments:
             reason = f"there are {service.settings.attachments} attachments, and no room for more"
             raise TooFast(reason, service.settings.attachment_seconds)
@@ -66,9 +66,9 @@ def hosts(service: Service) -> APIRouter:
         answer = {
             "host": there.name,
             "address": there.address,
-            "range": str(service.network.addresses.base),
+            "range": str(service.plane.addresses.base),
             "seconds": seconds,
-            **service.network.attach(there, seconds, caller(request).name, asked.lease),
+            **service.plane.attach(there, seconds, caller(request).name, asked.lease),
         }
         return json_response(answer, 201)
 
@@ -76,7 +76,7 @@ def hosts(service: Service) -> APIRouter:
 
 
 def _check_learning(service: Service) -> None:
-    if not service.network.learns:
+    if not service.plane.learns:
         reason = "the hosts of this network are those of its topology"
         raise NotAllowed(reason, field="host", value=None, allowed="a network that discovers its switches")
 

@@ -32,12 +32,12 @@ def network(service: Service) -> APIRouter:
 
     @router.get("/topology", response_model=TopologyAnswer, summary="Switches, hosts and links")
     async def topology() -> Response:
-        return json_response(_without_infinity(to_json(service.network.topology())))
+        return json_response(_without_infinity(to_json(service.plane.topology())))
 
     @router.get("/network", response_model=NetworkAnswer, summary="What is there of the network now, and what is not")
     async def condition(request: Request) -> Response:
         admin(request)
-        plane = service.network
+        plane = service.plane
         known, presence = plane.topology(), plane.presence()
         answer = {
             "kind": plane.kind,
@@ -51,8 +51,8 @@ def network(service: Service) -> APIRouter:
 
     @router.get("/switches", response_model=Page[SwitchAnswer], summary="The switches and how full they are")
     async def switches(at: Annotated[Paging, Query()]) -> Response:
-        found = behind(service.network.topology().switches, at.after, str)
-        states = service.network.switches()
+        found = behind(service.plane.topology().switches, at.after, str)
+        states = service.plane.switches()
         return json_response(page(found, at.limit, lambda name: _switch(service, name, states), str))
 
     @router.get("/switches/{switch}/flows", response_model=Page[FlowAnswer], summary="The rules of a switch")
@@ -64,7 +64,7 @@ def network(service: Service) -> APIRouter:
             raise NotFound(UnknownName("switch", switch, tables).reason, field="switch", value=switch)
         after = None if at.after is None else _dz(at.after)
         found = await asyncio.to_thread(_behind, list(tables[SwitchId(switch)]), after, at.limit + 1)
-        show = partial(_flow, service.network.addresses)
+        show = partial(_flow, service.plane.addresses)
         return json_response(page(found, at.limit, show, lambda flow: str(flow.dz)))
 
     return router

@@ -43,7 +43,7 @@ def statistics(service: Service) -> APIRouter:
         }
         if everything:
             answer["principals"] = {name: _all(_NAMES, counted) for name, counted in reported.principals.items()}
-            answer["hosts"] = service.network.hosts()
+            answer["hosts"] = service.plane.hosts()
         return json_response(answer)
 
     @router.post("/reports", status_code=204, summary="Say what a client counted since its last report")

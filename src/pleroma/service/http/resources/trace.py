@@ -41,7 +41,7 @@ def trace(service: Service) -> APIRouter:
             if name is not None and name not in service.state.topology.host:
                 raise UnknownName("host", name, service.state.topology.host, field=field)
         dzs = [entry.prefix.then(dz) for dz in entry.index.dzs(event)]
-        ways = [service.network.trace(host, dz) for dz in dzs]
+        ways = [service.plane.trace(host, dz) for dz in dzs]
         reached: set[str] = {receiver for way in ways for receiver in way.receivers}
         edge = await asyncio.to_thread(_edge, registered, event, reached, asked.to)
         answer: dict[str, Any] = {
