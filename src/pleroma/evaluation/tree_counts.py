@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Int, Ints
+from pleroma.arrays.types import Floats, Int, Ints, Marks
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
 
 
 class Nodes(NamedTuple):
-    """A tree in preorder, as `TreeTables` has it."""
+    """The nodes of a tree in preorder, as in `TreeTables`."""
 
     dims: Ints
     cuts: Floats
@@ -28,11 +27,12 @@ class Nodes(NamedTuple):
 
 
 def deliveries_of(index: TreeIndex, sample: Sample) -> int:
+    """How often the events of a sample are delivered to its owners, wanted or not."""
     return _counted(_nodes(index), sample, _events(index, sample))[0]
 
 
 def rules_of(tree: TreeIndex | Nodes, sample: Sample) -> int:
-    """What the subscriptions need, whatever the events."""
+    """The rules that the subscriptions need on a star, whatever the events."""
     nodes = tree if isinstance(tree, Nodes) else _nodes(tree)
     return _counted(nodes, sample, np.zeros(len(nodes.dims), np.int64))[1]
 
@@ -54,69 +54,110 @@ def _nodes(index: TreeIndex) -> Nodes:
 
 
 def _counted(nodes: Nodes, sample: Sample, events: Ints) -> tuple[int, int, Ints]:
-    found, rules, met = _count(*nodes, sample.first, sample.last, sample.owner, events)
+    boxes = _OwnedBoxes(sample.first, sample.last, sample.owner)
+    found, rules, met = _count(nodes, boxes, events)
     return int(found), int(rules.sum()), met
 
 
+class _OwnedBoxes(NamedTuple):
+    """Boxes and their owners; the boxes of an owner stand together."""
+
+    first: Floats
+    last: Floats
+    owner: Ints
+
+
+class _Scratch(NamedTuple):
+    """Memory that is used again for every owner."""
+
+    stamp: Ints
+    """By leaf: the owner that met it last."""
+    leaves: Ints
+    """The leaves that an owner meets, in order."""
+    merged: Ints
+    """The nodes that an owner fills, none inside another."""
+    stack: Ints
+
+
 @compiled
-def _count(
-    dims: Ints, cuts: Floats, right: Ints, parent: Ints, first: Floats, last: Floats, owner: Ints, events: Ints
-) -> tuple[Int, NDArray[np.bool_], Ints]:
-    """Deliveries, the nodes that are rules, and the owners that meet each leaf. Boxes of an owner stand together."""
-    size = dims.shape[0]
+def _count(nodes: Nodes, boxes: _OwnedBoxes, events: Ints) -> tuple[Int, Marks, Ints]:
+    """Deliveries, the nodes that are rules, and the owners that meet each leaf."""
+    size = nodes.dims.shape[0]
     rules = np.zeros(size, np.bool_)
-    overlap = np.zeros(size, np.int64)
-    stamp = np.full(size, -1, np.int64)
-    leaves = np.empty(size, np.int64)
-    stack = np.empty(256, np.int64)
-    whole = np.empty(size, np.int64)
-    total: Int = 0
-    box = 0
-    while box < first.shape[0]:
-        mine = owner[box]
-        found = 0
-        several = False
-        while box < first.shape[0] and owner[box] == mine:
-            several = several or found > 0
-            top = 1
-            stack[0] = 0
-            while top:
-                top -= 1
-                node = stack[top]
+    owners = np.zeros(size, np.int64)
+    scratch = _Scratch(
+        np.full(size, -1, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(256, np.int64)
+    )
+    deliveries: Int = 0
+    begin = 0
+    while begin < boxes.owner.shape[0]:
+        end = begin + 1
+        while end < boxes.owner.shape[0] and boxes.owner[end] == boxes.owner[begin]:
+            end += 1
+        found = _meet_leaves(nodes, boxes, begin, end, scratch)
+        for leaf in scratch.leaves[:found]:
+            deliveries += events[leaf]
+            owners[leaf] += 1
+        for node in scratch.merged[: _merge_leaves(nodes, found, scratch)]:
+            rules[node] = True
+        begin = end
+    _drop_filled(nodes, rules)
+    return deliveries, rules, owners
+
+
+@compiled
+def _meet_leaves(nodes: Nodes, boxes: _OwnedBoxes, begin: Int, end: Int, scratch: _Scratch) -> Int:
+    """Find the leaves that an owner's boxes, from number `begin` to `end`, meet; how many there are."""
+    dims, cuts, right, stack, mine = nodes.dims, nodes.cuts, nodes.right, scratch.stack, boxes.owner[begin]
+    found = 0
+    for box in range(begin, end):
+        first, last = boxes.first[box], boxes.last[box]
+        top = 1
+        stack[0] = 0
+        while top:
+            top -= 1
+            node = stack[top]
+            d = dims[node]
+            while d >= 0:
+                cut = cuts[node]
+                if last[d] < cut:
+                    node += 1
+                elif first[d] >= cut:
+                    node = right[node]
+                else:
+                    stack[top] = right[node]
+                    top += 1
+                    node += 1
                 d = dims[node]
-                while d >= 0:
-                    cut = cuts[node]
-                    if last[box, d] < cut:
-                        node += 1
-                    elif first[box, d] >= cut:
-                        node = right[node]
-                    else:
-                        stack[top] = right[node]
-                        top += 1
-                        node += 1
-                    d = dims[node]
-                if stamp[node] != mine:
-                    stamp[node] = mine
-                    leaves[found] = node
-                    found += 1
-            box += 1
-        if several:
-            leaves[:found] = np.sort(leaves[:found])
-        kept = 0
-        for i in range(found):
-            node = leaves[i]
-            total += events[node]
-            overlap[node] += 1
-            while kept and node and whole[kept - 1] == parent[node] + 1 and node != parent[node] + 1:
-                kept -= 1
-                node = parent[node]
-            whole[kept] = node
-            kept += 1
-        for i in range(kept):
-            rules[whole[i]] = True
+            if scratch.stamp[node] != mine:
+                scratch.stamp[node] = mine
+                scratch.leaves[found] = node
+                found += 1
+    if end - begin > 1:
+        scratch.leaves[:found] = np.sort(scratch.leaves[:found])
+    return found
+
+
+@compiled
+def _merge_leaves(nodes: Nodes, found: Int, scratch: _Scratch) -> Int:
+    """Merge an owner's leaves upwards, as far as they fill a node; how many nodes there are then."""
+    parent, merged = nodes.parent, scratch.merged
+    kept = 0
+    for leaf in scratch.leaves[:found]:
+        node = leaf
+        while kept and node and merged[kept - 1] == parent[node] + 1 and node != parent[node] + 1:
+            kept -= 1
+            node = parent[node]
+        merged[kept] = node
+        kept += 1
+    return kept
+
+
+@compiled
+def _drop_filled(nodes: Nodes, rules: Marks) -> None:
+    """Drop rules that longer rules fill: no event would follow them."""
     full = rules.copy()
-    for node in range(size - 1, -1, -1):
-        if dims[node] >= 0 and full[node + 1] and full[right[node]]:
+    for node in range(nodes.dims.shape[0] - 1, -1, -1):
+        if nodes.dims[node] >= 0 and full[node + 1] and full[nodes.right[node]]:
             full[node] = True
             rules[node] = False
-    return total, rules, overlap

@@ -1,14 +1,16 @@
-"""Which cut of a node is best, from what its events weigh in every bin and the boxes that meet it.
+"""The best cut of a node, from the weight of its events in every bin and from the boxes that meet it.
 
-What a node delivers is the weight of its events times the groups of subscriptions that meet it. Since at first every
-group meets every node, a share of the boxes counts as well: they say which cut will help later.
+What a node delivers is the weight of its events times the number of groups (subscribers) whose boxes meet it. Since at
+first every group meets every node, a share of the boxes counts as well: they show which cut will help later.
 
-The cut that saves most at once halves a node; one that leaves a cheap side and a dear one saves less now and more after
+The cut that saves most at once halves a node. One that leaves a cheap side and a dear one saves less now and more after
 the cuts to come, since those will be made where it is dear. That is what `prospect` counts, as long as there are bits
 enough for the cuts to come: unequal halves make long paths.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,54 +19,90 @@ from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints
 
 MAX_BINS = 256
-"""Where a node has more cuts along a dimension, neighbouring ones are counted together."""
+"""Where a node has more candidate cuts along a dimension, neighbouring ones are counted together in a bin."""
 SPARE_BITS = 5
-"""So many more bits than its leaves will need has a node that is cut for what it will cost in the end."""
+"""A node that is cut for what it will cost in the end has so many more bits than its leaves will need."""
 
 Ranks = NDArray[np.int32]
+"""A coordinate's rank is the number of candidate cuts at or below it. Numbers of boxes have this type too."""
+
+
+class RankedBoxes(NamedTuple):
+    """All boxes, as ranks."""
+
+    first: Ranks
+    """By dimension and box: the rank at which the box begins."""
+    last: Ranks
+    """By dimension and box: the rank at which it ends, which is still inside."""
+    group: Ranks
+    """By box: the subscriber it belongs to."""
+    share: float
+    """What a box counts beside its group, which counts 1."""
+
+
+class CutScratch(NamedTuple):
+    """Memory that is used again for every node, so that none of it has to be allocated anew."""
+
+    seen: Ints
+    """By group: the `tick` at which it was met last."""
+    tick: Ints
+    """One number, which is another for every set of boxes that is looked at."""
+    least: Ranks
+    """By group: the first rank of its boxes."""
+    most: Ranks
+    """By group: the last rank of its boxes."""
+    touched: Ranks
+    """The groups that some boxes belong to, each once."""
+    starts: Floats
+    """By bin: the boxes and groups that begin there."""
+    ends: Floats
+    """By bin: the boxes and groups that end there."""
+
+
+class BinnedNode(NamedTuple):
+    """A node, and the weight of its events in bins along every dimension.
+
+    Dimension d has `bins[d]` bins, none if it cannot be cut. Each has `1 << shift[d]` ranks, the first from `low[d]` on
+    and none above `high[d]`; the weights of the events in them begin at `weights[offset[d]]`.
+    """
+
+    low: Ints
+    high: Ints
+    bins: Ints
+    shift: Ints
+    offset: Ints
+    weights: Floats
+
+
+@compiled
+def cut_scratch(boxes: RankedBoxes) -> CutScratch:
+    groups = np.int64(boxes.group.max()) + 1 if boxes.group.shape[0] else np.int64(0)
+    return CutScratch(
+        np.full(groups, -1, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(groups, np.int32),
+        np.zeros(groups, np.int32),
+        np.zeros(groups, np.int32),
+        np.zeros(MAX_BINS),
+        np.zeros(MAX_BINS),
+    )
 
 
 @compiled
 def best_of(
-    weights: Floats,
-    offset: Ints,
-    bins: Ints,
-    shift: Ints,
-    low: Ints,
-    high: Ints,
-    boxes: Ranks,
-    first: Ranks,
-    last: Ranks,
-    group: Ranks,
-    least: Ranks,
-    most: Ranks,
-    seen: Ints,
-    tick: Ints,
-    share: float,
-    patient: bool,
+    node: BinnedNode, meeting: Ranks, boxes: RankedBoxes, patient: bool, scratch: CutScratch
 ) -> tuple[float, Int, Int]:
-    """The best cut of a node: what it saves, its dimension and the last rank on the lower side.
-
-    Dimension d has `bins[d]`, none if it cannot be cut. Each has `1 << shift[d]` ranks, the first from `low[d]` on; the
-    weight of the node's events in them begins at `weights[offset[d]]`.
-    """
-    starts = np.empty(MAX_BINS)
-    ends = np.empty(MAX_BINS)
-    touched = np.empty(boxes.shape[0], np.int32)
+    """The best cut of a node that the boxes `meeting` meet: what it saves, its dimension, the last rank below it."""
     best, best_gain, best_d, best_k = 0.0, 0.0, np.int64(-1), np.int64(0)
-    for d in range(first.shape[0]):
-        if bins[d] == 0:
+    for d in range(node.bins.shape[0]):
+        bins = node.bins[d]
+        if bins == 0:
             continue
-        a, span, by = low[d], high[d] - low[d], shift[d]
-        starts[: bins[d]] = 0
-        ends[: bins[d]] = 0
-        met = count_boxes(
-            first[d], last[d], group, boxes, a, span, by, share, least, most, seen, tick, touched, starts, ends
-        )
-        mass = weights[offset[d] : offset[d] + bins[d]]
-        value, gain, j = best_cut(mass, starts[: bins[d]], ends[: bins[d]], met, patient, best)
+        met = count_boxes(node, d, meeting, boxes, scratch)
+        weights = node.weights[node.offset[d] : node.offset[d] + bins]
+        value, gain, j = best_cut(weights, scratch.starts[:bins], scratch.ends[:bins], met, patient, best)
         if j >= 0:
-            best, best_gain, best_d, best_k = value, gain, np.int64(d), a + (j + 1 << by) - 1
+            best, best_gain, best_d, best_k = value, gain, np.int64(d), node.low[d] + (j + 1 << node.shift[d]) - 1
     return best_gain, best_d, best_k
 
 
@@ -74,8 +112,8 @@ def best_cut(
 ) -> tuple[float, float, Int]:
     """The best cut behind a bin of one dimension: how good it is, what it saves, and the bin.
 
-    From the weight of events in every bin, what begins and what ends there, and what is met in all. The bin is -1 where
-    no cut is better than `least`.
+    `weights`, `starts` and `ends` are, by bin, the weight of events and the boxes that begin and end there; `met` is
+    how many boxes there are in all. The bin is -1 where no cut is better than `least`.
     """
     total = weights.sum()
     cost = total * met
@@ -83,13 +121,13 @@ def best_cut(
     below, here, gone = 0.0, 0.0, 0.0
     for j in range(weights.shape[0] - 1):
         if weights[j] == 0.0 and starts[j] == 0.0 and ends[j] == 0.0:
-            continue  # as good as the one before
+            continue  # as good as the cut behind the bin before
         below += weights[j]
         here += starts[j]
         gone += ends[j]
         lower, upper = below * here, (total - below) * (met - gone)
         gain = cost - lower - upper
-        if gain <= 1e-9 * cost:  # what is left of rounding is no gain
+        if gain <= 1e-9 * cost:  # a gain this small comes from rounding
             continue
         value = gain
         if patient:
@@ -103,7 +141,7 @@ def best_cut(
 
 @compiled
 def prospect(cost: float) -> float:
-    """What a node counts that will be cut further.
+    """What a node counts that will be cut further, from what it costs now.
 
     With n leaves, a node that costs c comes down to about c n**-a, and leaves best shared out over nodes of several
     costs bring their sum down to that of the c**(1 / (1 + a)), to the power of 1 + a. For boxes in several dimensions,
@@ -114,63 +152,51 @@ def prospect(cost: float) -> float:
 
 @compiled
 def can_wait(cost: float, whole: float, leaves: Int, bits: Int) -> bool:
-    """Whether a node has bits to spare, if it gets that share of the leaves that it costs of the whole."""
+    """Whether a node has bits to spare, if its share of the `leaves` is its share of the cost of the whole tree."""
     return bool(leaves > 0 and bits >= SPARE_BITS and leaves * cost <= 2.0 ** (bits - SPARE_BITS) * whole)
 
 
 @compiled
-def count_boxes(
-    first: Ranks,
-    last: Ranks,
-    group: Ranks,
-    boxes: Ranks,
-    low: Int,
-    span: Int,
-    shift: Int,
-    share: float,
-    least: Ranks,
-    most: Ranks,
-    seen: Ints,
-    tick: Ints,
-    touched: Ranks,
-    starts: Floats,
-    ends: Floats,
-) -> float:
-    """Add to the bins, along one dimension of a node, where boxes and groups of them begin and end; how many count."""
-    single = seen.shape[0] == group.shape[0]  # every box is its own group, which is the common case
-    each = 1.0 if single else share
-    for box in boxes:
+def count_boxes(node: BinnedNode, d: Int, meeting: Ranks, boxes: RankedBoxes, scratch: CutScratch) -> float:
+    """Count boxes and groups by the bins, along dimension d of a node, in which they begin and end; how many there are.
+
+    The counts are in `scratch.starts` and `scratch.ends`.
+    """
+    low, span, shift = node.low[d], node.high[d] - node.low[d], node.shift[d]
+    first, last, starts, ends = boxes.first[d], boxes.last[d], scratch.starts, scratch.ends
+    starts[: node.bins[d]] = 0
+    ends[: node.bins[d]] = 0
+    each = 1.0 if _is_ungrouped(boxes, scratch) else boxes.share
+    for box in meeting:
         starts[max(first[box] - low, 0) >> shift] += each
         ends[min(last[box] - low, span) >> shift] += each
-    met = float(each * boxes.shape[0])
-    if not single:
-        groups = _spans(first, last, group, boxes, least, most, seen, tick, touched)
+    met = float(each * meeting.shape[0])
+    if not _is_ungrouped(boxes, scratch):
+        groups = _group_spans(first, last, boxes.group, meeting, scratch)
         met += groups
-        for mine in touched[:groups]:
-            starts[max(least[mine] - low, 0) >> shift] += 1.0
-            ends[min(most[mine] - low, span) >> shift] += 1.0
+        for mine in scratch.touched[:groups]:
+            starts[max(scratch.least[mine] - low, 0) >> shift] += 1.0
+            ends[min(scratch.most[mine] - low, span) >> shift] += 1.0
     return met
 
 
 @compiled
-def _spans(
-    first: Ranks,
-    last: Ranks,
-    group: Ranks,
-    boxes: Ranks,
-    least: Ranks,
-    most: Ranks,
-    seen: Ints,
-    tick: Ints,
-    touched: Ranks,
-) -> Int:
-    """From where to where each group reaches along one dimension; how many groups there are."""
-    tick[0] += 1
+def _is_ungrouped(boxes: RankedBoxes, scratch: CutScratch) -> bool:
+    """Whether every box is its own group, which is the common case."""
+    return bool(scratch.seen.shape[0] == boxes.group.shape[0])
+
+
+@compiled
+def _group_spans(first: Ranks, last: Ranks, group: Ranks, meeting: Ranks, scratch: CutScratch) -> Int:
+    """Find the groups of some boxes, and from which rank to which each reaches along one dimension; how many groups."""
+    least, most, seen, touched = scratch.least, scratch.most, scratch.seen, scratch.touched
+    scratch.tick[0] += 1
+    tick = scratch.tick[0]
     found = 0
-    for box in boxes:
+    for box in meeting:
         mine = group[box]
-        if seen[mine] != tick[0]:
-            seen[mine] = tick[0]
+        if seen[mine] != tick:
+            seen[mine] = tick
             touched[found] = mine
             found += 1
             least[mine], most[mine] = first[box], last[box]
@@ -181,14 +207,15 @@ def _spans(
 
 
 @compiled
-def met_by(group: Ranks, boxes: Ranks, seen: Ints, tick: Ints, share: float) -> float:
-    """How many groups these boxes are of, and that share of the boxes."""
-    if seen.shape[0] == group.shape[0]:
-        return float(boxes.shape[0])
-    tick[0] += 1
+def met_by(meeting: Ranks, boxes: RankedBoxes, scratch: CutScratch) -> float:
+    """How many groups some boxes belong to, and the share of the boxes that counts beside them."""
+    if _is_ungrouped(boxes, scratch):
+        return float(meeting.shape[0])
+    scratch.tick[0] += 1
+    tick = scratch.tick[0]
     found = 0
-    for box in boxes:
-        if seen[group[box]] != tick[0]:
-            seen[group[box]] = tick[0]
+    for box in meeting:
+        if scratch.seen[boxes.group[box]] != tick:
+            scratch.seen[boxes.group[box]] = tick
             found += 1
-    return float(found + share * boxes.shape[0])
+    return float(found + boxes.share * meeting.shape[0])

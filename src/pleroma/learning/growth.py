@@ -1,8 +1,8 @@
-"""Growing a decision tree over the event space, the split that saves most deliveries first.
+"""Growing a decision tree over the event space: take the leaf whose cut saves most, cut it, value the two halves.
 
 Every coordinate is first a rank: the number of candidate cuts at or below it. One pass over the events and boxes of a
-node counts what both sides of every cut would deliver (`cuts`). A tree can be grown further at any time, and is
-then what it would be if it had been grown so far at once.
+node counts what both sides of every cut would deliver (`cuts`). A tree can be grown further at any time, and is then
+what it would be if it had been grown so far at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,42 @@ import numpy as np
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints
-from pleroma.learning.cuts import MAX_BINS, Ranks, best_of, can_wait, met_by
+from pleroma.learning.cuts import (
+    MAX_BINS,
+    BinnedNode,
+    CutScratch,
+    RankedBoxes,
+    Ranks,
+    best_of,
+    can_wait,
+    cut_scratch,
+    met_by,
+)
+
+
+class RankedTraffic(NamedTuple):
+    """What a tree is grown for: events and boxes, as ranks."""
+
+    ranks: Ranks
+    """By dimension and event."""
+    weight: Floats
+    """By event."""
+    boxes: RankedBoxes
+
+
+class GrowthLimits(NamedTuple):
+    """How far a tree is grown."""
+
+    bits: int
+    """No leaf is deeper."""
+    splits: int
+    """So many at most, those made before among them."""
+    leaves: int
+    """The number of leaves that the tree is meant to have, or 0.
+
+    Nodes that `can_wait` are cut for what they will cost in a tree of so many leaves, the others for what they cost
+    now; with 0, all are. Which node is cut next is in any case decided by what its cut saves now.
+    """
 
 
 class GrownTree(NamedTuple):
@@ -25,32 +60,61 @@ class GrownTree(NamedTuple):
     """
 
     dim: Ints
-    """By node; -1 for a leaf."""
+    """By node: the dimension in which it is cut, -1 for a leaf."""
     at: Ints
-    """The rank of its cut."""
+    """By node: the rank of its cut."""
     child: Ints
-    """The first, 0 for a leaf."""
+    """By node: its first child, 0 for a leaf."""
+    cost: Floats
+    depth: Ints
+    low: Ints
+    """By node and dimension: the first rank inside."""
+    high: Ints
+    """By node and dimension: the last rank inside."""
+    begin: Ints
+    """By node: where its events begin in `order`."""
+    end: Ints
+    """By node: where its events end in `order`."""
+    valued: Int
+    """The cost and the best cut of so many nodes are known."""
+    order: Ranks
+    """All events, those of a node together."""
+    waiting: Ints
+    """A heap of leaves that are worth a cut: node, dimension, rank."""
+    gain: Floats
+    """By waiting leaf: what its cut saves, negative."""
+    boxes: Ranks
+    """The boxes that meet the waiting leaves, one leaf after the other."""
+    bounds: Ints
+    """By waiting leaf: where its boxes begin in `boxes`, and behind the last, where they end."""
+
+
+class _Growth(NamedTuple):
+    """A tree while it is grown, in arrays with room for all nodes to come. The fields are those of `GrownTree`."""
+
+    dim: Ints
+    at: Ints
+    child: Ints
     cost: Floats
     depth: Ints
     low: Ints
     high: Ints
     begin: Ints
-    """Where its events are in `order`."""
     end: Ints
-    looked: int
-    """At so many nodes: what they cost and which cut is best for them is known."""
     order: Ranks
-    waiting: Ints
-    """A heap of leaves that are worth a cut: node, dimension, rank."""
-    gain: Floats
-    """Of these, negative."""
-    boxes: Ranks
-    """Those that meet them, one leaf after the other."""
-    bounds: Ints
+    spare: Ranks
+    """Room for the events of one node."""
+    heap: list[tuple[float, Int, Int, Int]]
+    """Leaves that are worth a cut: what it saves, negative, then node, dimension and rank."""
+    boxes: list[Ranks]
+    """By node: the boxes that meet it, none unless it waits or is to be valued."""
+    binned: BinnedNode
+    """Room for the bins of one node."""
+    scratch: CutScratch
 
 
 def root_alone(events: int, cuts: Ints) -> GrownTree:
-    """The root alone. `cuts[d]` is how many cuts dimension d has."""
+    """A tree before its first split. `cuts[d]` is how many candidate cuts dimension d has."""
     zero = np.zeros(1, np.int64)
     return GrownTree(
         dim=np.array([-1]),
@@ -62,7 +126,7 @@ def root_alone(events: int, cuts: Ints) -> GrownTree:
         high=cuts.astype(np.int64)[None, :],
         begin=zero,
         end=np.array([events]),
-        looked=0,
+        valued=0,
         order=np.arange(events, dtype=np.int32),
         waiting=np.zeros((0, 3), np.int64),
         gain=np.zeros(0),
@@ -72,137 +136,62 @@ def root_alone(events: int, cuts: Ints) -> GrownTree:
 
 
 @compiled
-def grow(
-    begun: GrownTree,
-    ranks: Ranks,
-    weight: Floats,
-    first: Ranks,
-    last: Ranks,
-    group: Ranks,
-    bits: Int,
-    splits: Int,
-    share: float,
-    leaves: Int,
-) -> GrownTree:
-    """At most so many splits, those made before among them, none below `bits`.
-
-    `ranks[d, event]`, `first[d, box]` and `last[d, box]` are ranks. With `leaves`, the number that the tree is meant to
-    have, nodes that `can_wait` are cut for what they will cost in the end, the others for what they cost now; so are
-    all nodes where it is 0. Which node is next is in any case decided by what its cut saves.
-    """
-    dims = ranks.shape[0]
-    count, looked = begun.dim.shape[0], begun.looked
-    room = max(2 * splits + 1, count)
-    dim, at, child = _longer(begun.dim, room), _longer(begun.at, room), _longer(begun.child, room)
-    dim[count:] = -1
-    cost, depth = _longer(begun.cost, room), _longer(begun.depth, room)
-    low, high = np.zeros((room, dims), np.int64), np.zeros((room, dims), np.int64)
-    low[:count], high[:count] = begun.low, begun.high
-    begin, end = _longer(begun.begin, room), _longer(begun.end, room)
-    order = begun.order.copy()
-    spare = np.empty_like(order)
-    none = np.empty(0, np.int32)
-    boxes = [none for _ in range(count)]
-    if not looked:
-        boxes[0] = np.arange(first.shape[1]).astype(np.int32)
-    heap = [(0.0, np.int64(0), np.int64(0), np.int64(0))]
-    heap.pop()
-    for i in range(begun.gain.shape[0]):
-        node, d, k = begun.waiting[i]
-        heap.append((begun.gain[i], node, d, k))
-        boxes[node] = begun.boxes[begun.bounds[i] : begun.bounds[i + 1]].copy()
-    groups = np.int64(group.max()) + 1 if group.shape[0] else np.int64(0)
-    least = np.zeros(groups, np.int32)
-    most = np.zeros(groups, np.int32)
-    seen = np.full(groups, -1, np.int64)
-    tick = np.zeros(1, np.int64)
-    weights = np.empty(dims * MAX_BINS)
-    bins, shift, offset = np.empty(dims, np.int64), np.empty(dims, np.int64), np.arange(dims) * MAX_BINS
+def grow(tree: GrownTree, traffic: RankedTraffic, limits: GrowthLimits) -> GrownTree:
+    """The tree grown further, as far as the limits allow or any cut saves something."""
+    growth = _begun(tree, traffic, limits)
+    valued, count = tree.valued, tree.dim.shape[0]
     while True:
-        while looked < count:
-            new = looked
-            looked += 1
-            mine = order[begin[new] : end[new]]
-            cost[new] = weight[mine].sum() * met_by(group, boxes[new], seen, tick, share)
-            gain, d, k = 0.0, np.int64(-1), np.int64(0)
-            if depth[new] < bits and cost[new] > 0.0:
-                _weigh(ranks, weight, mine, low[new], high[new], bins, shift, weights)
-                gain, d, k = best_of(
-                    weights,
-                    offset,
-                    bins,
-                    shift,
-                    low[new],
-                    high[new],
-                    boxes[new],
-                    first,
-                    last,
-                    group,
-                    least,
-                    most,
-                    seen,
-                    tick,
-                    share,
-                    can_wait(cost[new], cost[0], leaves, bits - depth[new]),
-                )
-            if gain > 0.0:
-                heapq.heappush(heap, (-gain, np.int64(new), d, k))
-            else:
-                boxes[new] = none
-        if count // 2 >= splits or len(heap) == 0:
-            break
-        _, node, d, k = heapq.heappop(heap)
-        dim[node], at[node], child[node] = d, k, count
-        middle = _part(ranks[d], k, order, spare, begin[node], end[node])
-        for new in range(count, count + 2):
-            depth[new] = depth[node] + 1
-            low[new], high[new] = low[node], high[node]
-            begin[new], end[new] = begin[node], end[node]
-        high[count, d], low[count + 1, d] = k, k + 1
-        end[count] = begin[count + 1] = middle
-        boxes.append(boxes[node][first[d][boxes[node]] <= k])
-        boxes.append(boxes[node][last[d][boxes[node]] > k])
-        boxes[node] = none
+        for node in range(valued, count):
+            _value(growth, node, traffic, limits)
+        valued = count
+        if count // 2 >= limits.splits or len(growth.heap) == 0:
+            return _ended(growth, count)
+        _cut_best(growth, count, traffic)
         count += 2
-    waiting = np.empty((len(heap), 3), np.int64)
-    gains = np.empty(len(heap))
-    bounds = np.zeros(len(heap) + 1, np.int64)
-    for i in range(len(heap)):
-        gains[i], waiting[i, 0], waiting[i, 1], waiting[i, 2] = heap[i]
-        bounds[i + 1] = bounds[i] + boxes[waiting[i, 0]].shape[0]
-    left = np.empty(bounds[-1], np.int32)
-    for i in range(len(heap)):
-        left[bounds[i] : bounds[i + 1]] = boxes[waiting[i, 0]]
-    return GrownTree(
-        dim[:count],
-        at[:count],
-        child[:count],
-        cost[:count],
-        depth[:count],
-        low[:count],
-        high[:count],
-        begin[:count],
-        end[:count],
-        looked,
-        order,
-        waiting,
-        gains,
-        left,
-        bounds,
-    )
 
 
 @compiled
-def _longer(values: Any, room: Int) -> Any:
-    """With zeros behind."""
-    found = np.zeros(room, values.dtype)
-    found[: values.shape[0]] = values
-    return found
+def _value(growth: _Growth, node: Int, traffic: RankedTraffic, limits: GrowthLimits) -> None:
+    """Find what a new leaf costs and its best cut; put it on the heap if that saves something."""
+    cost, boxes, scratch = growth.cost, growth.boxes, growth.scratch
+    events = growth.order[growth.begin[node] : growth.end[node]]
+    cost[node] = traffic.weight[events].sum() * met_by(boxes[node], traffic.boxes, scratch)
+    gain: float = 0.0
+    d: Int = np.int64(-1)
+    k: Int = np.int64(0)
+    bits = limits.bits - growth.depth[node]
+    if bits > 0 and cost[node] > 0.0:
+        binned = _binned(growth, node, events, traffic)
+        patient = can_wait(cost[node], cost[0], limits.leaves, bits)
+        gain, d, k = best_of(binned, boxes[node], traffic.boxes, patient, scratch)
+    if gain > 0.0:
+        heapq.heappush(growth.heap, (-gain, np.int64(node), d, k))
+    else:
+        boxes[node] = _no_boxes()
+
+
+@compiled
+def _cut_best(growth: _Growth, count: Int, traffic: RankedTraffic) -> None:
+    """Cut the leaf whose cut saves most; its halves become nodes `count` and `count + 1`."""
+    low, high, begin, end = growth.low, growth.high, growth.begin, growth.end
+    _, node, d, k = heapq.heappop(growth.heap)
+    growth.dim[node], growth.at[node], growth.child[node] = d, k, count
+    middle = _part(traffic.ranks[d], k, growth.order, growth.spare, begin[node], end[node])
+    for half in range(count, count + 2):
+        growth.depth[half] = growth.depth[node] + 1
+        low[half], high[half] = low[node], high[node]
+        begin[half], end[half] = begin[node], end[node]
+    high[count, d], low[count + 1, d] = k, k + 1
+    end[count] = begin[count + 1] = middle
+    boxes = growth.boxes[node]
+    growth.boxes.append(boxes[traffic.boxes.first[d][boxes] <= k])
+    growth.boxes.append(boxes[traffic.boxes.last[d][boxes] > k])
+    growth.boxes[node] = _no_boxes()
 
 
 @compiled
 def _part(rank: Ranks, k: Int, order: Ranks, spare: Ranks, begin: Int, end: Int) -> Int:
-    """Events of rank k and below first; where the others begin."""
+    """Sort the events from `begin` to `end` by whether their rank is at most k; where those above k begin."""
     middle, others = begin, 0
     for i in range(begin, end):
         event = order[i]
@@ -217,25 +206,109 @@ def _part(rank: Ranks, k: Int, order: Ranks, spare: Ranks, begin: Int, end: Int)
 
 
 @compiled
-def _weigh(
-    ranks: Ranks, weight: Floats, events: Ranks, low: Ints, high: Ints, bins: Ints, shift: Ints, weights: Floats
-) -> None:
-    """The weight of a node's events in the bins of every dimension, `MAX_BINS` places for each."""
-    for d in range(ranks.shape[0]):
+def _binned(growth: _Growth, node: Int, events: Ranks, traffic: RankedTraffic) -> BinnedNode:
+    """The weight of a node's events by bin, `MAX_BINS` places for each dimension."""
+    _, _, bins, shift, offset, weights = growth.binned
+    low, high = growth.low[node], growth.high[node]
+    for d in range(low.shape[0]):
         span, by = high[d] - low[d], 0
         while span >> by >= MAX_BINS:
             by += 1
         bins[d], shift[d] = (span >> by) + 1 if span else 0, by
-        mine = weights[d * MAX_BINS : d * MAX_BINS + bins[d]]
+        mine = weights[offset[d] : offset[d] + bins[d]]
         mine[:] = 0.0
         if span:
             for event in events:
-                mine[(ranks[d, event] - low[d]) >> by] += weight[event]
+                mine[(traffic.ranks[d, event] - low[d]) >> by] += traffic.weight[event]
+    return BinnedNode(low, high, bins, shift, offset, weights)
+
+
+@compiled
+def _begun(tree: GrownTree, traffic: RankedTraffic, limits: GrowthLimits) -> _Growth:
+    """The tree in arrays with room for all its nodes to come, and its waiting leaves with their boxes in lists."""
+    dims, count = traffic.ranks.shape[0], tree.dim.shape[0]
+    room = max(2 * limits.splits + 1, count)
+    dim = _longer(tree.dim, room)
+    dim[count:] = -1
+    low, high = np.zeros((room, dims), np.int64), np.zeros((room, dims), np.int64)
+    low[:count], high[:count] = tree.low, tree.high
+    boxes = [_no_boxes() for _ in range(count)]
+    if not tree.valued:
+        boxes[0] = np.arange(traffic.boxes.first.shape[1]).astype(np.int32)
+    heap: list[tuple[float, Int, Int, Int]] = [(0.0, np.int64(0), np.int64(0), np.int64(0))]
+    heap.pop()
+    for i in range(tree.gain.shape[0]):
+        node, d, k = tree.waiting[i]
+        heap.append((tree.gain[i], node, d, k))
+        boxes[node] = tree.boxes[tree.bounds[i] : tree.bounds[i + 1]].copy()
+    places = np.arange(dims) * MAX_BINS
+    return _Growth(
+        dim,
+        _longer(tree.at, room),
+        _longer(tree.child, room),
+        _longer(tree.cost, room),
+        _longer(tree.depth, room),
+        low,
+        high,
+        _longer(tree.begin, room),
+        _longer(tree.end, room),
+        tree.order.copy(),
+        np.empty_like(tree.order),
+        heap,
+        boxes,
+        BinnedNode(low[0], high[0], places.copy(), places.copy(), places, np.empty(dims * MAX_BINS)),
+        cut_scratch(traffic.boxes),
+    )
+
+
+@compiled
+def _ended(growth: _Growth, count: Int) -> GrownTree:
+    """The tree without room, and its waiting leaves with their boxes in arrays."""
+    heap, boxes = growth.heap, growth.boxes
+    waiting = np.empty((len(heap), 3), np.int64)
+    gain = np.empty(len(heap))
+    bounds = np.zeros(len(heap) + 1, np.int64)
+    for i in range(len(heap)):
+        gain[i], waiting[i, 0], waiting[i, 1], waiting[i, 2] = heap[i]
+        bounds[i + 1] = bounds[i] + boxes[waiting[i, 0]].shape[0]
+    meeting = np.empty(bounds[-1], np.int32)
+    for i in range(len(heap)):
+        meeting[bounds[i] : bounds[i + 1]] = boxes[waiting[i, 0]]
+    return GrownTree(
+        growth.dim[:count],
+        growth.at[:count],
+        growth.child[:count],
+        growth.cost[:count],
+        growth.depth[:count],
+        growth.low[:count],
+        growth.high[:count],
+        growth.begin[:count],
+        growth.end[:count],
+        count,
+        growth.order,
+        waiting,
+        gain,
+        meeting,
+        bounds,
+    )
+
+
+@compiled
+def _longer(values: Any, room: Int) -> Any:
+    """The values with zeros behind, `room` numbers in all."""
+    found = np.zeros(room, values.dtype)
+    found[: values.shape[0]] = values
+    return found
+
+
+@compiled
+def _no_boxes() -> Ranks:
+    return np.empty(0, np.int32)
 
 
 @compiled
 def preorder(dim: Ints, at: Ints, child: Ints, splits: Int) -> tuple[Ints, Ints, Ints, Ints]:
-    """The tree after so many splits, its nodes in preorder: dimension (-1: leaf), rank, upper child, parent."""
+    """The tree after its first `splits`, in preorder. By node: dimension (-1: leaf), rank, upper child, parent."""
     size = 2 * splits + 1
     dims = np.full(size, -1, np.int64)
     ranks = np.zeros(size, np.int64)

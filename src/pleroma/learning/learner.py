@@ -18,9 +18,9 @@ from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of
 from pleroma.index import Dz, TreeIndex
 from pleroma.index.tree_walk import LEAF
-from pleroma.learning.cuts import Ranks
+from pleroma.learning.cuts import RankedBoxes, Ranks
 from pleroma.learning.fitting import Budget, fitted
-from pleroma.learning.growth import GrownTree, grow, root_alone
+from pleroma.learning.growth import GrownTree, GrowthLimits, RankedTraffic, grow, root_alone
 from pleroma.learning.rule_counts import SplitSequence
 from pleroma.learning.smoothing import SMOOTHINGS, WeightedPoints
 
@@ -46,19 +46,18 @@ class SampleGrowth:
     leaves: int = 0
     bounds: tuple[Floats, Floats] | None = None
     _cuts: list[Floats] = field(init=False)
-    _given: tuple[Ranks, Floats, Ranks, Ranks, Ranks] = field(init=False)
+    _traffic: RankedTraffic = field(init=False)
     _grown: GrownTree = field(init=False)
 
     def __post_init__(self) -> None:
         sample, seen = self.sample, self.seen
         cuts = [candidate_cuts(sample, d, self.bounds) for d in range(len(sample.schema))]
-        boxes = ranks_of(cuts, sample.first), ranks_of(cuts, sample.last), sample.owner.astype(np.int32)
         self._cuts = cuts
-        self._given = ranks_of(cuts, seen.points), seen.weight, *boxes
+        self._traffic = RankedTraffic(ranks_of(cuts, seen.points), seen.weight, ranked_boxes(cuts, sample))
         self._grown = root_alone(len(seen.points), np.array([len(each) for each in cuts], np.int64))
 
     def grow(self, splits: int) -> None:
-        self._grown = grow(self._grown, *self._given, self.bits, splits, BOX_SHARE, self.leaves)
+        self._grown = grow(self._grown, self._traffic, GrowthLimits(self.bits, splits, self.leaves))
 
     def splits(self, most: int) -> SplitSequence:
         count = min(2 * most + 1, len(self._grown.dim))
@@ -162,7 +161,14 @@ def candidate_cuts(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None)
     return np.asarray(found[(found > low) & (found <= high)])
 
 
+def ranked_boxes(cuts: Sequence[Floats], sample: Sample) -> RankedBoxes:
+    """The boxes of a sample as ranks; those of an owner are a group."""
+    first, last = ranks_of(cuts, sample.first), ranks_of(cuts, sample.last)
+    return RankedBoxes(first, last, sample.owner.astype(np.int32), BOX_SHARE)
+
+
 def ranks_of(cuts: Sequence[Floats], values: Floats) -> Ranks:
+    """By dimension and row of `values`: how many cuts of the dimension are at or below the value."""
     columns = [np.searchsorted(each, values[:, d], "right") for d, each in enumerate(cuts)]
     return np.ascontiguousarray(np.stack(columns).astype(np.int32))
 

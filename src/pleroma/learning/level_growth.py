@@ -23,9 +23,19 @@ from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.bins import NodeBins, TreeSoFar
-from pleroma.learning.cuts import MAX_BINS, Ranks, best_of, can_wait, met_by
+from pleroma.learning.cuts import (
+    MAX_BINS,
+    BinnedNode,
+    CutScratch,
+    RankedBoxes,
+    Ranks,
+    best_of,
+    can_wait,
+    cut_scratch,
+    met_by,
+)
 from pleroma.learning.fitting import Budget, fitted
-from pleroma.learning.learner import BOX_SHARE, candidate_cuts, ranks_of
+from pleroma.learning.learner import candidate_cuts, ranked_boxes
 from pleroma.learning.rule_counts import SplitSequence
 from pleroma.learning.smoothing import FLOOR_SHARE, MAX_EXTRA_POINTS, inside_subscriptions, weight_of_each
 
@@ -73,26 +83,20 @@ class LevelGrowth:
     events: int = field(default=0, init=False)
     nodes: list[LevelNode] = field(default_factory=list, init=False)
     _cuts: list[Floats] = field(default_factory=list, init=False)
-    _boxes: tuple[Ranks, Ranks, Ranks] = field(init=False)
+    _boxes: RankedBoxes = field(init=False)
+    _scratch: CutScratch = field(init=False)
     _points: Floats = field(init=False)
-    _reach: tuple[Ranks, Ranks] = field(init=False)
-    _seen: tuple[Ints, Ints] = field(init=False)
+    """Points inside subscriptions, which count beside the events."""
     _cost: float = field(default=0.0, init=False)
     """Of the root, which is the first that is known."""
 
     def __post_init__(self) -> None:
         sample = self.sample
         self._cuts = [candidate_cuts(sample, d, None) for d in range(len(sample.schema))]
-        self._boxes = (
-            ranks_of(self._cuts, sample.first),
-            ranks_of(self._cuts, sample.last),
-            sample.owner.astype(np.int32),
-        )
+        self._boxes = ranked_boxes(self._cuts, sample)
+        self._scratch = cut_scratch(self._boxes)
         random = np.random.default_rng([self.seed, 2])
         self._points = inside_subscriptions(sample, random, self.floor, MAX_EXTRA_POINTS if self.floor else 0).points
-        groups = int(sample.owner.max(initial=-1)) + 1
-        self._reach = np.zeros(groups, np.int32), np.zeros(groups, np.int32)
-        self._seen = np.full(groups, -1, np.int64), np.zeros(1, np.int64)
         high = np.array([len(each) for each in self._cuts], np.int64)
         everything = np.arange(sample.boxes, dtype=np.int32)
         self.nodes = [LevelNode(0, np.zeros_like(high), high, everything, np.inf)]
@@ -136,23 +140,23 @@ class LevelGrowth:
 
     def _part(self, node: LevelNode) -> tuple[int, int]:
         node.child = len(self.nodes)
-        first, last, _ = self._boxes
         d, k = node.dim, node.at
         high, low = node.high.copy(), node.low.copy()
         high[d], low[d] = k, k + 1
-        below, above = node.boxes[first[d][node.boxes] <= k], node.boxes[last[d][node.boxes] > k]
+        below = node.boxes[self._boxes.first[d][node.boxes] <= k]
+        above = node.boxes[self._boxes.last[d][node.boxes] > k]
         self.nodes.append(LevelNode(node.depth + 1, node.low, high, below, node.worth))
         self.nodes.append(LevelNode(node.depth + 1, low, node.high, above, node.worth))
         return node.child, node.child + 1
 
     def _count_in(self, numbers: list[int]) -> None:
         """Find the best splits of these nodes."""
-        shape = self._shape()
+        tree = self._tree()
         widest = MAX_BINS * len(self._cuts)
         for at in range(0, len(numbers), max(MAX_COUNTERS_PER_PASS // widest, 1)):
             chosen = numbers[at : at + max(MAX_COUNTERS_PER_PASS // widest, 1)]
             low, high = (np.array([getattr(self.nodes[n], side) for n in chosen]) for side in ("low", "high"))
-            bins = NodeBins.of(shape, np.array(chosen, np.int64), low, high, self._cuts)
+            bins = NodeBins.of(tree, np.array(chosen, np.int64), low, high, self._cuts)
             if not bins.size:
                 continue
             counts = self.count(bins)
@@ -169,19 +173,17 @@ class LevelGrowth:
                 self._choose(self.nodes[n], weights, bins, s)
 
     def _choose(self, node: LevelNode, weights: Floats, bins: NodeBins, s: int) -> None:
-        first, last, group = self._boxes
-        (least, most), (seen, tick) = self._reach, self._seen
-        row = bins.offset[s], bins.bins[s], bins.shift[s], node.low, node.high
-        counted = int(np.argmax(bins.bins[s] > 0))  # any dimension that has bins has all of the weight
-        begin = bins.offset[s, counted]
-        weight = weights[begin : begin + bins.bins[s, counted]].sum()
-        cost = float(weight * met_by(group, node.boxes, seen, tick, BOX_SHARE))
+        binned = BinnedNode(node.low, node.high, bins.bins[s], bins.shift[s], bins.offset[s], weights)
+        counted = int(np.argmax(binned.bins > 0))  # any dimension that has bins has all of the weight
+        begin = binned.offset[counted]
+        weight = weights[begin : begin + binned.bins[counted]].sum()
+        cost = float(weight * met_by(node.boxes, self._boxes, self._scratch))
         self._cost = self._cost or cost
         patient = can_wait(cost, self._cost, self.leaves, self.bits - node.depth)
-        gain, d, k = best_of(weights, *row, node.boxes, first, last, group, least, most, seen, tick, BOX_SHARE, patient)
+        gain, d, k = best_of(binned, node.boxes, self._boxes, patient, self._scratch)
         node.gain, node.dim, node.at = float(gain), int(d), int(k)
 
-    def _shape(self) -> TreeSoFar:
+    def _tree(self) -> TreeSoFar:
         dim = np.array([max(node.dim, 0) for node in self.nodes], np.int64)
         cut = np.array([self._cuts[node.dim][node.at] if node.child else 0.0 for node in self.nodes])
         return TreeSoFar(dim, cut, np.array([node.child for node in self.nodes], np.int64))

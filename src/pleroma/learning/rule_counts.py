@@ -90,7 +90,7 @@ class RuleCounter:
         sample, words = self._sample, _words(self._sample.owners)
         if 8 * len(self._tree.dims) * words > MAX_MEETING_BYTES:
             return None
-        return _walk(*self._tree, sample.first, sample.last, sample.owner, words)
+        return _walk(self._tree, sample.first, sample.last, sample.owner, words)
 
     def _by_port(self, met: Words, way: int) -> Words:
         """The same by port, kept while there is room."""
@@ -127,8 +127,9 @@ def _words(ports: int) -> int:
 
 
 @compiled
-def _walk(dims: Ints, cuts: Floats, child: Ints, first: Floats, last: Floats, owner: Ints, words: Int) -> Words:
+def _walk(tree: SplitSequence, first: Floats, last: Floats, owner: Ints, words: Int) -> Words:
     """A row for 64 owners at a time, with the bits of those that meet each node."""
+    dims, cuts, child = tree
     size = dims.shape[0]
     met = np.zeros((words, size), np.uint64)
     stack = np.empty(256, np.int64)

@@ -37,12 +37,12 @@ def test_every_event_is_counted_once_in_each_dimension_of_its_node(case):
             dim.append(0), cut.append(0.0), child.append(0), leaves.append(new)
         leaves.remove(node)
     nodes = np.array(leaves[::-1], np.int64)  # in any order
-    before, bins_module.BINS = bins_module.BINS, most
+    before, bins_module.MAX_BINS = bins_module.MAX_BINS, most
     try:
-        shape = TreeSoFar(np.array(dim), np.array(cut), np.array(child))
-        bins = NodeBins.of(shape, nodes, *(np.array([each[n] for n in nodes]) for each in (low, high)), cuts)
+        tree = TreeSoFar(np.array(dim), np.array(cut), np.array(child))
+        bins = NodeBins.of(tree, nodes, *(np.array([each[n] for n in nodes]) for each in (low, high)), cuts)
     finally:
-        bins_module.BINS = before
+        bins_module.MAX_BINS = before
     found = bins.counted(points)
     expected = np.zeros(bins.size, np.int64)
     for point in points:

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.learning.cuts import can_wait
-from pleroma.learning.growth import grow, root_alone
+from pleroma.learning.cuts import RankedBoxes, can_wait
+from pleroma.learning.growth import GrowthLimits, RankedTraffic, grow, root_alone
 
 
 @st.composite
@@ -72,10 +72,11 @@ def test_a_node_can_wait_if_it_has_five_more_bits_than_its_leaves_need(cost, mor
 
 def grown(case, *steps):
     """In several steps, the last of them to all splits."""
-    *given, cuts, bits, splits, share, leaves = case
-    tree = root_alone(given[0].shape[1], cuts)
+    ranks, weight, first, last, group, cuts, bits, splits, share, leaves = case
+    traffic = RankedTraffic(ranks, weight, RankedBoxes(first, last, group, share))
+    tree = root_alone(ranks.shape[1], cuts)
     for step in (*steps, splits):
-        tree = grow(tree, *given, bits, step, share, leaves)
+        tree = grow(tree, traffic, GrowthLimits(bits, step, leaves))
     return tree
 
 
