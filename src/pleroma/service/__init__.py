@@ -1,4 +1,4 @@
-"""The HTTP API: schemas, hosts, advertisements, subscriptions, plans, flows, statistics and a live stream."""
+"""The controller as a service: the HTTP API, the networks it runs on, in-band requests, and collecting for a lake."""
 
 from pleroma.service.collecting.collecting_settings import CollectingSettings
 from pleroma.service.deployment import Deployment

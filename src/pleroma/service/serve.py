@@ -21,7 +21,7 @@ import uvloop
 from fastapi import FastAPI
 
 from pleroma.content import Filter, Integer, Schema
-from pleroma.control import Controller, ControlSettings
+from pleroma.control import Controller
 from pleroma.index import GridIndex
 from pleroma.routing import Topology
 from pleroma.service import logs
@@ -33,9 +33,9 @@ from pleroma.service.http.context import Service
 from pleroma.service.http.http_server import http_server
 from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of
 from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
-from pleroma.service.planes.data_plane import DataPlane, EmbeddedPlane
+from pleroma.service.planes.data_plane import DataPlane
+from pleroma.service.planes.embedded_plane import over_embedded
 from pleroma.service.planes.openflow_plane import over_openflow
-from pleroma.switches.live.live_network import LiveNetwork
 
 TOKEN_FILE = "admin.token"  # noqa: S105
 
@@ -139,18 +139,7 @@ def _plane(
     listening = bind_tcp(host, port)
     if plane is not None:
         return listening, over_openflow(folder, topology, control, plane)
-    return listening, _over_simulated(folder, topology, control)
-
-
-@asynccontextmanager
-async def _over_simulated(
-    folder: Path, topology: Topology, control: ControlSettings | None
-) -> AsyncIterator[tuple[Controller, DataPlane]]:
-    async with (
-        LiveNetwork(topology, loopback=True, guarded=True) as network,
-        await Controller.open(folder, topology, network, control) as controller,
-    ):
-        yield controller, EmbeddedPlane(network)
+    return listening, over_embedded(folder, topology, control)
 
 
 def _warm_up() -> None:

@@ -33,7 +33,8 @@ from pleroma.service.http.resources.trace import trace
 from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
 from pleroma.service.lease_keeper import LeaseKeeper
-from pleroma.service.planes.data_plane import DataPlane, EmbeddedPlane
+from pleroma.service.planes.data_plane import DataPlane
+from pleroma.service.planes.embedded_plane import EmbeddedPlane
 from pleroma.service.service_settings import ServiceSettings
 from pleroma.switches.live.live_network import LiveNetwork
 

@@ -95,13 +95,13 @@ def _keep_to(buckets: Buckets, name: str) -> None:
 
 
 def caller(request: Request) -> Principal:
-    """Who asks."""
+    """The principal that makes a request."""
     principal: Principal = request.scope["caller"]
     return principal
 
 
 def admin(request: Request) -> Principal:
-    """Who asks, if it is an administrator."""
+    """The principal that makes a request; raises `NotAllowed` unless it is an administrator."""
     principal = caller(request)
     if principal.role != "admin":
         raise NotAllowed("only an administrator may do this", field="role", value=principal.role, allowed="admin")
@@ -109,6 +109,6 @@ def admin(request: Request) -> Principal:
 
 
 def tuner(request: Request) -> Principal:
-    """Who asks, if it may hand over plans."""
+    """The principal that makes a request; raises `NotAllowed` unless it may hand over plans."""
     principal = caller(request)
     return principal if principal.role == "tuner" else admin(request)

@@ -128,7 +128,7 @@ class BrokerPlane:
         secret = secrets.token_bytes(SECRET_BYTES)
         self.broker.admit(secret, ProgramOwner(principal, lease), seconds)
         address, port = self.broker.address
-        # who listens everywhere cannot say under which address it is known: the program knows, since it came here
+        # a broker that listens on all addresses leaves out its own: the program used the one that it reaches
         known = {} if ip_address(address).is_unspecified else {"udp_host": address}
         return {"network": "tunnel", "port": port, "secret": secret.hex(), **known}
 

@@ -1,0 +1,95 @@
+"""The service on simulated switches in its own process; a host is a port on the loopback interface."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from prometheus_client.core import Metric
+
+from pleroma.control import Controller, ControlSettings
+from pleroma.index.address import IPV6
+from pleroma.index.dz import Dz
+from pleroma.routing import Host, HostId, Presence, SwitchId, Topology
+from pleroma.service.http.metrics import counter, gauge
+from pleroma.switches.live.event_trace import Trace
+from pleroma.switches.live.live_network import LOOPBACK, LiveNetwork
+from pleroma.switches.simulated.network_counters import HostCounters
+from pleroma.wire.attach import SECRET_BYTES
+
+
+@asynccontextmanager
+async def over_embedded(
+    folder: Path, topology: Topology, control: ControlSettings | None
+) -> AsyncIterator[tuple[Controller, EmbeddedPlane]]:
+    """A controller whose rules are installed on simulated switches."""
+    async with (
+        LiveNetwork(topology, loopback=True, guarded=True) as network,
+        await Controller.open(folder, topology, network, control) as controller,
+    ):
+        yield controller, EmbeddedPlane(network)
+
+
+class EmbeddedPlane:
+    kind = "embedded"
+    addresses = IPV6
+    learns = False
+
+    def __init__(self, network: LiveNetwork) -> None:
+        self.network = network
+
+    def rewire(self) -> None:
+        """Nothing to do: the hosts of a simulated network never change."""
+
+    def serving(self, app: FastAPI) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
+        return nullcontext()
+
+    def topology(self) -> Topology:
+        return self.network.topology
+
+    def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
+        secret = secrets.token_bytes(SECRET_BYTES)
+        self.network.admit(host.name, secret, seconds)
+        return {
+            "network": "tunnel",
+            "udp_host": LOOPBACK,
+            "port": self.network.ports[host.name],
+            "secret": secret.hex(),
+        }
+
+    def attached(self) -> Mapping[HostId, int]:
+        return self.network.sessions()
+
+    def trace(self, host: str, dz: Dz) -> Trace:
+        return self.network.trace(host, dz)
+
+    def hosts(self) -> Mapping[str, dict[str, int]]:
+        return {name: asdict(counted) for name, counted in self.network.hosts.items()}
+
+    def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
+        return {name: {"state": "ready"} for name in self.network.topology.switches}
+
+    def presence(self) -> Presence:
+        return Presence()
+
+    def condition(self) -> dict[str, Any]:
+        return {}
+
+    def metrics(self) -> Iterator[Metric]:
+        network = self.network
+        attached = [(str(host), float(count)) for host, count in network.sessions().items()]
+        yield gauge("pleroma_attachments", "Programs admitted to a host", attached, "host")
+        totals = {
+            each.name: sum(getattr(x, each.name) for x in network.hosts.values()) for each in fields(HostCounters)
+        }
+        yield counter("pleroma_packets", "Packets at the hosts' ports, by what became of them", totals.items(), "fate")
+        switches = network.switches
+        lookups = [(str(name), float(counted.lookups)) for name, counted in switches.items()]
+        misses = [(str(name), float(counted.misses)) for name, counted in switches.items()]
+        yield counter("pleroma_switch_lookups", "Packets that a switch looked up", lookups, "switch")
+        yield counter("pleroma_switch_misses", "Packets that met no rule", misses, "switch")
