@@ -161,12 +161,12 @@ def test_watching_loses_nothing_when_a_worker_is_killed(cluster, cluster_spark, 
 
 def in_one_process(lake, controller):
     """The windows but the last, which nothing that came later has closed."""
-    counting = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), WINDOW // US)
+    counter = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), WINDOW // US)
     cells = {}
     files = lake.files("events", "stock")
     for file in files:
         for batch in lake.table("events", "stock", file).combine_chunks().to_batches():
-            for start, _, found in counting.counted(batch):
+            for start, _, found in counter.count(batch):
                 cells.setdefault(UNIX_EPOCH + start * US, Counter()).update(found)
     del cells[max(cells)]
 
@@ -178,7 +178,7 @@ def in_one_process(lake, controller):
         return traffic_summary.summarise_traffic(events, subscriptions, numbers=rows["id"].to_numpy(), draw=WATCH.draw)
 
     told = []
-    Replanner(lake, SCHEMA, WATCH, controller, gathering, told.append).closed(cells)
+    Replanner(lake, SCHEMA, WATCH, controller, gathering, told.append).close_windows(cells)
     return [each for each in told if isinstance(each, TrafficWindow)]
 
 

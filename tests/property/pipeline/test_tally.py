@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.index import IndexPlan
-from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, AuditTally, InForce, covered
+from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, AuditTally, InForce
+from pleroma.pipeline.cover_cache import controller_cover
 from pleroma.pipeline.lake.lake_layout import LandedPlan, SubscriptionRow, SubscriptionSnapshot
 from property.index.test_selective import cases as selective_cases
 from support.grids import grids
@@ -68,7 +69,7 @@ def by_hand(in_force, traffic):
                 {d for d, (key, part) in enumerate(zip(event.keys, box.ranges, strict=True)) if key not in part}
                 for box in row.filter.boxes
             ]
-            for dz in covered(plan.plan.index, row.filter, plan.members):
+            for dz in controller_cover(plan.plan.index, row.filter, plan.members):
                 for _ in filter(dz.covers, sent):
                     names = [("total", ""), ("hour", hour), ("subscription", row.id), ("rule", str(dz))]
                     got.add(row.host)

@@ -10,8 +10,9 @@ from pleroma.cli.app import app
 from pleroma.cli.commands.watch import _decision_line, _window_line, seconds
 from pleroma.errors import PleromaError, SetupError
 from pleroma.index import Waste
+from pleroma.pipeline.reported_counts import ReportedCounts
 from pleroma.pipeline.watch.decisions import Decision
-from pleroma.pipeline.watch.windows import MetricKey, Reported, TrafficWindow
+from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW, new_lake
 
 
@@ -64,7 +65,7 @@ def test_a_window_and_a_decision_are_a_line_each():
     }
     window = TrafficWindow.of(SCHEMA, BEGIN, WINDOW, cells)
     assert _window_line(window) == "12:00:00    1,500 events  waste  40.0%  plan 3"
-    full = replace(window, refused=2, unjudged=3, empty_before=4, drift=0.123, reported=Reported(3, 1))
+    full = replace(window, refused=2, unjudged=3, empty_before=4, drift=0.123, reported=ReportedCounts(3, 1))
     assert _window_line(full).endswith(
         "reported  25.0%  drift 0.12  plan 3  2 refused  3 unjudged  4 empty windows before"
     )

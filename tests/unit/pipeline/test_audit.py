@@ -7,9 +7,9 @@ import pytest
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, evaluate
 from pleroma.pipeline.audit.audit_pass import audit_here
-from pleroma.pipeline.audit.findings import Reported
 from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
 from pleroma.pipeline.lake.period import Period
+from pleroma.pipeline.reported_counts import ReportedCounts
 from support.audited_lake import DAY, SHIFT, land
 
 
@@ -55,10 +55,10 @@ def test_every_unwanted_delivery_has_an_attribute_that_could_have_prevented_it(f
 
 def test_reports_stand_beside_what_was_computed(found):
     said = {each.id: each.reported for each in found.subscriptions}
-    assert said["s00"] == Reported(13, 4)
-    assert said["s03"] == Reported(4, 2)
+    assert said["s00"] == ReportedCounts(13, 4)
+    assert said["s03"] == ReportedCounts(4, 2)
     assert said["s01"] is None
-    assert {each.host: each.reported for each in found.hosts} == {"h1": Reported(17, 6), "h2": None, "h3": None}
+    assert {each.host: each.reported for each in found.hosts} == {"h1": ReportedCounts(17, 6), "h2": None, "h3": None}
 
 
 def test_only_the_period_counts(landed):

@@ -13,9 +13,11 @@ from pleroma.index import GridIndex, Waste
 from pleroma.pipeline.lake.lake import Lake, ReportRow
 from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
 from pleroma.pipeline.lake.storage import Storage
+from pleroma.pipeline.reported_counts import ReportedCounts
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
 from pleroma.pipeline.watch.journal import Journal
-from pleroma.pipeline.watch.plan_holder import LakePlanHolder, Proposal, is_better
+from pleroma.pipeline.watch.plan_holder import LakePlanHolder
+from pleroma.pipeline.watch.proposals import Proposal, is_better
 from pleroma.pipeline.watch.replanner import Replanner
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
 from pleroma.pipeline.watch.windows import TrafficWindow
@@ -35,7 +37,7 @@ def quickly(monkeypatch):
         before, after = (judge(index, subscriptions, gathered.judging, MEMBERS) for index in (in_force.index, BY_BOTH))
         return Proposal("both", BY_BOTH, before.waste, after.waste, after.rules)
 
-    monkeypatch.setattr("pleroma.pipeline.watch.replanner.proposal", found)
+    monkeypatch.setattr("pleroma.pipeline.watch.replanner.propose", found)
 
 
 def gathering(lake):
@@ -52,17 +54,17 @@ def gathering(lake):
     return gathered
 
 
-def watcher(lake, controller, told, settings=SETTINGS, dry=False):
+def replanner(lake, controller, told, settings=SETTINGS, dry=False):
     return Replanner(lake, SCHEMA, settings, controller, gathering(lake), told, dry)
 
 
 def closing(lake, first, last, length=WINDOW):
     """The cells of some windows, as the executors count them."""
-    counting = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), length // US)
+    counter = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), length // US)
     windows = {}
     for file in lake.files("events", "stock"):
         for batch in lake.table("events", "stock", file).combine_chunks().to_batches():
-            for start, _, cells in counting.counted(batch):
+            for start, _, cells in counter.count(batch):
                 number = (UNIX_EPOCH + start * US - BEGIN) // length
                 if first <= number <= last:
                     kept = windows.setdefault(UNIX_EPOCH + start * US, {})
@@ -84,7 +86,7 @@ def one_by_one(made, lake, first, last):
 
 def in_turn(made, windows):
     for start in sorted(windows):
-        made.closed({start: windows[start]})
+        made.close_windows({start: windows[start]})
 
 
 def said(told):
@@ -94,7 +96,7 @@ def said(told):
 def test_a_shift_is_noticed_and_a_better_plan_handed_over(tmp_path):
     lake, told = shifting(tmp_path), []
     controller = Recorded(lake=lake)
-    made = watcher(lake, controller, told.append)
+    made = replanner(lake, controller, told.append)
     one_by_one(made, lake, 0, 7)
     windows = [each for each in told if isinstance(each, TrafficWindow)]
     assert [each.start for each in windows] == [BEGIN + n * WINDOW for n in range(8)]
@@ -118,7 +120,7 @@ def test_a_shift_is_noticed_and_a_better_plan_handed_over(tmp_path):
 def test_windows_that_close_together_are_all_published_and_the_last_decides(tmp_path):
     lake, told = shifting(tmp_path), []
     controller = Recorded()
-    watcher(lake, controller, told.append).closed(closing(lake, 0, 7))
+    replanner(lake, controller, told.append).close_windows(closing(lake, 0, 7))
     assert len(Journal(lake.storage, "stock").windows()) == 8
     assert said(told) == [7]
     assert len(controller.taken) == 1
@@ -128,9 +130,9 @@ def test_windows_that_close_together_are_all_published_and_the_last_decides(tmp_
 def test_what_was_said_is_not_said_again(tmp_path):
     lake, told, again = shifting(tmp_path), [], []
     controller = Recorded()
-    one_by_one(watcher(lake, controller, told.append), lake, 0, 7)
+    one_by_one(replanner(lake, controller, told.append), lake, 0, 7)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
-    one_by_one(watcher(lake, controller, again.append), lake, 0, 7)
+    one_by_one(replanner(lake, controller, again.append), lake, 0, 7)
     assert again == []
     assert len(controller.taken) == 1
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == files
@@ -170,7 +172,7 @@ def test_whenever_it_dies_the_next_process_ends_with_the_same(tmp_path, after):
     landed = shifting(tmp_path / "landed", 6)
     windows = closing(landed, 3, 5)
     whole = Lake.at(copytree(tmp_path / "landed", tmp_path / "whole"))
-    in_turn(watcher(whole, Recorded(), lambda _: None), windows)
+    in_turn(replanner(whole, Recorded(), lambda _: None), windows)
     wanted = Journal(whole.storage, "stock")
     step, total = 0, None
     while total is None or step < total:
@@ -181,12 +183,12 @@ def test_whenever_it_dies_the_next_process_ends_with_the_same(tmp_path, after):
             patch.setattr(Storage, "write_text", counted(Storage.write_text))
             patch.setattr(controller, "put", counted(controller.put))
             try:
-                in_turn(watcher(lake, controller, counted(lambda _: None)), windows)
+                in_turn(replanner(lake, controller, counted(lambda _: None)), windows)
                 total = len(done)
             except Died:
                 pass
         controller = controller.again()
-        in_turn(watcher(lake, controller, lambda _: None), windows)
+        in_turn(replanner(lake, controller, lambda _: None), windows)
         journal = Journal(lake.storage, "stock")
         assert journal.windows() == wanted.windows()
         (found,), (expected,) = journal.decisions(), wanted.decisions()
@@ -208,12 +210,12 @@ def test_a_plan_that_changes_meanwhile_is_left_alone(tmp_path):
             return super().put(index, epoch)
 
     controller = Moving()
-    one_by_one(watcher(lake, controller, told.append), lake, 0, 6)
+    one_by_one(replanner(lake, controller, told.append), lake, 0, 6)
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("moved", [])
     other = shifting(tmp_path / "other")
     hand_made = Recorded(epoch=4)  # in force, while all these events were sent by plan 1
-    one_by_one(watcher(other, hand_made, told.append), other, 0, 6)
+    one_by_one(replanner(other, hand_made, told.append), other, 0, 6)
     (decision,) = Journal(other.storage, "stock").decisions()
     assert (decision.outcome, decision.technique, hand_made.taken) == ("moved", None, [])
 
@@ -232,12 +234,12 @@ def test_a_plan_that_cannot_be_handed_over_now_is_handed_over_later(tmp_path, er
             return super().put(index, epoch)
 
     controller = Away()
-    made = watcher(lake, controller, told.append)
+    made = replanner(lake, controller, told.append)
     one_by_one(made, lake, 0, 6)
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("handing", [])
     controller.away = False
-    one_by_one(watcher(lake, controller, told.append), lake, 7, 7)
+    one_by_one(replanner(lake, controller, told.append), lake, 7, 7)
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert (decision.outcome, decision.new_epoch, len(controller.taken)) == ("adopted", 2, 1)
 
@@ -252,7 +254,7 @@ def test_a_controller_that_is_gone_for_good_is_not_surprised_with_an_old_plan(tm
 
     settings = replace(SETTINGS, period=60)
     controller = Away()
-    made = watcher(lake, controller, lambda _: None, settings)
+    made = replanner(lake, controller, lambda _: None, settings)
     one_by_one(made, lake, 4, 7)
     for number in (14, 15):
         land(lake, number, shifted=True)
@@ -262,14 +264,14 @@ def test_a_controller_that_is_gone_for_good_is_not_surprised_with_an_old_plan(tm
 
 
 @pytest.mark.usefixtures("quickly")
-def test_a_second_watcher_of_the_same_lake_leaves_the_first_ones_word(tmp_path):
+def test_a_second_replanner_of_the_same_lake_leaves_the_first_ones_word(tmp_path):
     lake = shifting(tmp_path, 6)
     windows = closing(lake, 3, 5)
     first, second = Recorded(), Recorded(epoch=9)
-    one, other = (watcher(lake, controller, lambda _: None) for controller in (first, second))
+    one, other = (replanner(lake, controller, lambda _: None) for controller in (first, second))
     for start in sorted(windows):
         for each in (one, other):
-            each.closed({start: windows[start]})
+            each.close_windows({start: windows[start]})
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert (decision.outcome, len(first.taken), second.taken) == ("adopted", 1, [])
     assert Journal(lake.storage, "stock").begun() == BEGIN + 3 * WINDOW
@@ -283,7 +285,7 @@ def test_a_controller_that_is_away_from_the_start_stops_no_window(tmp_path):
         def current(self):
             raise ControllerAway("nobody answers")
 
-    one_by_one(watcher(lake, Away(), told.append), lake, 0, 7)
+    one_by_one(replanner(lake, Away(), told.append), lake, 0, 7)
     assert len(Journal(lake.storage, "stock").windows()) == 8
     assert [each.outcome for each in Journal(lake.storage, "stock").decisions()] == ["away"]
 
@@ -296,7 +298,7 @@ def test_what_the_controller_refuses_is_recorded_and_the_job_goes_on(tmp_path):
         def put(self, *_):
             raise PlanError("6 bits are more than there are", field="index")
 
-    one_by_one(watcher(lake, Refusing(), told.append), lake, 0, 7)
+    one_by_one(replanner(lake, Refusing(), told.append), lake, 0, 7)
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert decision.outcome == "failed"
     assert "6 bits" in decision.detail
@@ -308,7 +310,7 @@ def test_a_missing_snapshot_is_named_and_the_job_goes_on(tmp_path):
     for path in (tmp_path / "subscriptions").rglob("*.parquet"):
         path.unlink()
     settings = replace(SETTINGS, period=30)
-    one_by_one(watcher(lake, Recorded(), told.append, settings), lake, 0, 3)
+    one_by_one(replanner(lake, Recorded(), told.append, settings), lake, 0, 3)
     windows = [each for each in told if isinstance(each, TrafficWindow)]
     assert [(each.events, each.unjudged) for each in windows] == [(300, 300)] * 4
     (decision,) = Journal(lake.storage, "stock").decisions()
@@ -320,7 +322,7 @@ def test_a_missing_snapshot_is_named_and_the_job_goes_on(tmp_path):
 def test_a_dry_run_finds_the_plan_and_keeps_it(tmp_path):
     lake, told = shifting(tmp_path), []
     controller = Recorded()
-    one_by_one(watcher(lake, controller, told.append, dry=True), lake, 0, 7)
+    one_by_one(replanner(lake, controller, told.append, dry=True), lake, 0, 7)
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("dry", [])
     assert decision.after.rate < decision.before.rate
@@ -334,13 +336,13 @@ def test_a_dry_run_leaves_a_plan_that_another_is_about_to_hand_over(tmp_path):
         def put(self, *_):
             raise ControllerAway("nobody answers")
 
-    one_by_one(watcher(lake, Away(), lambda _: None), lake, 0, 5)
+    one_by_one(replanner(lake, Away(), lambda _: None), lake, 0, 5)
     before = Journal(lake.storage, "stock").decisions()
     assert [each.outcome for each in before] == ["handing"]
-    one_by_one(watcher(lake, LakePlanHolder(lake, "stock"), lambda _: None, dry=True), lake, 6, 6)
+    one_by_one(replanner(lake, LakePlanHolder(lake, "stock"), lambda _: None, dry=True), lake, 6, 6)
     assert Journal(lake.storage, "stock").decisions() == before
     controller = Recorded()
-    one_by_one(watcher(lake, controller, lambda _: None), lake, 7, 7)
+    one_by_one(replanner(lake, controller, lambda _: None), lake, 7, 7)
     assert [each.outcome for each in Journal(lake.storage, "stock").decisions()] == ["adopted"]
     assert len(controller.taken) == 1
 
@@ -349,7 +351,7 @@ def test_a_dry_run_leaves_a_plan_that_another_is_about_to_hand_over(tmp_path):
 def test_a_plan_that_is_hardly_better_is_not_worth_a_change(tmp_path):
     lake, told = shifting(tmp_path), []
     controller = Recorded()
-    one_by_one(watcher(lake, controller, told.append, replace(SETTINGS, margin=1.0)), lake, 0, 7)
+    one_by_one(replanner(lake, controller, told.append, replace(SETTINGS, margin=1.0)), lake, 0, 7)
     (decision,) = Journal(lake.storage, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("not_better", [])
 
@@ -376,10 +378,10 @@ def test_an_empty_stretch_is_counted_and_reports_stand_beside_predictions(tmp_pa
     for seconds, wasted in ((1, 10), (9, 20), (11, 400)):
         rows = [ReportRow("s1", "ann", 100, wasted), ReportRow("s2", "bob", 1, 1)]
         lake.land_reports("stock", BEGIN + timedelta(seconds=seconds), rows)
-    made = watcher(lake, Recorded(), told.append)
+    made = replanner(lake, Recorded(), told.append)
     one_by_one(made, lake, 0, 0)
-    made.closed({})
+    made.close_windows({})
     one_by_one(made, lake, 5, 5)
     first, second = (each for each in told if isinstance(each, TrafficWindow))
-    assert first.reported == (202, 32)
+    assert first.reported == ReportedCounts(202, 32)
     assert (second.empty_before, second.reported) == (4, None)

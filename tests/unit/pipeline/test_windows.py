@@ -1,4 +1,4 @@
-"""Windows: sums that do not depend on how the events were split, and equal to what counting slowly gives."""
+"""Windows: sums that do not depend on how the events were split, and equal to what counter slowly gives."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -15,8 +15,9 @@ from pleroma.errors import LakeError
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake import lake_layout
 from pleroma.pipeline.lake.lake import LandedPlan, SubscriptionRow, SubscriptionSnapshot
+from pleroma.pipeline.reported_counts import ReportedCounts
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
-from pleroma.pipeline.watch.windows import MetricKey, Reported, TrafficWindow, empty_between, merged
+from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow, empty_between, merged
 from support.watch_cases import (
     BEGIN,
     BY_PRICE,
@@ -34,7 +35,7 @@ LENGTH = WINDOW // timedelta(microseconds=1)
 ROWS = subscriptions(10)
 
 
-class Fixed:
+class FixedHistory:
     """Two plans, and subscriptions that change in the third window."""
 
     def __init__(self):
@@ -66,11 +67,11 @@ def batch(events, at, epoch):
     return pa.RecordBatch.from_pydict(own | to_columns(events))
 
 
-def windows_of(batches, standing=None):
-    counting = WindowCounter(SCHEMA, standing or Fixed(), LENGTH)
+def windows_of(batches, history=None):
+    counter = WindowCounter(SCHEMA, history or FixedHistory(), LENGTH)
     found = {}
     for each in batches:
-        for start, _, cells in counting.counted(each):
+        for start, _, cells in counter.count(each):
             window = TrafficWindow.of(SCHEMA, lake_layout.UNIX_EPOCH + timedelta(microseconds=start), WINDOW, cells)
             found.setdefault(window.start, []).append(window)
     return {start: merged(parts) for start, parts in found.items()}
@@ -147,20 +148,20 @@ def test_what_has_no_time_is_in_no_window():
 
 
 def test_without_subscriptions_nothing_is_delivered_and_nothing_unjudged():
-    standing = Fixed()
-    standing.listed = [SubscriptionSnapshot(BEGIN, None, [])]
-    (window,) = windows_of([batch(traffic(9, False), [BEGIN] * 9, [1] * 9)], standing).values()
+    history = FixedHistory()
+    history.listed = [SubscriptionSnapshot(BEGIN, None, [])]
+    (window,) = windows_of([batch(traffic(9, False), [BEGIN] * 9, [1] * 9)], history).values()
     assert (window.deliveries, window.unjudged, window.pairs) == (0, 0, 0)
     assert set(window.match_rates.values()) == {1.0}
 
 
 def test_plans_and_snapshots_that_land_later_are_found(tmp_path):
     lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
-    standing = LakeHistory(lake, "stock")
+    history = LakeHistory(lake, "stock")
     early, late = BEGIN - timedelta(seconds=1), BEGIN + timedelta(hours=1)
 
     def counted(at, epoch):
-        (window,) = windows_of([batch(traffic(5, False), [at] * 5, [epoch] * 5)], standing).values()
+        (window,) = windows_of([batch(traffic(5, False), [at] * 5, [epoch] * 5)], history).values()
         return window
 
     assert counted(early, 1).unjudged == 5  # there was no snapshot then
@@ -193,17 +194,17 @@ def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path
 
 
 def test_covers_follow_a_subscription_that_changes_under_its_id():
-    standing = Fixed()
+    history = FixedHistory()
     changed = [SubscriptionRow(a.id, a.principal, a.host, b.filter) for a, b in zip(ROWS, ROWS[::-1], strict=True)]
-    standing.listed = [SubscriptionSnapshot(BEGIN, THIRD, ROWS), SubscriptionSnapshot(THIRD, None, changed)]
+    history.listed = [SubscriptionSnapshot(BEGIN, THIRD, ROWS), SubscriptionSnapshot(THIRD, None, changed)]
     events = traffic(30, False)
-    both = windows_of([batch(events, [BEGIN] * 30, [1] * 30), batch(events, [THIRD] * 30, [1] * 30)], standing)
+    both = windows_of([batch(events, [BEGIN] * 30, [1] * 30), batch(events, [THIRD] * 30, [1] * 30)], history)
     assert both[BEGIN].waste == both[THIRD].waste  # the same filters, by other ids
 
 
 def test_windows_survive_being_written():
     (window,) = windows_of([batch(traffic(30, False), [BEGIN] * 30, [1, 2, 3] * 10)]).values()
-    for each in (window, replace(window, reported=Reported(3, 4), drift=0.25, empty_before=7)):
+    for each in (window, replace(window, reported=ReportedCounts(3, 4), drift=0.25, empty_before=7)):
         assert TrafficWindow.from_json(each.to_json()) == each
     for broken in ({}, None, [], window.to_json() | {"epochs": 3}, window.to_json() | {"start": "noon"}):
         with pytest.raises(LakeError, match="no window"):

@@ -11,9 +11,10 @@ from pleroma.cli.output import JsonFlag, MasterOption, out, progress, show_json,
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.audit.findings import Audit, Reported
+    from pleroma.pipeline.audit.findings import Audit
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.lake.period import Period
+    from pleroma.pipeline.reported_counts import ReportedCounts
 
 WIDEST = 60
 """Letters of a filter in a table."""
@@ -176,7 +177,7 @@ def _of(part: float, whole: float) -> str:
     return f"{part / whole:.1%}" if whole else "0.0%"
 
 
-def _said(reported: Reported | None) -> tuple[Any, Any]:
+def _said(reported: ReportedCounts | None) -> tuple[Any, Any]:
     return ("", "") if reported is None else (reported.delivered, reported.wasted)
 
 

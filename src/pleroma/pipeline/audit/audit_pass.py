@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from pleroma.content import Schema
 from pleroma.pipeline.audit.counterfactual import compare_with_best
-from pleroma.pipeline.audit.findings import Audit, Reported, TallyRow, audit_of
+from pleroma.pipeline.audit.findings import Audit, TallyRow, audit_of
 from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, TALLY_KEYS, InForce, tallied
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.reading import Reading, planned
+from pleroma.pipeline.reported_counts import ReportedCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,11 +35,11 @@ def audit_here(lake: Lake, name: str, period: Period) -> Audit:
     """In this process, without a better plan."""
     held = in_force(lake, name, period)
     partials = list(tallied(held, _batches(lake, "events", held.schema, period)))
-    reported: dict[str, Reported] = defaultdict(Reported)
+    reported: dict[str, ReportedCounts] = defaultdict(ReportedCounts)
     for batch in _batches(lake, "reports", held.schema, period):
         columns = (batch.column(each).to_pylist() for each in ("subscription", *_REPORTED))
         for subscription, delivered, wasted in zip(*columns, strict=True):
-            reported[subscription] += Reported(delivered, wasted)
+            reported[subscription] += ReportedCounts(delivered, wasted)
     refused = (row for batch in _batches(lake, "refused", held.schema, period) for row in batch.to_pylist())
     return audit_of(name, period, held, _summed(partials), reported, {row["path"]: row["reason"] for row in refused})
 
@@ -60,7 +61,7 @@ def audit_on(
     events = landed(spark, lake, "events", name, period)
     said = landed(spark, lake, "reports", name, period)
     sums = said.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in _REPORTED)).collect()
-    reported = {subscription: Reported(delivered, wasted) for subscription, delivered, wasted in sums}
+    reported = {subscription: ReportedCounts(delivered, wasted) for subscription, delivered, wasted in sums}
     refused = {row["path"]: row["reason"] for row in landed(spark, lake, "refused", name, period).collect()}
     found = audit_of(name, period, held, count_on(events, held), reported, refused)
     plans = [each for each in held.plans if each.since < period.end]

@@ -15,6 +15,7 @@ from pleroma.pipeline.audit.counterfactual import Counterfactual
 from pleroma.pipeline.audit.tally import TALLY_COUNTERS, InForce
 from pleroma.pipeline.lake.lake_layout import SubscriptionRow
 from pleroma.pipeline.lake.period import Period
+from pleroma.pipeline.reported_counts import ReportedCounts
 
 TallyRow = tuple[Any, ...]
 """The columns of `COLUMNS`."""
@@ -40,24 +41,13 @@ class DeliverySum:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
-    """What clients said they counted: each unwanted packet once, whoever's cells at that client brought it."""
-
-    delivered: int = 0
-    wasted: int = 0
-
-    def __add__(self, other: Reported) -> Reported:
-        return Reported(self.delivered + other.delivered, self.wasted + other.wasted)
-
-
-@dataclass(frozen=True, slots=True)
 class SubscriptionFinding:
     id: str
     principal: str
     host: str
     filter: str
     deliveries: DeliverySum
-    reported: Reported | None
+    reported: ReportedCounts | None
 
     def to_json(self) -> dict[str, Any]:
         names = {"id": self.id, "principal": self.principal, "host": self.host, "filter": self.filter}
@@ -96,7 +86,7 @@ class HostFinding:
 
     host: str
     deliveries: DeliverySum
-    reported: Reported | None
+    reported: ReportedCounts | None
 
     def to_json(self) -> dict[str, Any]:
         reported = None if self.reported is None else asdict(self.reported)
@@ -150,7 +140,7 @@ def audit_of(
     period: Period,
     held: InForce,
     rows: Iterable[TallyRow],
-    reported: Mapping[str, Reported],
+    reported: Mapping[str, ReportedCounts],
     refused: Mapping[str, str],
 ) -> Audit:
     """The audit that rows of a tally make, the most wasteful first."""
@@ -208,18 +198,18 @@ def _shares(sums: Mapping[tuple[str, int, str], Mapping[str, float]], kind: str)
     return {name: DeliverySum(each["delivered"], each["wasted"]) for (of, _, name), each in sums.items() if of == kind}
 
 
-def _subscriber(row: SubscriptionRow, share: DeliverySum, reported: Reported | None) -> SubscriptionFinding:
+def _subscriber(row: SubscriptionRow, share: DeliverySum, reported: ReportedCounts | None) -> SubscriptionFinding:
     return SubscriptionFinding(row.id, row.principal, row.host, str(row.filter), share, reported)
 
 
 def _hosts(
-    known: Mapping[str, SubscriptionRow], shares: Mapping[str, DeliverySum], reported: Mapping[str, Reported]
+    known: Mapping[str, SubscriptionRow], shares: Mapping[str, DeliverySum], reported: Mapping[str, ReportedCounts]
 ) -> list[HostFinding]:
-    said: dict[str, Reported] = {}
+    said: dict[str, ReportedCounts] = {}
     for each, counted in reported.items():
         if each in known:
             host = known[each].host
-            said[host] = said.get(host, Reported()) + counted
+            said[host] = said.get(host, ReportedCounts()) + counted
     return [
         HostFinding(host, shares.get(host, DeliverySum()), said.get(host))
         for host in sorted({r.host for r in known.values()})

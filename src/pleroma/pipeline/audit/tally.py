@@ -16,12 +16,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
-from pleroma.content import Filter, Schema
+from pleroma.content import Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
-from pleroma.errors import PlanError
-from pleroma.index import DzSet, Index, SelectiveIndex
-from pleroma.pipeline.audit.tally_kernels import DELIVERED, NEEDED, REMOVABLE, REPEATED, WASTED, bounds, charge
+from pleroma.pipeline.audit.tally_kernels import (
+    DELIVERED,
+    NEEDED,
+    REMOVABLE,
+    REPEATED,
+    WASTED,
+    Charges,
+    CoverMembers,
+    SortedCodes,
+    SubscriptionBoxes,
+    bounds,
+    charge,
+)
+from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake.lake_layout import EventColumns, LandedPlan, SubscriptionSnapshot, microseconds
 
 CHUNK_EVENTS = 1 << 15
@@ -58,62 +69,45 @@ class InForce:
     snapshots: tuple[SubscriptionSnapshot, ...]
 
 
-_Covers = dict[tuple[int, str], tuple[Filter, DzSet]]
-
-
-class _Covered:
+class _CoveredSubscriptions:
     """A snapshot's subscriptions under one plan, as the arrays that `charge` reads."""
 
-    def __init__(self, plan: LandedPlan, snapshot: SubscriptionSnapshot, known: _Covers) -> None:
-        self.index = plan.plan.index
+    def __init__(self, plan: LandedPlan, snapshot: SubscriptionSnapshot, cache: CoverCache) -> None:
+        self._index = plan.plan.index
         self.rows = snapshot.rows
-        self.words = max(1, -(-self.index.bits // 64))
-        covers = []
-        for row in self.rows:
-            of, cover = known.get((plan.epoch, row.id), (None, DzSet()))
-            if of != row.filter:
-                cover = covered(self.index, row.filter, plan.members)
-                known[plan.epoch, row.id] = row.filter, cover
-            covers.append(cover)
-        members = [(s, dz) for s, cover in enumerate(covers) for dz in cover]
+        members = [(s, dz) for s, cover in enumerate(cache.covers(plan, self.rows)) for dz in cover]
         self.rules = sorted({dz for _, dz in members})
-        number = {dz: r for r, dz in enumerate(self.rules)}
-        self.start, self.end = bounds([dz.start for _, dz in members], [dz.end for _, dz in members], self.words)
-        self.owner: Ints = np.array([s for s, _ in members], np.int64)
-        self.rule: Ints = np.array([number[dz] for _, dz in members], np.int64)
+        rule_number = {dz: r for r, dz in enumerate(self.rules)}
+        words = max(1, -(-self._index.bits // 64))
+        self._members = CoverMembers(
+            *bounds([dz.start for _, dz in members], [dz.end for _, dz in members], words),
+            owner=np.array([s for s, _ in members], np.int64),
+            rule=np.array([rule_number[dz] for _, dz in members], np.int64),
+        )
         self.hosts = sorted({row.host for row in self.rows})
-        at = {host: h for h, host in enumerate(self.hosts)}
-        self.home: Ints = np.array([at[row.host] for row in self.rows], np.int64)
-        self.first_box: Ints = np.cumsum([0, *(len(row.filter.boxes) for row in self.rows)]).astype(np.int64)
+        host_number = {host: h for h, host in enumerate(self.hosts)}
+        self._host: Ints = np.array([host_number[row.host] for row in self.rows], np.int64)
+        self._first_box: Ints = np.cumsum([0, *(len(row.filter.boxes) for row in self.rows)]).astype(np.int64)
 
-    def charged(self, events: EventBatch) -> tuple[Ints, Ints, Ints, Ints]:
-        """Counters by subscription, rule, attribute and host."""
+    def charges(self, events: EventBatch) -> Charges:
+        """What the deliveries of these events add to the counters."""
         dims = len(events.schema)
         boxes = [events.bounds(box) for row in self.rows for box in row.filter.boxes]
         ends = np.array(boxes, np.float64).reshape(-1, dims, 2)
-        codes = self.index.encode(events.points())
+        codes = self._index.encode(events.points())
         of_row = codes.of_event(np.arange(len(events), dtype=np.int64))
         order = np.lexsort(codes.words.T[::-1])
-        counted = tuple(np.zeros((n, 3), np.int64) for n in (len(self.rows), len(self.rules), dims, len(self.hosts)))
-        by_subscription, by_rule, by_attribute, by_home = counted
+        sizes = (len(self.rows), len(self.rules), dims, len(self.hosts))
+        charges = Charges(*(np.zeros((n, 3), np.int64) for n in sizes))
         charge(
-            np.ascontiguousarray(codes.words[order]),
-            np.ascontiguousarray(of_row[order]),
+            SortedCodes(np.ascontiguousarray(codes.words[order]), np.ascontiguousarray(of_row[order])),
             events.ordinals(),
-            np.ascontiguousarray(ends[:, :, 0]),
-            np.ascontiguousarray(ends[:, :, 1]),
-            self.first_box,
-            self.start,
-            self.end,
-            self.owner,
-            self.rule,
-            self.home,
-            by_subscription,
-            by_rule,
-            by_attribute,
-            by_home,
+            SubscriptionBoxes(self._first_box, *(np.ascontiguousarray(ends[:, :, side]) for side in (0, 1))),
+            self._members,
+            self._host,
+            charges,
         )
-        return by_subscription, by_rule, by_attribute, by_home
+        return charges
 
 
 @dataclass(slots=True)
@@ -122,9 +116,9 @@ class AuditTally:
 
     in_force: InForce
     counts: dict[TallyKey, list[int]] = field(default_factory=dict)
-    _covered: dict[tuple[int, int], _Covered] = field(default_factory=dict)
-    _sums: dict[tuple[int, int, float], list[NDArray[np.int64]]] = field(default_factory=dict)
-    _covers: _Covers = field(default_factory=dict)
+    _covered: dict[tuple[int, int], _CoveredSubscriptions] = field(default_factory=dict)
+    _sums: dict[tuple[int, int, float], Charges] = field(default_factory=dict)
+    _covers: CoverCache = field(default_factory=CoverCache)
 
     def add(self, events: EventBatch, at: Ints, epoch: Ints, rate: NDArray[np.float64]) -> None:
         """Events with their times in microseconds, the plans they were sent by, and the rates they were sampled at."""
@@ -152,12 +146,14 @@ class AuditTally:
         if snapshot < 0:
             return self.refuse("no snapshot of the subscriptions of then", len(events), epoch, rate)
         if (epoch, snapshot) not in self._covered:
-            self._covered[epoch, snapshot] = _Covered(plan, self.in_force.snapshots[snapshot], self._covers)
-        charged = self._covered[epoch, snapshot].charged(events)
-        sums = self._sums.setdefault((epoch, snapshot, rate), [np.zeros_like(each) for each in charged])
-        for counted, more in zip(sums, charged, strict=True):
-            counted += more
-        delivered, wasted, repeated = charged[0].sum(axis=0).tolist()
+            self._covered[epoch, snapshot] = _CoveredSubscriptions(
+                plan, self.in_force.snapshots[snapshot], self._covers
+            )
+        charges = self._covered[epoch, snapshot].charges(events)
+        sums = self._sums.setdefault((epoch, snapshot, rate), Charges(*map(np.zeros_like, charges)))
+        for total, more in zip(sums, charges, strict=True):
+            total += more
+        delivered, wasted, repeated = charges.by_subscription.sum(axis=0).tolist()
         when = datetime.fromtimestamp(hour * HOUR_MICROSECONDS / 1e6, UTC).strftime("%Y-%m-%dT%H:00Z")
         for kind, name in (("total", ""), ("hour", when)):
             key = TallyKey(kind, epoch, rate, name)
@@ -173,31 +169,20 @@ class AuditTally:
         """Every key with its counters, in order; what was never delivered to is left out."""
         for (epoch, snapshot, rate), sums in self._sums.items():
             covered = self._covered[epoch, snapshot]
-            by_subscription, by_rule, by_attribute, by_home = (each.tolist() for each in sums)
             for kind, names, counted in (
-                ("subscription", [row.id for row in covered.rows], by_subscription),
-                ("rule", [str(dz) for dz in covered.rules], by_rule),
-                ("host", covered.hosts, by_home),
+                ("subscription", [row.id for row in covered.rows], sums.by_subscription),
+                ("rule", [str(dz) for dz in covered.rules], sums.by_rule),
+                ("host", covered.hosts, sums.by_host),
             ):
-                for name, each in zip(names, counted, strict=True):
+                for name, each in zip(names, counted.tolist(), strict=True):
                     if each[DELIVERED]:
                         more = {"delivered": each[DELIVERED], "wasted": each[WASTED], "repeated": each[REPEATED]}
                         self._count(TallyKey(kind, epoch, rate, name), **more)
-            for name, each in zip(self.in_force.schema.names, by_attribute, strict=True):
+            for name, each in zip(self.in_force.schema.names, sums.by_attribute.tolist(), strict=True):
                 key = TallyKey("attribute", epoch, rate, name)
                 self._count(key, removable=each[REMOVABLE], needed=each[NEEDED])
         self._sums.clear()
         return sorted((*key, *counts) for key, counts in self.counts.items())
-
-
-def covered(index: Index, wanted: Filter, members: int | None) -> DzSet:
-    """As the controller encloses it: an index that is quiet outside its rectangles is opened where that is wanted."""
-    try:
-        return index.cover(wanted, max_members=members)
-    except PlanError:
-        if not isinstance(index, SelectiveIndex):
-            raise
-        return index.opened().cover(wanted, max_members=members)
 
 
 def tallied(in_force: InForce, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -217,7 +202,7 @@ def tallied(in_force: InForce, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 def _take(tally: AuditTally, batch: pa.RecordBatch) -> None:
     schema = tally.in_force.schema
     names = EventColumns.of(schema)
-    events, good = checked(schema, batch)
+    events, good = sifted(schema, {name: batch.column(name) for name in schema.names})
     epoch, rate = (_numbers(batch, name) for name in (names.epoch, names.rate))
     at = batch.column(names.at).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(~good).tolist():
@@ -227,8 +212,3 @@ def _take(tally: AuditTally, batch: pa.RecordBatch) -> None:
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[Any]:
     return np.asarray(batch.column(name).to_numpy(zero_copy_only=False))
-
-
-def checked(schema: Schema, batch: pa.RecordBatch) -> tuple[EventBatch, NDArray[np.bool_]]:
-    """The events of a batch that are within the domains, and which rows these are."""
-    return sifted(schema, {name: batch.column(name) for name in schema.names})

@@ -6,14 +6,55 @@ what is delivered, never to events times subscriptions.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints, Words
 
+Bools = NDArray[np.bool_]
 DELIVERED, WASTED, REPEATED = range(3)
 REMOVABLE, NEEDED = range(2)
+ARRIVED_IN_VAIN, WANTED_THERE = 1, 2
+"""What is known of an event at a host; 0 if it did not come there."""
+
+
+class SortedCodes(NamedTuple):
+    """The codes of some events in order, and the event of each code; an event may have several codes."""
+
+    words: Words
+    event: Ints
+
+
+class SubscriptionBoxes(NamedTuple):
+    """Boxes in the terms of the events' keys: those of subscription s are rows `first[s]` to before `first[s + 1]`."""
+
+    first: Ints
+    low: Floats
+    high: Floats
+
+
+class CoverMembers(NamedTuple):
+    """Every dz of every cover: the first and the last code it holds, its subscription, and the number of its rule.
+
+    Members of one owner stand together.
+    """
+
+    start: Words
+    end: Words
+    owner: Ints
+    rule: Ints
+
+
+class Charges(NamedTuple):
+    """The counters that `charge` adds to, three columns each."""
+
+    by_subscription: Ints
+    by_rule: Ints
+    by_attribute: Ints
+    by_host: Ints
 
 
 @compiled
@@ -35,79 +76,79 @@ def _place(words: Words, bound: Words, after: bool) -> Int:
 
 
 @compiled
-def charge(
-    words: Words,
-    event: Ints,
-    keys: Floats,
-    low: Floats,
-    high: Floats,
-    first_box: Ints,
-    start: Words,
-    end: Words,
-    owner: Ints,
-    rule: Ints,
-    home: Ints,
-    by_subscription: Ints,
-    by_rule: Ints,
-    by_attribute: Ints,
-    by_home: Ints,
-) -> None:
-    """Add what is delivered, and what of it in vain, to the counters of subscriptions, rules, attributes and homes.
+def _failed(keys: Floats, event: Int, low: Floats, high: Floats, box: Int, outside_all: Bools) -> tuple[Int, Int]:
+    """Along how many attributes an event lies outside a box, and the last of them.
 
-    `words` are the sorted codes and `event` whose they are. Member m of a cover holds the codes from `start[m]` to
-    `end[m]`, belongs to subscription `owner[m]` and is rule `rule[m]`; members of one owner stand together. The boxes
-    of subscription s are rows `first_box[s]` to `first_box[s + 1]` of `low` and `high`.
-
-    An event in no box of a subscription could have been kept away by an attribute alone if its key is outside there
-    for every box (`REMOVABLE`), and not without an attribute if for some box it is outside there only (`NEEDED`). A
-    wanted event that comes again is wasted, and no attribute's fault. At a home an event counts once.
+    `outside_all` is cleared for the attributes along which it lies inside.
     """
-    dims = keys.shape[1]
-    served = np.full(keys.shape[0], -1, np.int64)
-    arrived = np.zeros((by_home.shape[0], keys.shape[0]), np.uint8)
-    outside_all = np.empty(dims, np.bool_)
-    outside_only = np.empty(dims, np.bool_)
-    for m in range(owner.shape[0]):
-        s, r = owner[m], rule[m]
-        for row in range(_place(words, start[m], False), _place(words, end[m], True)):
-            e = event[row]
-            by_subscription[s, DELIVERED] += 1
-            by_rule[r, DELIVERED] += 1
+    failed = 0
+    last = 0
+    for d in range(keys.shape[1]):
+        if low[box, d] <= keys[event, d] < high[box, d]:
+            outside_all[d] = False
+        else:
+            failed += 1
+            last = d
+    return failed, last
+
+
+@compiled
+def charge(
+    codes: SortedCodes, keys: Floats, boxes: SubscriptionBoxes, members: CoverMembers, host: Ints, charges: Charges
+) -> None:
+    """Add each delivery, and whether it was wasted, to the counters of its subscription, rule, attributes and host.
+
+    `keys` has a row for each event; `host[s]` is the host of subscription s. An event in no box of a subscription could
+    have been kept away by an attribute alone if its key is outside there for every box (`REMOVABLE`), and not without
+    an attribute if for some box it is outside there only (`NEEDED`). A wanted event that comes again is wasted, and no
+    attribute's fault. At a host an event counts once.
+    """
+    events, dims = keys.shape
+    first, low, high = boxes
+    served = np.full(events, -1, np.int64)
+    arrived = np.zeros((charges.by_host.shape[0], events), np.uint8)
+    outside_all = np.empty(dims, np.bool_)  # for every box of the subscription
+    outside_only = np.empty(dims, np.bool_)  # for some box, and along no other attribute
+    for m in range(members.owner.shape[0]):
+        s, r = members.owner[m], members.rule[m]
+        by_subscription, by_rule, at_host = charges.by_subscription[s], charges.by_rule[r], arrived[host[s]]
+        for row in range(_place(codes.words, members.start[m], False), _place(codes.words, members.end[m], True)):
+            e = codes.event[row]
+            by_subscription[DELIVERED] += 1
+            by_rule[DELIVERED] += 1
             outside_all[:] = True
             outside_only[:] = False
             matched = False
-            for box in range(first_box[s], first_box[s + 1]):
-                failed = 0
-                last = 0
-                for d in range(dims):
-                    if low[box, d] <= keys[e, d] < high[box, d]:
-                        outside_all[d] = False
-                    else:
-                        failed += 1
-                        last = d
+            for box in range(first[s], first[s + 1]):
+                failed, last = _failed(keys, e, low, high, box, outside_all)
                 if failed == 0:
                     matched = True
                     break
                 if failed == 1:
                     outside_only[last] = True
             if matched:
-                arrived[home[s], e] = 2
+                at_host[e] = WANTED_THERE
                 if served[e] != s:
                     served[e] = s
                     continue
-                by_subscription[s, REPEATED] += 1
+                by_subscription[REPEATED] += 1
             else:
-                if arrived[home[s], e] == 0:
-                    arrived[home[s], e] = 1
+                if at_host[e] == 0:
+                    at_host[e] = ARRIVED_IN_VAIN
                 for d in range(dims):
-                    by_attribute[d, REMOVABLE] += outside_all[d]
-                    by_attribute[d, NEEDED] += outside_only[d]
-            by_subscription[s, WASTED] += 1
-            by_rule[r, WASTED] += 1
-    for h in range(by_home.shape[0]):
-        for e in range(keys.shape[0]):
-            by_home[h, DELIVERED] += arrived[h, e] > 0
-            by_home[h, WASTED] += arrived[h, e] == 1
+                    charges.by_attribute[d, REMOVABLE] += outside_all[d]
+                    charges.by_attribute[d, NEEDED] += outside_only[d]
+            by_subscription[WASTED] += 1
+            by_rule[WASTED] += 1
+    _count_at_hosts(arrived, charges.by_host)
+
+
+@compiled
+def _count_at_hosts(arrived: NDArray[np.uint8], by_host: Ints) -> None:
+    for h in range(arrived.shape[0]):
+        for e in range(arrived.shape[1]):
+            by_host[h, DELIVERED] += arrived[h, e] > 0
+            by_host[h, WASTED] += arrived[h, e] == ARRIVED_IN_VAIN
 
 
 def bounds(starts: list[int], ends: list[int], words: int) -> tuple[Words, Words]:

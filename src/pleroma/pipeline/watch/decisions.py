@@ -1,8 +1,8 @@
 """When to look for a better plan: a pure function of the windows so far and of what was decided before.
 
-Waste above the threshold, several windows in a row, is a reason, and so is the end of a period. After a look the
-traffic has to have changed before waste is a reason again: it fell below a lower mark, or values lie elsewhere. So a
-network whose best plan is a bad one is not tuned again and again, and nothing swings to and fro around the threshold.
+Waste above the threshold in several windows in a row is a reason, and so is the end of a period. After a search, waste
+is a reason again only if the traffic has changed: waste fell below a lower mark, or values lie elsewhere. So a network
+whose best plan is a bad one is not tuned again and again, and waste around the threshold does not start many searches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 Reason = Literal["waste", "period"]
 Outcome = Literal["handing", "adopted", "not_better", "moved", "away", "failed", "dry"]
 COMPLETED_OUTCOMES: tuple[Outcome, ...] = ("handing", "adopted", "not_better", "dry")
-"""Outcomes of a look that came to its end: whatever there was to find was found."""
+"""Outcomes of a search that was finished: whatever there was to find was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +30,31 @@ class WatchSettings:
 
     window: float = 60.0
     lateness: float = 10.0
-    """How much later than others an event may come in and still be counted."""
+    """How much later than other events an event may land and still be counted."""
     threshold: float = 0.3
-    """Of deliveries, how many may be wasted."""
+    """The share of deliveries that may be wasted."""
     hysteresis: float = 0.2
-    """By how much of itself waste has to fall below the threshold to be a reason again."""
+    """The share of the threshold by which waste has to fall below it to be a reason again."""
     drift: float = 0.3
-    """From which distance on traffic counts as changed."""
+    """The drift from which on traffic counts as changed."""
     patience: int = 2
-    """Windows in a row that have to be above the threshold."""
+    """Windows in a row whose waste has to be above the threshold."""
     period: float = 3600.0
+    """After so long a search is made, whatever the waste."""
     cool_down: float | None = None
-    """Between two looks; two windows if not given."""
+    """The pause between two searches; two windows if not given."""
     least: int = 200
-    """Events that a window needs to say anything."""
+    """Windows with fewer events are ignored."""
     look_back: int = 60
     """Windows to learn from, at most."""
     margin: float = 0.1
-    """Of the wasted deliveries, how many a plan must save to be worth a change."""
+    """The share of the wasted deliveries that a plan must save to be worth a change."""
     floor: float = 0.01
-    """By how much it must lower the share of wasted deliveries."""
+    """By how much a plan must lower the share of wasted deliveries."""
     bits: int | None = None
-    """As many as the plan in force if not given."""
+    """Bits of a plan; as many as the plan in force has if not given."""
     rules: int | None = None
+    """Rules that a switch has room for."""
     selections: tuple[str, ...] = DEFAULT_SELECTIONS
     splits: tuple[str, ...] = DEFAULT_SPLITS
     """Techniques that are tried, beside a learned tree."""
@@ -60,7 +62,7 @@ class WatchSettings:
     """Events to learn from and to judge by, at most."""
     seed: int = 0
     trigger: float = 1.0
-    """How often the lake is looked at."""
+    """How often new files are looked for in the lake."""
 
     def __post_init__(self) -> None:
         for name in ("window", "period", "trigger", "patience", "least", "look_back"):
@@ -79,12 +81,13 @@ class WatchSettings:
         return timedelta(seconds=self.window)
 
     @property
-    def rest(self) -> timedelta:
+    def pause(self) -> timedelta:
+        """The least time between two searches."""
         return timedelta(seconds=2 * self.window if self.cool_down is None else self.cool_down)
 
     @property
     def release(self) -> float:
-        """The lower mark."""
+        """The waste below which the threshold can be a reason again."""
         return self.threshold * (1 - self.hysteresis)
 
 
@@ -95,25 +98,25 @@ class Decision:
     schema: str
     window: datetime
     end: datetime
-    """Of that window."""
+    """The end of that window."""
     epoch: int | None
-    """Of the plan in force."""
+    """The epoch of the plan in force."""
     reason: Reason | None
-    """For tuning; None keeps the plan."""
+    """Why a plan is searched for; None keeps the plan in force."""
     detail: str
-    """For people."""
+    """The reason in words, for people."""
     outcome: Outcome | None = None
     new_epoch: int | None = None
     technique: str | None = None
     before: Waste | None = None
-    """What the plan in force does with held-out events."""
+    """The waste of the plan in force on held-out events."""
     after: Waste | None = None
-    """What the best plan found does with them."""
+    """The waste of the best plan found on the same events."""
     rules: int | None = None
     learned: TrafficWindow | None = None
-    """The traffic that was learned from, in one."""
+    """The traffic that was learned from, merged to one window."""
     index: Mapping[str, Any] | None = None
-    """What is being handed over."""
+    """The index that is being handed over."""
     seconds: float | None = None
 
     @property
@@ -154,9 +157,9 @@ def decide(
     settings: WatchSettings,
     begun: datetime | None = None,
 ) -> Decision:
-    """For the last of these windows, given what was decided for those before it. Both are in the order of time.
+    """Decide at the last of these windows, given earlier decisions. Both are in the order of time.
 
-    `begun` is when the first window of all began, where there were more than these.
+    `begun` is the start of the first window of all, if there were more windows than these.
     """
     now = windows[-1]
 
@@ -173,7 +176,7 @@ def decide(
     newest = max((each.new_epoch or 0 for each in decisions), default=0)
     if now.epoch is not None and now.epoch < newest:
         return kept(f"most events were sent before plan {newest}")
-    if decisions and now.start < decisions[-1].end + settings.rest:
+    if decisions and now.start < decisions[-1].end + settings.pause:
         return kept("it is too soon after the last look")
     last = next((each for each in reversed(decisions) if each.outcome in COMPLETED_OUTCOMES), None)
     since = last.end if last is not None else begun or windows[0].start
@@ -193,7 +196,7 @@ def decide(
 
 
 def _is_armed(windows: Sequence[TrafficWindow], last: Decision | None, settings: WatchSettings) -> bool:
-    """Whether something has changed since the last look."""
+    """Whether the traffic has changed since the last search."""
     if last is None:
         return True
     later = [each for each in windows if each.start >= last.end and each.events >= settings.least]
@@ -205,7 +208,7 @@ def _is_armed(windows: Sequence[TrafficWindow], last: Decision | None, settings:
 def reference(
     windows: Sequence[TrafficWindow], decisions: Sequence[Decision], epoch: int | None, settings: WatchSettings
 ) -> TrafficWindow | None:
-    """The traffic that a plan was made from. Of one that came from elsewhere, the first window that was sent by it."""
+    """The traffic that a plan was made from; of a plan from elsewhere, the first window that was sent by it."""
     if epoch is None:
         return None
     made = next((each.learned for each in reversed(decisions) if each.new_epoch == epoch), None)

@@ -1,8 +1,8 @@
 """How far traffic has moved away from the traffic that a plan was made from.
 
-By attribute it is the Jensen-Shannon distance between the two histograms: 0 for the same shares, 1 where no bin has
-events of both. What two samples of the same traffic may differ by chance is taken off, so that short windows do not
-look like changes. The attribute that moved furthest decides.
+Drift along an attribute is the Jensen-Shannon distance between two histograms: 0 for the same shares, 1 where no bin
+has events of both. What two samples of the same traffic may differ by chance is subtracted, so that short windows do
+not look like changes. The attribute that moved furthest decides.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def drift(reference: TrafficWindow | None, now: TrafficWindow) -> float | None:
     return max(by_attribute(reference, now).values())
 
 
-def alike(windows: Sequence[TrafficWindow], most: int, limit: float) -> list[TrafficWindow]:
-    """The newest windows whose traffic is like that of the last: what a plan for it can be learned from."""
+def alike(windows: Sequence[TrafficWindow], max_windows: int, limit: float) -> list[TrafficWindow]:
+    """The newest windows, back to the first that drifted by the limit: what a plan for today's traffic is made from."""
     found: list[TrafficWindow] = []
-    for each in reversed(windows[-most:]):
+    for each in reversed(windows[-max_windows:]):
         if each.events:
             like = merged(found)
             if like is not None and (drift(like, each) or 0.0) >= limit:

@@ -1,9 +1,9 @@
-"""What the watcher has said, in the lake: a file for each window and for each decision to tune, named by time.
+"""What the replanner has published, in the lake: a file for each window and for each decision to tune, named by time.
 
     windows/schema=NAME/20261115T160000.000000Z.json
     decisions/schema=NAME/20261115T160000.000000Z.json
 
-A window that is there is never written again: that makes the effect of a job that is started again happen once.
+A window that is there is never written again, so a job that is started again publishes each window once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ T = TypeVar("T", TrafficWindow, Decision)
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """One watcher writes; anybody reads."""
+    """Windows and decisions of a schema. One replanner writes; anybody reads."""
 
     storage: Storage
     schema: str
 
     def publish(self, window: TrafficWindow) -> bool:
-        """False if it was published before, and then nothing has changed."""
+        """Write a window; False if it was published before, and then nothing has changed."""
         path = self._path("windows", window.start)
         if self.storage.exists(path):
             return False
@@ -41,7 +41,7 @@ class Journal:
         return True
 
     def record(self, decision: Decision) -> None:
-        """In place of what was said at the same window."""
+        """Write a decision in place of an earlier one at the same window."""
         self.storage.write_text(self._path("decisions", decision.window), _text(decision.to_json()))
 
     def window(self, start: datetime) -> TrafficWindow:
@@ -52,12 +52,12 @@ class Journal:
         return self._parsed(path, Decision.from_json) if self.storage.exists(path) else None
 
     def begun(self) -> datetime | None:
-        """When the first window began."""
+        """The start of the first window, if there is one."""
         paths = self._paths("windows")
         return datetime.strptime(_last(paths[0]), "%Y%m%dT%H%M%S.%fZ.json").replace(tzinfo=UTC) if paths else None
 
     def windows(self, newest: int | None = None) -> list[TrafficWindow]:
-        """Oldest first; of many, the newest."""
+        """All windows, oldest first, or only the `newest` so many."""
         return self._all("windows", newest, TrafficWindow.from_json)
 
     def decisions(self, newest: int | None = None) -> list[Decision]:

@@ -1,26 +1,19 @@
-"""A better plan, and how the controller gets it.
+"""Who holds the plan in force and takes its successor: the controller, or for a dry run the lake.
 
-Better is said by events that the tuner has not seen, and by a margin, for every change costs something. The plan is
-handed over as the one to follow a certain epoch: if another has come into force meanwhile, by hand or by another
-watcher, the controller refuses it, and a request that is sent twice has its effect once.
+A plan is handed over as the successor of a certain epoch. If another plan has come into force meanwhile, by hand or by
+another replanner, the controller refuses it; a request that is sent twice has its effect once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 from urllib.parse import quote
 
-from pleroma.content import Filter
 from pleroma.errors import ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
-from pleroma.evaluation.outcome import judge
-from pleroma.index import Index, IndexPlan, Waste
+from pleroma.index import Index, IndexPlan
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.watch.decisions import WatchSettings
-from pleroma.selection.advice import advise_from
-from pleroma.selection.traffic_summary import TrafficSummary
 
 PLAN_CHANGE_SECONDS = 150.0
 """How long a plan change may take: it waits for publishers up to a minute, and then for switches."""
@@ -35,7 +28,7 @@ class PlanInForce:
 
 
 class PlanHolder(Protocol):
-    """Where a better plan goes."""
+    """Knows the plan in force, and can take another one."""
 
     def current(self) -> PlanInForce: ...
 
@@ -43,36 +36,8 @@ class PlanHolder(Protocol):
         """Have an index follow the plan of an epoch; returns the new epoch. PlanMoved if another plan is in force."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    technique: str
-    index: Index
-    before: Waste
-    """Of the plan in force, on held-out events."""
-    after: Waste
-    rules: int
-
-
-def proposal(
-    in_force: PlanInForce, gathered: TrafficSummary, subscriptions: Sequence[Filter], settings: WatchSettings
-) -> Proposal:
-    """The best plan that the tuner finds, beside the one in force."""
-    bits = settings.bits or in_force.index.bits
-    limits: dict[str, Any] = {"max_members": in_force.members, "rules": settings.rules}
-    limits |= {"selections": settings.selections, "splits": settings.splits}
-    best = advise_from(gathered, subscriptions, bits, **limits, seed=settings.seed)[0]
-    before = judge(in_force.index, subscriptions, gathered.judging, in_force.members)
-    return Proposal(best.technique, best.index, before.waste, best.outcome.waste, best.outcome.rules)
-
-
-def is_better(before: Waste, after: Waste, settings: WatchSettings) -> bool:
-    """By the margin, and by more than the floor."""
-    saved = before.wasted - after.wasted
-    return saved > 0 and saved >= settings.margin * before.wasted and before.rate - after.rate >= settings.floor
-
-
 class LakePlanHolder:
-    """The plan in force as the lake knows it, for those who only want to know what would be done."""
+    """The plan in force as the lake knows it, for a dry run: it takes no other plan."""
 
     def __init__(self, lake: Lake, schema: str) -> None:
         self._lake = lake

@@ -1,8 +1,9 @@
 """The streaming job: landed events in, closed windows out, and now and then a plan for the controller.
 
-Executors turn events into cells of windows (`counting`), Spark adds cells up by window and knows by its watermark when
-one is complete, and the driver does the rest (`watcher`). Spark's checkpoint holds what was read and what is open, the
-lake what was said, so a job that is started again with the same checkpoint goes on where it was.
+Executors count events by window (`window_counts`), Spark adds the counts up and knows by its watermark when a window is
+complete, and the driver publishes it and decides (`replanner`). Spark's checkpoint holds what was read and which
+windows are open, the lake holds what was published and decided, so a job that is started again with the same checkpoint
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ log = logging.getLogger("pleroma.pipeline")
 
 
 class StreamingJob:
-    """A job that runs until it is stopped, or has seen everything that was there.
+    """A query that runs until it is stopped, or has seen everything that was there.
 
-    One that fails is begun again by whoever waits for it, a few times: nothing is lost by that, nor done twice.
+    `wait` restarts a query that failed, a few times: nothing is lost by that, nor done twice.
     """
 
     def __init__(self, begin: Callable[[], StreamingQuery]) -> None:
@@ -63,7 +64,7 @@ class StreamingJob:
         self.query = begin()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Until it is over, or so long: whether it is over. What made it fail too often is raised."""
+        """Wait for the end of the job, at most so long: whether it has ended. Raises if it failed too often."""
         from pyspark.errors import StreamingQueryException
 
         end = None if seconds is None else time.monotonic() + seconds
@@ -73,11 +74,11 @@ class StreamingJob:
                 if self.query.awaitTermination(left):  # type: ignore[arg-type]  # it takes parts of seconds too
                     return True
             except StreamingQueryException as error:
-                self._again(error)
+                self._restart(error)
             if end is not None and time.monotonic() >= end:
                 return False
 
-    def _again(self, error: Exception) -> None:
+    def _restart(self, error: Exception) -> None:
         now = time.monotonic()
         self._failures = [moment for moment in self._failures if now - moment < FAILURE_SPAN_SECONDS] + [now]
         if len(self._failures) > MAX_FAILURES:
@@ -85,16 +86,16 @@ class StreamingJob:
         log.warning("the job failed and is begun again: %s", _cause(error))
         self.query = self._begin()
 
-    def stop(self, orderly: float = STOP_SECONDS) -> None:
-        """When what is being done is done, but not much later."""
-        end = time.monotonic() + orderly
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Stop after the batch that is being processed, or after so many seconds."""
+        end = time.monotonic() + seconds
         while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < end:
             time.sleep(0.05)
         self.query.stop()
 
     @property
     def late(self) -> int:
-        """Partial sums that came too late for their windows, and were left out."""
+        """How many partial sums came too late for their windows and were left out."""
         steps = (step.get("stateOperators") or [] for step in self.query.recentProgress)
         return sum(each.get("numRowsDroppedByWatermark", 0) for operators in steps for each in operators)
 
@@ -105,22 +106,22 @@ def start_watching(
     schema: str,
     settings: WatchSettings,
     controller: PlanHolder | None,
-    told: OnEntry = lambda _: None,
+    on_entry: OnEntry = lambda _: None,
     *,
     checkpoint: str | None = None,
     once: bool = False,
 ) -> StreamingJob:
-    """Watch a schema's traffic. Without a controller, what would be done is decided and told.
+    """Start to watch a schema's traffic. Without a controller it is a dry run: better plans are found, not adopted.
 
-    `told` is called from a thread of the driver, once for each window and each decision. `once` stops when everything
-    that has landed so far was read.
+    `on_entry` is called from a thread of the driver, once for each window and each decision. With `once` the job ends
+    when it has read everything that has landed so far.
     """
     checkpoint = checkpoint or f"{lake.url.rstrip('/')}/{folder('checkpoints', schema)}"
     _claim(checkpoint, lake, schema, settings)
     known = lake.schema(schema)
     register(spark)
 
-    def gathering(start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> TrafficSummary:
+    def gather(start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> TrafficSummary:
         from pleroma.pipeline.passes.summary_pass import gather_landed
 
         draw, seed = settings.draw, settings.seed
@@ -128,22 +129,22 @@ def start_watching(
 
     def begin() -> StreamingQuery:
         _clear_unbegun(checkpoint)
-        handover = LakePlanHolder(lake, schema) if controller is None else controller
-        watcher = Replanner(lake, known, settings, handover, gathering, told, dry=controller is None)
+        holder = LakePlanHolder(lake, schema) if controller is None else controller
+        replanner = Replanner(lake, known, settings, holder, gather, on_entry, dry=controller is None)
         landed = spark.readStream.format("pleroma").options(path=lake.url, schema=schema).load()
         counting = CountWindows(lake.url, schema, settings.length // timedelta(microseconds=1))
         writer = _summed(landed, counting, settings).writeStream.outputMode("append")
         writer = writer.queryName(f"pleroma watch {schema}").option("checkpointLocation", checkpoint)
         trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": _interval(settings.trigger)}
         with _set(spark):
-            return writer.foreachBatch(_closing(watcher)).trigger(**trigger).start()
+            return writer.foreachBatch(_closing(replanner)).trigger(**trigger).start()
 
     return StreamingJob(begin)
 
 
 @contextmanager
 def _set(spark: SparkSession) -> Iterator[None]:
-    """A query takes the settings of its session along when it starts.
+    """Apply `STREAM_SETTINGS` while a query starts: it takes the settings of its session along.
 
     It cannot have a session of its own: Spark lets a second one neither see nor register a source that the first has.
     """
@@ -158,7 +159,7 @@ def _set(spark: SparkSession) -> Iterator[None]:
 
 
 def _summed(landed: DataFrame, counting: CountWindows, settings: WatchSettings) -> DataFrame:
-    """Cells by window, each window as soon as it is complete."""
+    """Counts by window and metric, of each window as soon as it is complete."""
     from pyspark.sql import functions as f
 
     return (
@@ -170,18 +171,18 @@ def _summed(landed: DataFrame, counting: CountWindows, settings: WatchSettings) 
     )
 
 
-def _closing(watcher: Replanner) -> Callable[[DataFrame, int], None]:
+def _closing(replanner: Replanner) -> Callable[[DataFrame, int], None]:
     def close(frame: DataFrame, _: int) -> None:
         windows: dict[datetime, dict[MetricKey, int]] = defaultdict(dict)
         for start, metric, number, place, value in frame.collect():
             windows[UNIX_EPOCH + timedelta(microseconds=start)][MetricKey(metric, number, place)] = value
-        watcher.closed(windows)
+        replanner.close_windows(windows)
 
     return close
 
 
 def _claim(checkpoint: str, lake: Lake, schema: str, settings: WatchSettings) -> None:
-    """A checkpoint goes on with what it was made for; with anything else, it would mix two."""
+    """Label a new checkpoint with its lake, schema and window; refuse one that was made for others."""
     storage = Storage.at(checkpoint)
     mine = {"lake": lake.url, "schema": schema, "window": settings.window}
     if not storage.exists(CHECKPOINT_LABEL):
@@ -197,7 +198,7 @@ def _claim(checkpoint: str, lake: Lake, schema: str, settings: WatchSettings) ->
 
 
 def _clear_unbegun(checkpoint: str) -> None:
-    """Spark begins in empty folders only, and one that died before its first step may have left files there."""
+    """Empty the folders of a query that died before its first batch: Spark begins in empty folders only."""
     storage = Storage.at(checkpoint)
     if not any(found.path.rpartition("/")[2].isdecimal() for found in storage.listed("offsets")):
         for folder in ("offsets", "commits", "state"):
@@ -209,7 +210,7 @@ def _interval(seconds: float) -> str:
 
 
 def _cause(error: Exception) -> str:
-    """The line of a failure that says what happened."""
+    """The line of an error message that says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("pleroma.errors.")]
     inner = error.__cause__

@@ -1,7 +1,7 @@
-"""From landed events to the cells of their windows: what runs on the executors, one batch after the other.
+"""From landed events to the counts of their windows: what runs on the executors, one batch after the other.
 
 An event is judged by the plan it was sent by and by the subscriptions of its time. A streaming query is planned once
-and runs for weeks, so these are read from the lake when an event needs them, and kept.
+and runs for weeks, so plans and subscriptions are read from the lake when an event needs them, and kept.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
-from pleroma.content import Filter, Schema, Text
+from pleroma.content import Schema, Text
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.outcome import held
 from pleroma.evaluation.sample import Sample
-from pleroma.index import DzSet
-from pleroma.pipeline.audit.tally import covered
+from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake import lake_layout
 from pleroma.pipeline.lake.lake import Lake, LandedPlan, SubscriptionRow, SubscriptionSnapshot
 from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey
@@ -40,28 +39,26 @@ METRIC_COLUMNS = pa.schema(
         pa.field("value", pa.int64()),
     ]
 )
-"""What goes from the executors to the aggregation; `at` is the newest event of the batch in the window."""
+"""The rows that executors send to the aggregation; `at` is the time of the newest event of the batch in the window."""
 METRIC_SQL = "at timestamp, metric string, number int, bin int, value long"
 MAX_SNAPSHOTS = 16
-"""Snapshots that are remembered."""
-MAX_COVERS = 200_000
-"""Covers that are remembered, of subscriptions that may be gone and plans that may be over."""
+"""Snapshots of the subscriptions that are kept in memory."""
 
 
 class History(Protocol):
-    """What is in force, and when."""
+    """Which plans and which subscriptions were in force, and when."""
 
     def plan(self, epoch: int) -> LandedPlan | None: ...
 
     def snapshots(self) -> Sequence[datetime]:
-        """Since when each is valid, oldest first."""
+        """The moment that each snapshot of the subscriptions is valid from, oldest first."""
 
     def snapshot(self, since: datetime) -> SubscriptionSnapshot: ...
 
 
 @dataclass(slots=True)
 class LakeHistory:
-    """What a lake says. Plans and snapshots never change, so each is read once; which there are is asked anew."""
+    """The history as a lake has it. Plans and snapshots never change, so each is read once; the list is read anew."""
 
     lake: Lake
     schema: str
@@ -88,62 +85,56 @@ class LakeHistory:
 
 
 class WindowCounts(NamedTuple):
-    """One window's share of a batch. Times are in microseconds."""
+    """What a batch of events adds to one window. Times are in microseconds."""
 
     start: int
     newest: int
-    cells: Counter[MetricKey]
+    counts: Counter[MetricKey]
 
 
 class WindowCounter:
-    """`length` of a window in microseconds."""
+    """Counts batches of landed events into windows; `length` is that of a window, in microseconds."""
 
-    def __init__(self, schema: Schema, standing: History, length: int) -> None:
+    def __init__(self, schema: Schema, history: History, length: int) -> None:
         self._schema = schema
-        self._standing = standing
+        self._history = history
         self._length = length
-        self._covers: dict[tuple[int, str], tuple[Filter, DzSet]] = {}
+        self._covers = CoverCache()
 
-    def counted(self, batch: pa.RecordBatch) -> Iterator[WindowCounts]:
+    def count(self, batch: pa.RecordBatch) -> Iterator[WindowCounts]:
+        """What the batch adds to each window that it has events of."""
         names = lake_layout.EventColumns.of(self._schema)
-        batch = batch.filter(batch.column(names.at).is_valid())  # what has no time is in no window
+        batch = batch.filter(batch.column(names.at).is_valid())  # an event without a time is in no window
         events, good = sifted(self._schema, {name: batch.column(name) for name in self._schema.names})
         at = _whole(batch.column(names.at).cast(lake_layout.MOMENT_TYPE).cast(pa.int64()))
         epoch = _whole(batch.column(names.epoch).fill_null(0))
         window = at // self._length
-        place = np.cumsum(good) - 1  # of a row among the events that are good
-        since = self._standing.snapshots()
+        place = np.cumsum(good) - 1  # position of a row among the good events
+        since = self._history.snapshots()
         begins = np.array([lake_layout.microseconds(each) for each in since], np.int64)
         for number in np.unique(window).tolist():
             rows = np.flatnonzero(window == number)
             chosen = rows[good[rows]]
-            cells = Counter({MetricKey("refused"): len(rows) - len(chosen)})
+            counts = Counter({MetricKey("refused"): len(rows) - len(chosen)})
             if len(chosen):
                 taken = events[place[chosen]]
-                cells.update(_described(taken))
+                counts.update(_value_counts(taken))
                 valid = np.searchsorted(begins, at[chosen], side="right") - 1
                 for e, s in sorted(set(zip(epoch[chosen].tolist(), valid.tolist(), strict=True))):
                     some = taken[(epoch[chosen] == e) & (valid == s)]
-                    cells.update(self._judged(some, e, since[s] if s >= 0 else None))
-            yield WindowCounts(number * self._length, int(at[rows].max()), +cells)
+                    counts.update(self._delivery_counts(some, e, since[s] if s >= 0 else None))
+            yield WindowCounts(number * self._length, int(at[rows].max()), +counts)
 
-    def _judged(self, events: EventBatch, epoch: int, since: datetime | None) -> dict[MetricKey, int]:
+    def _delivery_counts(self, events: EventBatch, epoch: int, since: datetime | None) -> dict[MetricKey, int]:
+        """What a plan and the subscriptions since a moment make of events."""
         sent = {MetricKey("epoch", epoch): len(events)}
-        judges = self._judges(epoch, since)
-        if judges is None:
+        in_force = self._in_force(epoch, since)
+        if in_force is None:
             return sent | {MetricKey("unjudged"): len(events)}
-        plan, rows = judges
+        plan, rows = in_force
         if not rows:
             return sent
-        if len(self._covers) > MAX_COVERS:
-            self._covers.clear()
-        covers = []
-        for row in rows:
-            of, cover = self._covers.get((epoch, row.id), (None, DzSet()))
-            if of != row.filter:
-                cover = covered(plan.plan.index, row.filter, plan.members)
-                self._covers[epoch, row.id] = row.filter, cover
-            covers.append(cover)
+        covers = self._covers.covers(plan, rows)
         sample = Sample.of(events, [row.filter for row in rows])
         return sent | {
             MetricKey("deliveries"): held(plan.plan.index.encode(sample.points), covers),
@@ -152,18 +143,18 @@ class WindowCounter:
             **{MetricKey("matched", d): n for d, n in enumerate(_matched(sample))},
         }
 
-    def _judges(self, epoch: int, since: datetime | None) -> tuple[LandedPlan, list[SubscriptionRow]] | None:
-        """The plan and the subscriptions that were in force; None where one of them is not in the lake."""
+    def _in_force(self, epoch: int, since: datetime | None) -> tuple[LandedPlan, list[SubscriptionRow]] | None:
+        """The plan and the subscriptions that were in force; None if one of them is not in the lake."""
         try:
-            plan = self._standing.plan(epoch)
-            return None if plan is None or since is None else (plan, self._standing.snapshot(since).rows)
+            plan = self._history.plan(epoch)
+            return None if plan is None or since is None else (plan, self._history.snapshot(since).rows)
         except LakeError:  # it has expired, or is damaged
             return None
 
 
-def _described(events: EventBatch) -> dict[MetricKey, int]:
-    """How many there are, and where their values lie."""
-    cells = {MetricKey("events"): len(events)}
+def _value_counts(events: EventBatch) -> dict[MetricKey, int]:
+    """How many events there are, and in which bins of the histograms their values lie."""
+    counts = {MetricKey("events"): len(events)}
     points = events.points()
     for d, attribute in enumerate(events.schema.attributes):
         low, high = attribute.extent
@@ -173,12 +164,12 @@ def _described(events: EventBatch) -> dict[MetricKey, int]:
         absent: Any = None if isinstance(attribute, Text) else attribute.absent
         bins[np.asarray(column == absent, np.bool_)] = HISTOGRAM_BINS
         for place, n in enumerate(np.bincount(bins, minlength=HISTOGRAM_BINS + 1).tolist()):
-            cells[MetricKey("histogram", d, place)] = n
-    return cells
+            counts[MetricKey("histogram", d, place)] = n
+    return counts
 
 
 def _matched(sample: Sample) -> list[int]:
-    """By dimension: (event, box) in which the value lies in the box's range there."""
+    """By dimension: the number of pairs (event, box) in which the event's value lies in the box's range."""
     order = np.sort(sample.keys, axis=0)
     return [
         int((np.searchsorted(order[:, d], sample.high[:, d]) - np.searchsorted(order[:, d], sample.low[:, d])).sum())
@@ -193,28 +184,28 @@ def _whole(column: Any) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class CountWindows:
-    """For `mapInArrow`: carries names to the executors, where what they stand for is opened once a process."""
+    """For `mapInArrow`: carries names to the executors; each process there opens the lake and the schema once."""
 
     url: str
     schema: str
     length: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counting = _opened(self.url, self.schema, self.length)
+        counter = _opened_counter(self.url, self.schema, self.length)
         for batch in batches:
             if batch.num_rows:
-                for counted in counting.counted(batch):
+                for counted in counter.count(batch):
                     yield _rows(counted)
 
 
 @lru_cache(maxsize=4)
-def _opened(url: str, schema: str, length: int) -> WindowCounter:
+def _opened_counter(url: str, schema: str, length: int) -> WindowCounter:
     lake = Lake.at(url)
     return WindowCounter(lake.schema(schema), LakeHistory(lake, schema), length)
 
 
 def _rows(counted: WindowCounts) -> pa.RecordBatch:
-    metrics, numbers, bins = zip(*counted.cells, strict=True)
-    columns: list[Any] = [[counted.newest] * len(metrics), metrics, numbers, bins, list(counted.cells.values())]
+    metrics, numbers, bins = zip(*counted.counts, strict=True)
+    columns: list[Any] = [[counted.newest] * len(metrics), metrics, numbers, bins, list(counted.counts.values())]
     arrays = [pa.array(column, each.type) for column, each in zip(columns, METRIC_COLUMNS, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=METRIC_COLUMNS)

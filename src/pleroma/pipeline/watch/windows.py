@@ -1,28 +1,27 @@
 """A window of the traffic: what was published in some minutes, what of it was wasted, and where its values lay.
 
-Everything in it is a sum of whole numbers over events, kept in cells under names, so windows of any parts of the same
-events add up to the window of all, in whatever order the parts come.
+Everything in a window is a sum of whole numbers over events, counted under metric keys. So the windows of any parts of
+the same events add up to the window of all events, in whatever order the parts come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from pleroma.content import Schema
 from pleroma.errors import LakeError
 from pleroma.index import Waste
+from pleroma.pipeline.reported_counts import ReportedCounts
 
 HISTOGRAM_BINS = 32
-"""Of equal width over the extent of an attribute. One more counts events that lack it."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
+"""Bins of a histogram, of equal width over the extent of an attribute. One more bin counts events that lack it."""
 
 
 class MetricKey(NamedTuple):
-    """`number` is an attribute's position, or an epoch; `bin` one of a histogram's. Where there is none, it is 0."""
+    """What is counted. `number` is an attribute's position or an epoch, `bin` a bin of a histogram; 0 if unused."""
 
     metric: str
     number: int = 0
@@ -32,19 +31,12 @@ class MetricKey(NamedTuple):
 MetricCounts = Mapping[MetricKey, int]
 
 
-class Reported(NamedTuple):
-    """What subscribers themselves counted, as far as they had reported it when the window was closed."""
-
-    delivered: int
-    wasted: int
-
-
 @dataclass(frozen=True, slots=True)
 class TrafficWindow:
-    """From `start` to before `end`. `events` are those within the domains; `refused` are the others.
+    """The traffic from `start` to before `end`. `events` are those within the domains; `refused` are the others.
 
-    Of the events, `unjudged` met no subscriptions or no plan in the lake: they are in the histograms, and in no count
-    of deliveries. `pairs` are (event, box of a subscription), `matched` those of them that match along an attribute.
+    For `unjudged` of the events the lake has no subscriptions or no plan: they are in the histograms, and in no count
+    of deliveries. `pairs` counts (event, box of a subscription), `matched` the pairs that match along each attribute.
     """
 
     schema: str
@@ -63,15 +55,16 @@ class TrafficWindow:
     counts: tuple[tuple[int, ...], ...]
     """By attribute: events by bin."""
     empty_before: int = 0
-    """Windows without a single event since the one before."""
-    reported: Reported | None = None
+    """Windows without a single event between the previous window with events and this one."""
+    reported: ReportedCounts | None = None
+    """What subscribers themselves counted, as far as they had reported it when the window was closed."""
     drift: float | None = None
-    """From what the plan in force was made from; None where nothing is known of that."""
+    """Distance from the traffic that the plan in force was made from; None if that traffic is not known."""
 
     @classmethod
-    def of(cls, schema: Schema, start: datetime, length: timedelta, cells: MetricCounts) -> TrafficWindow:
+    def of(cls, schema: Schema, start: datetime, length: timedelta, counts: MetricCounts) -> TrafficWindow:
         def at(metric: str, number: int = 0, bin: int = 0) -> int:
-            return cells.get(MetricKey(metric, number, bin), 0)
+            return counts.get(MetricKey(metric, number, bin), 0)
 
         dimensions = range(len(schema))
         return cls(
@@ -82,7 +75,7 @@ class TrafficWindow:
             events=at("events"),
             refused=at("refused"),
             unjudged=at("unjudged"),
-            epochs={cell.number: n for cell, n in sorted(cells.items()) if cell.metric == "epoch" and n},
+            epochs={key.number: n for key, n in sorted(counts.items()) if key.metric == "epoch" and n},
             deliveries=at("deliveries"),
             wanted=at("wanted"),
             pairs=at("pairs"),
@@ -96,7 +89,7 @@ class TrafficWindow:
 
     @property
     def epoch(self) -> int | None:
-        """Of the plan that most events were sent by; the newer of two."""
+        """The epoch of the plan that most events were sent by; of two, the newer."""
         return max(self.epochs, key=lambda each: (self.epochs[each], each), default=None)
 
     @property
@@ -140,7 +133,7 @@ class TrafficWindow:
             "deliveries": self.deliveries,
             "wanted": self.wanted,
             "waste": self.waste.rate,
-            "reported": None if self.reported is None else self.reported._asdict(),
+            "reported": None if self.reported is None else asdict(self.reported),
             "drift": self.drift,
             "pairs": self.pairs,
             "matched": dict(zip(self.attributes, self.matched, strict=True)),
@@ -160,7 +153,7 @@ class TrafficWindow:
                 epochs={int(epoch): n for epoch, n in data["epochs"].items()},
                 matched=tuple(data["matched"][name] for name in data["histograms"]),
                 counts=tuple(map(tuple, data["histograms"].values())),
-                reported=None if reported is None else Reported(**reported),
+                reported=None if reported is None else ReportedCounts(**reported),
                 drift=data["drift"],
                 empty_before=data["empty_before"],
                 **{name: data[name] for name in _SUMS},
@@ -181,7 +174,7 @@ def merged(windows: Iterable[TrafficWindow]) -> TrafficWindow | None:
 
 
 def empty_between(before: TrafficWindow | None, start: datetime, length: timedelta) -> int:
-    """How many windows had nothing in them since the last that had."""
+    """How many windows without events lie between the last window with events and this start."""
     return 0 if before is None or start <= before.end else (start - before.end) // length
 
 
@@ -194,7 +187,5 @@ def _summed(mine: tuple[int, ...], its: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(mine, its, strict=True))
 
 
-def _both(mine: Reported | None, its: Reported | None) -> Reported | None:
-    if mine is None or its is None:
-        return mine or its
-    return Reported(mine.delivered + its.delivered, mine.wasted + its.wasted)
+def _both(mine: ReportedCounts | None, its: ReportedCounts | None) -> ReportedCounts | None:
+    return mine + its if mine is not None and its is not None else mine or its

@@ -1,0 +1,48 @@
+"""Proposals of a better plan, judged by events that the plan was not made from.
+
+A plan has to be better by a margin, because every change of plans costs something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pleroma.content import Filter
+from pleroma.evaluation.outcome import judge
+from pleroma.index import Index, Waste
+from pleroma.pipeline.watch.decisions import WatchSettings
+from pleroma.pipeline.watch.plan_holder import PlanInForce
+from pleroma.selection.advice import advise_from
+from pleroma.selection.traffic_summary import TrafficSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The best plan found, and what it and the plan in force do with the same held-out events."""
+
+    technique: str
+    index: Index
+    before: Waste
+    """The waste of the plan in force."""
+    after: Waste
+    rules: int
+
+
+def propose(
+    in_force: PlanInForce, gathered: TrafficSummary, subscriptions: Sequence[Filter], settings: WatchSettings
+) -> Proposal:
+    """The best plan that the techniques and the learned tree find for gathered traffic."""
+    bits = settings.bits or in_force.index.bits
+    limits: dict[str, Any] = {"max_members": in_force.members, "rules": settings.rules}
+    limits |= {"selections": settings.selections, "splits": settings.splits}
+    best = advise_from(gathered, subscriptions, bits, **limits, seed=settings.seed)[0]
+    before = judge(in_force.index, subscriptions, gathered.judging, in_force.members)
+    return Proposal(best.technique, best.index, before.waste, best.outcome.waste, best.outcome.rules)
+
+
+def is_better(before: Waste, after: Waste, settings: WatchSettings) -> bool:
+    """Whether a plan saves at least the margin of wasted deliveries, and lowers their share by at least the floor."""
+    saved = before.wasted - after.wasted
+    return saved > 0 and saved >= settings.margin * before.wasted and before.rate - after.rate >= settings.floor
