@@ -1,4 +1,4 @@
-"""Keeping rules right: the durable log of accepted requests, and the state that follows from it."""
+"""The control plane: a durable log of accepted commands, the state that follows from it, and the switches' rules."""
 
 from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState

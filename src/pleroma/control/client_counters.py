@@ -1,47 +1,52 @@
-"""What clients report about what they got, added up by subscription and by principal. Kept in memory only."""
+"""What clients report about the events they sent and got, added up by subscription and by principal.
+
+The counters are kept in memory only: they begin when the controller starts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from pleroma.control.control_state import ControlState
+from pleroma.control.state.records import Registered
+from pleroma.control.state.registrations import Registrations
 from pleroma.errors import ControlError, NotThere, UnknownName
 
-CLIENT_COUNTERS = ("delivered", "wasted", "duplicates", "dropped")
+CLIENT_COUNTER_NAMES = ("delivered", "wasted", "duplicates", "dropped")
 COUNT_LIMIT = 2**53
 
 
 class ClientCounters:
-    """Counters since the controller started."""
+    """The counters of all subscriptions that are in force, and of all principals that ever reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, registrations: Registrations) -> None:
         self.subscriptions: dict[str, dict[str, int]] = {}
         self.principals: dict[str, dict[str, int]] = {}
+        self._registrations = registrations
+        registrations.subscribe(self)
 
     @property
     def totals(self) -> dict[str, int]:
         return {
             name: sum(counted.get(name, 0) for counted in self.principals.values())
-            for name in ("published", *CLIENT_COUNTERS)
+            for name in ("published", *CLIENT_COUNTER_NAMES)
         }
 
     def report(
         self,
-        state: ControlState,
         principal: str,
         subscriptions: Mapping[str, Mapping[str, int]] | None = None,
         published: int = 0,
     ) -> None:
         """Add what a principal counted for its subscriptions. All of it is added or, with an error, nothing."""
-        own = state.registrations.by_principal.get(principal, {})
+        own = self._registrations.by_principal.get(principal, {})
         given = subscriptions or {}
         for each, counted in given.items():
             if each not in own or own[each].kind != "subscription":
                 raise NotThere("the principal has no such subscription", field="subscriptions", value=each)
             for name, count in counted.items():
-                if name not in CLIENT_COUNTERS:
-                    raise UnknownName("counter", str(name), CLIENT_COUNTERS, field=each)
+                if name not in CLIENT_COUNTER_NAMES:
+                    raise UnknownName("counter", str(name), CLIENT_COUNTER_NAMES, field=each)
                 _check_count(name, count)
         _check_count("published", published)
         mine = self.principals.setdefault(principal, {})
@@ -50,9 +55,12 @@ class ClientCounters:
             _add(self.subscriptions.setdefault(each, {}), counted)
             _add(mine, counted)
 
-    def forget(self, id: str) -> None:
-        """A subscription is gone; the principal's sums stay."""
-        self.subscriptions.pop(id, None)
+    def on_registered(self, registered: Registered) -> None:
+        """Nothing is counted for it yet."""
+
+    def on_withdrawn(self, registered: Registered) -> None:
+        """Forget the counters of a subscription; the principal's sums stay."""
+        self.subscriptions.pop(registered.id, None)
 
 
 def _add(counters: dict[str, int], more: Mapping[str, int]) -> None:

@@ -140,8 +140,6 @@ class ControlState:
         if command.network != self.network:
             raise OtherControl("the log was made for another network", field="topology", value=command.network)
 
-    # -- principals ----------------------------------------------------------------------------------------------
-
     def _create_principal(self, command: CreatePrincipal) -> Callable[[int], Done]:
         check_name(command.name)
         if command.name in self.principals:
@@ -173,8 +171,6 @@ class ControlState:
         if principal is None:
             raise NotThere("there is no principal of this name", field="principal", value=name)
         return principal
-
-    # -- registrations -------------------------------------------------------------------------------------------
 
     def _register(self, command: Register) -> Callable[[int], Done]:
         if command.kind not in REGISTRATION_KINDS:
@@ -253,8 +249,6 @@ class ControlState:
         for each in leaving:
             self.registrations.remove(each)
         return self.rules.exchange(self.plans.remove(leaving), NO_INPUTS)
-
-    # -- hosts ---------------------------------------------------------------------------------------------------
 
     def _learn_host(self, command: LearnHost) -> Callable[[int], Done]:
         host = host_of(command)

@@ -15,11 +15,11 @@ from typing import Self
 from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState
 from pleroma.control.feed import Feed
-from pleroma.control.feed_items import describe, flows_item
+from pleroma.control.feed_items import command_items, flows_item
 from pleroma.control.log.entry import Position
 from pleroma.control.logged_state import LoggedState
 from pleroma.control.southbound import Installer, Southbound
-from pleroma.control.state.command import ChangePlan, Command, Expire, RemovePrincipal, Withdraw
+from pleroma.control.state.command import ChangePlan, Command
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import Done, Result
 from pleroma.control.transition.plan_change_runner import PlanChangeRunner, PlanChangeTiming
@@ -42,12 +42,12 @@ class Controller:
         timing: PlanChangeTiming,
     ) -> None:
         """The network has all rules that follow from the logged state."""
+        state = logged.state
         self.feed = Feed()
-        self.client_counters = ClientCounters()
+        self.client_counters = ClientCounters(state.registrations)
         self._logged = logged
         self._closing = False
         self._installer = Installer(network, logged.position, also_wait_for)
-        state = logged.state
         self.plan_changes = PlanChangeRunner(state.plans, state.registrations, self.submit, self.confirmed, timing)
         logged.subscribe(self._follow)
 
@@ -139,7 +139,7 @@ class Controller:
         self, principal: str, subscriptions: Mapping[str, Mapping[str, int]] | None = None, published: int = 0
     ) -> None:
         """Add to the counters what a client counted."""
-        self.client_counters.report(self.state, principal, subscriptions, published)
+        self.client_counters.report(principal, subscriptions, published)
         if "counters" in self.feed.wanted:
             self.feed.tell(
                 {"type": "counters", "principal": principal, "published": published}
@@ -165,18 +165,8 @@ class Controller:
     def _follow(self, position: Position, command: Command, result: Result) -> None:
         """Hand on what follows from a command that was applied."""
         self._installer.give(position, result.switch_ops if isinstance(result, Done) else ())
-        if isinstance(result, Done):
-            self._forget_counters(command, result)
         if isinstance(command, ChangePlan):
             self.plan_changes.wake()
         if self.feed.wanted:
-            for item in describe(position, command, result, self.state, self.feed.wanted):
+            for item in command_items(position, command, result, self.feed.wanted):
                 self.feed.tell(item)
-
-    def _forget_counters(self, command: Command, result: Done) -> None:
-        match command:
-            case Withdraw():
-                self.client_counters.forget(command.id)
-            case RemovePrincipal() | Expire():
-                for each in result.value["withdrawn"]:
-                    self.client_counters.forget(each)

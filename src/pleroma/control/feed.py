@@ -1,6 +1,6 @@
-"""News for whoever watches: what was asked, which rules changed, which plan is in force, how the counters stand.
+"""The live stream of what happens: what was asked, which rules changed, which plan is in force, what clients counted.
 
-Whoever listens slowly loses the oldest news and is told how many; nobody waits for a listener.
+Nobody waits for a reader of the feed: one that reads too slowly loses the oldest items, and is told how many.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ FEED_TYPES = frozenset({"request", "flows", "plan", "counters"})
 
 
 class FeedReader:
-    """The news from the moment of subscribing on. Iterate over it; leave it with `close`, or as a context."""
+    """An asynchronous iterator over items, from the moment of subscribing on. End it with `close`, or as a context."""
 
-    def __init__(self, feed: Feed, room: int, types: frozenset[str]) -> None:
+    def __init__(self, feed: Feed, max_unread: int, types: frozenset[str]) -> None:
         self.types = types
         self._feed = feed
-        self._room = room
+        self._max_unread = max_unread
         self._items: deque[FeedItem] = deque()
         self._lost = 0
-        self._news = asyncio.Event()
+        self._more = asyncio.Event()
         self._closed = False
 
     def close(self) -> None:
-        """What is still unread can be read; then the iteration ends."""
+        """Take no more items. Those that are unread can still be read; then the iteration ends."""
         self._closed = True
         self._feed.forget(self)
-        self._news.set()
+        self._more.set()
 
     def __enter__(self) -> Self:
         return self
@@ -46,8 +46,8 @@ class FeedReader:
         while not self._items and not self._lost:
             if self._closed:
                 raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
+            self._more.clear()
+            await self._more.wait()
         if self._lost:
             lost, self._lost = self._lost, 0
             return {"type": "lost", "count": lost}
@@ -57,42 +57,42 @@ class FeedReader:
         self.close()
 
     def tell(self, item: FeedItem) -> None:
-        if len(self._items) == self._room:
+        if len(self._items) == self._max_unread:
             self._items.popleft()
             self._lost += 1
         self._items.append(item)
-        self._news.set()
+        self._more.set()
 
 
 class Feed:
-    """Tells each item to all who listen."""
+    """Tells each item to all readers that want its type."""
 
     def __init__(self) -> None:
-        self._listeners: dict[FeedReader, None] = {}
+        self._readers: dict[FeedReader, None] = {}
         self.wanted: frozenset[str] = frozenset()
-        """The types that anybody listens to: what costs time to describe need not be described to nobody."""
+        """The types that any reader wants. Items of other types need not be made, which saves time."""
 
     def __len__(self) -> int:
-        return len(self._listeners)
+        return len(self._readers)
 
-    def subscribe(self, room: int = MAX_UNREAD_ITEMS, types: frozenset[str] = FEED_TYPES) -> FeedReader:
-        """An asynchronous iterator over what is told from now on, with room for so many unread items."""
-        listener = FeedReader(self, room, types)
-        self._listeners[listener] = None
+    def subscribe(self, max_unread: int = MAX_UNREAD_ITEMS, types: frozenset[str] = FEED_TYPES) -> FeedReader:
+        """A reader of the items from now on, which keeps at most so many unread."""
+        reader = FeedReader(self, max_unread, types)
+        self._readers[reader] = None
         self.wanted |= types
-        return listener
+        return reader
 
-    def forget(self, listener: FeedReader) -> None:
-        if listener in self._listeners:
-            del self._listeners[listener]
-            self.wanted = frozenset().union(*(each.types for each in self._listeners))
+    def forget(self, reader: FeedReader) -> None:
+        if reader in self._readers:
+            del self._readers[reader]
+            self.wanted = frozenset().union(*(each.types for each in self._readers))
 
     def tell(self, item: FeedItem) -> None:
-        for listener in self._listeners:
-            if item["type"] in listener.types:
-                listener.tell(item)
+        for reader in self._readers:
+            if item["type"] in reader.types:
+                reader.tell(item)
 
     def close(self) -> None:
-        """No more news: all listeners come to their end."""
-        for listener in list(self._listeners):
-            listener.close()
+        """End all readers: there will be no more items."""
+        for reader in list(self._readers):
+            reader.close()

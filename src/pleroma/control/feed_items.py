@@ -1,11 +1,11 @@
-"""What the feed says about a command: short, and without anything secret."""
+"""The items by which the feed tells of a command: short, and without anything secret."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
-from pleroma.control.control_state import ControlState
+from pleroma.control.feed import FeedItem
 from pleroma.control.state.command import Command, Register
 from pleroma.control.state.result import CommandRefused, Result
 from pleroma.routing import FlowOp
@@ -14,33 +14,27 @@ MAX_LISTED_FLOW_OPS = 100
 """So many flow operations of one command are listed; their number is always told."""
 
 
-def describe(
-    position: int, command: Command, result: Result, state: ControlState, wanted: Set[str]
-) -> Iterator[dict[str, Any]]:
-    """Items of the types that are wanted."""
+def command_items(position: int, command: Command, result: Result, wanted: Set[str]) -> Iterator[FeedItem]:
+    """Items of the wanted types about a command that was applied at a position of the log."""
     if "request" in wanted:
         listed = command.to_json().items()
         public = {name: value for name, value in listed if name not in ("digest", "layout", "index")}
-        said = {"refused": str(result.error)} if isinstance(result, CommandRefused) else {"value": result.value}
-        yield {"type": "request", "position": position, "command": public} | said
+        outcome = {"refused": str(result.error)} if isinstance(result, CommandRefused) else {"value": result.value}
+        yield {"type": "request", "position": position, "command": public} | outcome
     if isinstance(result, CommandRefused):
         return
     if result.flows and "flows" in wanted:
         yield flows_item(position, result.flows)
-    epoch = result.value.get("epoch")
-    if "plan" in wanted and epoch is not None and (not isinstance(command, Register) or result.value.get("opened")):
-        name = result.value["schema"]
-        item = {"type": "plan", "position": position, "schema": name, "epoch": state.schemas[name].epoch}
-        yield item | {each: result.value[each] for each in ("phase",) if each in result.value}
+    value = result.value
+    if "plan" in wanted and "epoch" in value and (not isinstance(command, Register) or value.get("opened")):
+        item = {"type": "plan", "position": position, "schema": value["schema"], "epoch": value["epoch"]}
+        yield item | {name: value[name] for name in ("phase",) if name in value}
 
 
-def flows_item(position: int, ops: Sequence[FlowOp]) -> dict[str, Any]:
-    return {
-        "type": "flows",
-        "position": position,
-        "count": len(ops),
-        "ops": [_flow(op) for op in ops[:MAX_LISTED_FLOW_OPS]],
-    }
+def flows_item(position: int, ops: Sequence[FlowOp]) -> FeedItem:
+    """An item about rules that changed, because of a command or because the network did."""
+    listed = [_flow(op) for op in ops[:MAX_LISTED_FLOW_OPS]]
+    return {"type": "flows", "position": position, "count": len(ops), "ops": listed}
 
 
 def _flow(op: FlowOp) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What was answered to requests that may come again.
+"""The answers to requests that may be sent again.
 
-The log knows which keys it has seen, but not what became of the requests. That is kept here, for as long as the log
-keeps the keys, as text: most of it is never read again.
+The log knows which keys it has seen, but not what was answered. The answers are kept here for as long as the log keeps
+the keys, and as text: most of them are never read again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pleroma.errors import ControlError, PleromaError
 
 
 class KeptAnswers:
-    """The last answers by position and by key; of the oldest, only those within `remember` positions are kept."""
+    """The answers of the last `remember` positions, by position and by key."""
 
     def __init__(self, remember: int = REMEMBERED_POSITIONS) -> None:
         self._remember = remember
@@ -40,7 +40,7 @@ class KeptAnswers:
                 del self._position[forgotten]
 
     def at(self, position: int) -> Result | None:
-        """The answer given to the request at a position; None if it is forgotten."""
+        """The answer to the request at a position; None if it is forgotten."""
         kept = self._by_position.get(position)
         return None if kept is None else _from_json(json.loads(kept[1]))
 
@@ -67,7 +67,7 @@ def _from_json(data: Mapping[str, Any]) -> Result:
 
 
 def error_to_json(error: PleromaError) -> dict[str, Any]:
-    """All that an error says; a value that JSON has no form for is described."""
+    """All fields of an error. A value that JSON cannot express is described."""
     try:
         value = json.loads(canonical(error.value))
     except ControlError:

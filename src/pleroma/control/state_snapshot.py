@@ -1,9 +1,9 @@
-"""The state as bytes, so that a restart need not replay everything.
+"""The state as bytes, so that a restart need not apply the whole log.
 
-A line of JSON, a line for each registration and for each answer, then the regions of all registrations, packed, and of
-those that have another while their plan changes. They are written down because to cover a hundred thousand filters
-again would take the better part of a minute, and because a plan that changed in parts left the others alone. Lines are
-put together from texts that the state keeps anyway: the event loop waits for a snapshot to be taken.
+A snapshot is a line of JSON, a line for each registration and for each answer, then the packed regions in force of all
+registrations, and their other regions while a plan changes. Regions are written down because to cover a hundred
+thousand filters again would take the better part of a minute, and because a region depends on the plan changes before.
+The event loop waits while a snapshot is taken, so lines are put together from texts that the state keeps anyway.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SNAPSHOT_FORMAT = 1
 
 
 def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
-    """All that `restore` needs, and the same bytes for the same history."""
+    """All that `restore` needs. The same history gives the same bytes."""
     head = {
         "format": SNAPSHOT_FORMAT,
         "settings": state.settings.to_json(),
@@ -52,7 +52,7 @@ def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
 
 
 def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple[ControlState, KeptAnswers]:
-    """The state and the answers of a snapshot; the tables are computed from the regions."""
+    """The state and the answers of a snapshot. Flow tables are computed from the regions."""
     with collecting_later():
         head, _, _ = data.partition(b"\n")
         read = json.loads(head)
@@ -86,7 +86,7 @@ def _schema(entry: SchemaEntry) -> dict[str, Any]:
 
 
 def _change(change: PlanChange) -> dict[str, Any]:
-    """`other` says how many members the other regions have; they come behind all those in force."""
+    """`other` says how many members the other regions have; these come behind all regions in force."""
     return {
         "schema": change.schema,
         "method": change.method,
@@ -117,7 +117,7 @@ def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: in
 
 
 def _lines(registrations: Iterable[Registered]) -> Iterable[str]:
-    """For each: the id, how many members its region has, its publisher's number, the rest, and the boxes."""
+    """For each registration: id, number of members of its region, publisher number, the rest, and its filter."""
     rests: dict[tuple[str, ...], str] = {}  # few, and each belongs to many
     for each in registrations:
         rest = each.kind, each.principal, each.host, each.schema, *((each.lease,) if each.lease else ())

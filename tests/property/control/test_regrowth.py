@@ -12,8 +12,8 @@ from pleroma.index import EVERYTHING, Dz, DzSet, GridIndex
 from pleroma.routing import build
 from pleroma.switches import EmbeddedNetwork, Packet
 from support.control_cases import ANN, WEATHER, advertise, settled
+from support.plan_change_cases import regrowths, trees
 from support.strategies import filters
-from support.transition_cases import regrowths, trees
 
 EVENTS = [WEATHER.event({"temperature": t, "wind": w}) for t, w in product(range(16), range(8))]
 PREFIX = Dz.parse("01")

@@ -547,7 +547,7 @@ class TestTheFeed:
         run(scenario())
 
 
-class TestStatistics:
+class TestClientCounters:
     def test_reports_add_up(self, tmp_path):
         async def scenario():
             async with await begun(tmp_path) as controller:
@@ -556,15 +556,15 @@ class TestStatistics:
                 for _ in range(2):
                     controller.report("sue", {"s8": {"delivered": 3, "wasted": 1}})
                 controller.report("ben", {"s9": {"dropped": 5, "duplicates": 2}}, published=10)
-                statistics = controller.client_counters
-                assert statistics.subscriptions["s8"] == {"delivered": 6, "wasted": 2}
-                assert statistics.totals == {
+                counters = controller.client_counters
+                assert counters.subscriptions["s8"] == {"delivered": 6, "wasted": 2}
+                assert counters.totals == {
                     "published": 10, "delivered": 6, "wasted": 2, "duplicates": 2, "dropped": 5,
                 }  # fmt: skip
                 await controller.submit(Withdraw("s8", "sue"))
                 await controller.submit(RemovePrincipal("ben"))
-                assert statistics.subscriptions == {}
-                assert statistics.totals["delivered"] == 6
+                assert counters.subscriptions == {}
+                assert counters.totals["delivered"] == 6
 
         run(scenario())
 

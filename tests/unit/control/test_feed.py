@@ -12,11 +12,11 @@ def run(coroutine):
     return asyncio.run(asyncio.wait_for(coroutine, 10))
 
 
-async def read(listener):
-    return [each async for each in listener]
+async def read(reader):
+    return [each async for each in reader]
 
 
-def test_every_listener_hears_everything_from_then_on():
+def test_every_reader_hears_everything_from_then_on():
     async def scenario():
         feed = Feed()
         assert not feed
@@ -34,10 +34,10 @@ def test_every_listener_hears_everything_from_then_on():
     run(scenario())
 
 
-def test_a_slow_listener_loses_the_oldest_and_hears_how_many():
+def test_a_slow_reader_loses_the_oldest_and_hears_how_many():
     async def scenario():
         feed = Feed()
-        slow, quick = feed.subscribe(room=3), feed.subscribe()
+        slow, quick = feed.subscribe(max_unread=3), feed.subscribe()
         for n in range(10):
             feed.tell(item(n))
         assert await anext(slow) == {"type": "lost", "count": 7}
@@ -51,18 +51,18 @@ def test_a_slow_listener_loses_the_oldest_and_hears_how_many():
     run(scenario())
 
 
-def test_a_listener_waits_for_news():
+def test_a_reader_waits_for_news():
     async def scenario():
         feed = Feed()
-        listener = feed.subscribe()
-        waiting = asyncio.create_task(anext(listener))
+        reader = feed.subscribe()
+        waiting = asyncio.create_task(anext(reader))
         await asyncio.sleep(0.01)
         assert not waiting.done()
         feed.tell(item(1))
         assert await waiting == item(1)
-        waiting = asyncio.create_task(read(listener))
+        waiting = asyncio.create_task(read(reader))
         await asyncio.sleep(0)
-        listener.close()
+        reader.close()
         assert await waiting == []
 
     run(scenario())
@@ -71,10 +71,10 @@ def test_a_listener_waits_for_news():
 def test_one_who_left_hears_no_more():
     async def scenario():
         feed = Feed()
-        with feed.subscribe() as listener:
+        with feed.subscribe() as reader:
             feed.tell(item(1))
         feed.tell(item(2))
-        assert await read(listener) == [item(1)]
+        assert await read(reader) == [item(1)]
 
     run(scenario())
 

@@ -241,7 +241,7 @@ def test_compaction_goes_in_small_steps(log):
     log.append([Entry(b"x", f"k{i}") for i in range(10)])
     log.save_snapshot(8, b"")
     log.save_snapshot(9, b"")
-    assert [log.compact(most=3) for _ in range(4)] == [6, 6, 3, 0]  # 8 entries and, remembering 3 positions, 7 keys
+    assert [log.compact(max_rows=3) for _ in range(4)] == [6, 6, 3, 0]  # 8 entries and, remembering 3 positions, 7 keys
     assert len(list(log.read(8))) == 2
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pleroma.content import Filter, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
-from pleroma.control.client_counters import CLIENT_COUNTERS
+from pleroma.control.client_counters import CLIENT_COUNTER_NAMES
 from pleroma.errors import LakeError
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.pipeline.lake import lake_layout
@@ -146,7 +146,7 @@ def test_reports_come_back_with_all_counters(lake):
         (NOON, "s1", "me", 1, 0, 0, 0),
         (NOON + HOUR, "s1", "me", 2, 0, 0, 0),
     ]
-    assert lake_layout.REPORT_COUNTERS == CLIENT_COUNTERS
+    assert lake_layout.REPORT_COUNTERS == CLIENT_COUNTER_NAMES
 
 
 def test_plans_are_kept_with_their_time(lake):

@@ -59,11 +59,11 @@ def test_a_change_that_is_under_way_says_how_far_it_is(tmp_path):
 def test_the_stream_tells_the_phases(tmp_path):
     async def main():
         async with world(tmp_path) as api:
-            with api.app.state.service.controller.feed.subscribe() as listener:
+            with api.app.state.service.controller.feed.subscribe() as reader:
                 await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX})
                 told = []
                 async with asyncio.timeout(20):
-                    async for item in listener:
+                    async for item in reader:
                         if item["type"] == "plan":
                             told.append((item["epoch"], item["phase"]))
                         if len(told) == 3:

@@ -1,1 +1,1 @@
-"""The durable log: what was accepted, in order, and snapshots of the state that follows from it."""
+"""The durable log: accepted commands in order, and snapshots of the state that follows from them."""

@@ -1,4 +1,4 @@
-"""What goes into the log, and what became of it.
+"""Entries of the log, and what becomes of an entry that is appended.
 
 An entry is a body and, for a request that may be sent again, a key. The three outcomes are three types, so that a
 caller who distinguishes them with `match` cannot take a refusal for an acceptance.

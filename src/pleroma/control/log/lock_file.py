@@ -1,8 +1,8 @@
 """A lock that only one process holds, and that dies with it.
 
-The operating system ties an `flock` to the open file, so a holder that is killed leaves nothing to clean up. It is on
-a file of its own, because SQLite's locks on the database are lost when anybody in the process closes another handle of
-it, and because the log of a running controller can so still be looked at with other tools.
+The operating system ties an `flock` to the open file, so a holder that is killed leaves nothing to clean up. The lock
+is on a file of its own for two reasons: SQLite's locks on the database are lost when anybody in the process closes
+another handle of it, and other tools can still look at the log of a running controller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The file under the log: one SQLite database that is ours, locked, and written in durable transactions.
+"""The file under the log: one locked SQLite database, written in durable transactions.
 
-A transaction has reached the disk when `writing` is left (a write-ahead log, synced at every commit), or else it has
-not happened and one clear error says why. Every use holds the same lock, so any thread may use the file.
+A transaction is on the disk when `writing` is left (SQLite's write-ahead log, synced at every commit), or else it has
+not happened and one error tells why. Every use holds the same lock, so any thread may use the file.
 """
 
 from __future__ import annotations

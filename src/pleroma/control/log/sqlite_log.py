@@ -1,8 +1,9 @@
-"""The durable log: what was accepted, in order, and snapshots of the state that follows from it.
+"""The durable log: accepted entries in order, and snapshots of the state that follows from them.
 
-What `append` has returned survives a crash. The state is a fold over `read`; a snapshot saves a restart the beginning.
-Kept are the last two snapshots that were intact when the newer was saved, all entries after the older of the two, and
-the keys of these entries and of the last `remember` positions. Space that compaction frees is used again, not returned.
+An entry survives a crash once `append` has returned. The state is a fold over `read`; with a snapshot, a restart need
+not read from the beginning. The log keeps the last two snapshots that were intact when the newer one was saved, all
+entries after the older of the two, and the keys of these entries and of the last `remember` positions. Compaction frees
+space for later entries; it does not make the file smaller.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pleroma.control.log.sqlite_file import LogFile
 from pleroma.errors import EntriesDropped, LogDamaged, LogError
 
 REMEMBERED_POSITIONS = 100_000
-_READ_AT_ONCE = 512
-_BYTES_AT_ONCE = 2**20
+_MAX_READ_ROWS = 512
+_MAX_READ_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +36,19 @@ class LogSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a restart begins from. `damaged` names newer snapshots that could not be used: a reason to warn."""
+    """What a restart begins from. `damaged` has the positions of newer snapshots that could not be used."""
 
     snapshot: LogSnapshot | None
     damaged: tuple[Position, ...]
 
     @property
     def position(self) -> Position:
-        """Where to read on."""
+        """The last entry that the snapshot holds: the restart reads on behind it."""
         return self.snapshot.position if self.snapshot else LOG_START
 
 
 class Log:
-    """Use `Log.open`. Any thread may call; one call at a time is carried out."""
+    """Use `Log.open`. Any thread may call its methods; one call at a time is carried out."""
 
     def __init__(self, file: LogFile, remember: int) -> None:
         self._file = file
@@ -76,10 +77,10 @@ class Log:
             return _head(connection)
 
     def append(self, entries: Sequence[Entry]) -> list[Outcome]:
-        """Append what is new, durably, all or nothing; say of each entry what became of it.
+        """Append those entries that are new, durably, all or none; tell for each entry what became of it.
 
-        An entry that fails with DiskFull is not in the log. After any other error of the disk it may still be found
-        there if the machine stops before the next append succeeds; its key then tells.
+        After DiskFull no entry is in the log. After any other error of the disk, entries may still turn out to be in
+        the log if the machine stops before the next append succeeds; their keys tell.
         """
         with self._file.writing() as connection:
             position = _head(connection)
@@ -93,7 +94,7 @@ class Log:
         return outcomes
 
     def read(self, after: int = LOG_START) -> Iterator[tuple[Position, bytes]]:
-        """The entries after a position, in order; a few at a time are in memory. Appending meanwhile is fine."""
+        """The entries after a position, in order. Few at a time are in memory, and others may append meanwhile."""
         with self._file.reading() as connection:
             head, first = _head(connection), _first(connection)
         if not LOG_START <= after <= head:
@@ -117,11 +118,14 @@ class Log:
     def _next_rows(self, after: Position) -> list[tuple[Position, int, bytes]]:
         rows, size = [], 0
         question = "SELECT position, checksum, body FROM entries WHERE position > ? ORDER BY position LIMIT ?"
-        with self._file.reading() as connection, closing(connection.execute(question, (after, _READ_AT_ONCE))) as found:
+        with (
+            self._file.reading() as connection,
+            closing(connection.execute(question, (after, _MAX_READ_ROWS))) as found,
+        ):
             for row in found:
                 rows.append(row)
                 size += len(row[2])
-                if size > _BYTES_AT_ONCE:
+                if size > _MAX_READ_BYTES:
                     break
         return rows
 
@@ -132,10 +136,8 @@ class Log:
             raise EntriesDropped(f"the log begins at {first} by now", field="after", value=after)
         raise LogDamaged(f"entry {after + 1} is missing", field=str(self._file.path), value=after + 1)
 
-    # -- snapshots -----------------------------------------------------------------------------------------------
-
     def save_snapshot(self, position: int, state: bytes) -> None:
-        """Keep the state after the entry at this position, durably, and the newest intact one before it."""
+        """Keep the state after the entry at this position, durably, and the newest intact snapshot before it."""
         with self._file.writing() as connection:
             head, kept = _head(connection), _snapshots(connection)
             newest = kept[0] if kept else LOG_START
@@ -158,10 +160,11 @@ class Log:
                 damaged.append(position)
         return Recovery(None, tuple(damaged))
 
-    def compact(self, most: int = 1000) -> int:
-        """Drop some of what need not be kept, and say how much: 0 means that nothing is left to drop.
+    def compact(self, max_rows: int = 1000) -> int:
+        """Drop some rows that need not be kept, and tell how many: 0 means that nothing is left to drop.
 
-        It goes in steps, so that appends find their turn in between, and so that it needs little room on a full disk.
+        Rows go in steps, so that appends find their turn in between, and so that a step needs little room on a full
+        disk.
         """
         with self._file.writing() as connection:
             kept = _snapshots(connection)
@@ -169,7 +172,7 @@ class Log:
                 return 0
             older = kept[-1]
             forgotten = min(older, _head(connection) - self._remember)
-            return _drop(connection, "entries", older, most) + _drop(connection, "keys", forgotten, most)
+            return _drop(connection, "entries", older, max_rows) + _drop(connection, "keys", forgotten, max_rows)
 
 
 def _head(connection: sqlite3.Connection) -> Position:
@@ -201,7 +204,7 @@ def _insert(connection: sqlite3.Connection, position: Position, entry: Entry) ->
 
 
 def _snapshots(connection: sqlite3.Connection) -> list[Position]:
-    """Where there are snapshots, the newest first."""
+    """The positions of snapshots, the newest first."""
     return [position for (position,) in connection.execute("SELECT position FROM snapshots ORDER BY position DESC")]
 
 
@@ -217,21 +220,21 @@ def _load(connection: sqlite3.Connection, position: Position) -> bytes | None:
     return state if digest == _digest(position, state) else None
 
 
-def _drop(connection: sqlite3.Connection, table: str, last: int, most: int) -> int:
-    """Drop the rows up to a position, `most` at once."""
+def _drop(connection: sqlite3.Connection, table: str, last: int, max_rows: int) -> int:
+    """Drop the first `max_rows` rows of a table, but none behind the position `last`."""
     first = connection.execute(f"SELECT min(position) FROM {table}").fetchone()[0]  # noqa: S608
     if first is None:
         return 0
-    bound = min(last, first + most - 1)
+    bound = min(last, first + max_rows - 1)
     return connection.execute(f"DELETE FROM {table} WHERE position <= ?", (bound,)).rowcount  # noqa: S608
 
 
 def _body_digest(entry: Entry) -> bytes:
-    """Stands for the body when only the key is left."""
+    """Stands for the body of an entry when the log has only its key left."""
     return hashlib.sha256(entry.body).digest()
 
 
-# Both cover the position, so that something in the wrong place is noticed as well.
+# Checksum and digest cover the position, so that a row in the wrong place is noticed as well.
 
 
 def _checksum(position: int, body: bytes) -> int:

@@ -1,1 +1,1 @@
-"""The state of the control plane: a deterministic fold of the log, without I/O and without a clock."""
+"""What the state of the control plane consists of: commands, results, records, registrations, regions and rules."""

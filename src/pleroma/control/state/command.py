@@ -1,4 +1,4 @@
-"""What the controller can be told, in the one form in which it is written to the log.
+"""The commands that a controller takes, in the one form in which they are written to the log.
 
 A command carries all that its outcome depends on, apart from the state it meets: no clock, no name that could later
 stand for something else. Its JSON is canonical, so a request that is sent again has the same bytes.
@@ -37,7 +37,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class CreateSchema:
-    """`bits` is how many the first plan, a regular grid, may use; None leaves it to the settings."""
+    """The first plan is a regular grid. It may use so many `bits`; None stands for the settings' default."""
 
     schema: Schema
     bits: int | None = None
@@ -48,7 +48,9 @@ class CreateSchema:
 
 @dataclass(frozen=True, slots=True)
 class AdoptPlan:
-    """`after`, if given, is the epoch that must be in force: who saw another plan has judged by another."""
+    """Exchange the plan of a schema in one step. If `after` is given, it must be the epoch in force: otherwise somebody
+    else has changed the plan that this one was to improve.
+    """
 
     schema: str
     index: Index
@@ -62,7 +64,7 @@ class AdoptPlan:
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """Begin to move to another plan without losing an event; `Advance` goes on. `after` as in `AdoptPlan`."""
+    """Begin to change a plan without losing an event; `Advance` goes on. `after` is as in `AdoptPlan`."""
 
     schema: str
     index: Index
@@ -77,7 +79,7 @@ class ChangePlan:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The next step of a change: `swap` when all switches are prepared, `clear` when nobody needs the old plan."""
+    """Go on with a plan change: `swap` when all switches are prepared, `clear` when nobody uses the old plan."""
 
     schema: str
     step: str
@@ -90,8 +92,8 @@ class Advance:
 class CreatePrincipal:
     """`digest` is the SHA-256 of the token, in hex. `publish` and `read` give, by schema, the filter to stay within.
 
-    What is not listed is not allowed, except to an admin; `"*": "true"` allows everything of every schema that is not
-    listed by name.
+    A schema that is not listed is not allowed, except to an admin; `"*": "true"` allows everything of every schema that
+    is not listed by name.
     """
 
     name: str
@@ -115,7 +117,7 @@ class CreatePrincipal:
 
 @dataclass(frozen=True, slots=True)
 class RemovePrincipal:
-    """Whatever it registered is withdrawn."""
+    """Remove a principal, and withdraw whatever it registered."""
 
     name: str
 
@@ -187,7 +189,7 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class LearnHost:
-    """There is a host at a port of a switch, with an address of its own and the Ethernet address of its card."""
+    """Add a host at a port of a switch, with an address of its own and the Ethernet address of its card."""
 
     name: str
     switch: str
@@ -202,7 +204,7 @@ class LearnHost:
 
 @dataclass(frozen=True, slots=True)
 class ForgetHost:
-    """A host that was learned is gone for good; nothing may be registered at it any more."""
+    """Remove a host that was learned; nothing may be registered at it any more."""
 
     name: str
 
@@ -227,7 +229,7 @@ Command = (
 
 
 def command_from_json(data: Any) -> Command:
-    """What `to_json` of a command gave."""
+    """The command that `to_json` gave this JSON of."""
     if not isinstance(data, Mapping) or data.get("do") not in _READERS:
         raise ControlError("this is no command", field="do", value=data)
     try:
@@ -264,7 +266,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
 
 
 def written(command: Command) -> str:
-    """The command in its one form, from parts that are written already."""
+    """The canonical JSON of a command. The filter, its long part, is not encoded again."""
     if not isinstance(command, Register):
         return canonical(command.to_json())
     named = {"host": command.host, "kind": command.kind, "lease": command.lease}
@@ -277,7 +279,7 @@ _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=Tru
 
 
 def canonical(data: Any) -> str:
-    """JSON in its one form. What JSON has no form for is refused."""
+    """The one text of some JSON: sorted keys, no spaces, ASCII. Values that JSON cannot express are refused."""
     try:
         return _JSON.encode(data)
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""What a controller's log depends on besides its entries. Other settings would make other regions of the same log."""
+"""The settings that a log depends on: with other settings, the same commands would give other regions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pleroma.index import MAX_LENGTH
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """`schema_bits` at the front of every dz tell schemas apart; a region has at most `max_members` cells."""
+    """`schema_bits` bits at the front of every dz tell schemas apart; a region has at most `max_members` members."""
 
     schema_bits: int = 6
     max_members: int = 8
-    """Four times as many cells hardly waste less (a point or two) and need several times the rules."""
+    """Four times as many hardly waste less (a point or two) and need several times the rules."""
     default_bits: int = 56
     max_length: int = MAX_LENGTH
 
@@ -25,14 +25,14 @@ class ControlSettings:
             "max_length": (self.schema_bits, MAX_LENGTH),
             "default_bits": (0, self.max_length - self.schema_bits),
         }
-        for name, (least, most) in bounds.items():
+        for name, (lowest, highest) in bounds.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ControlError(f"is a number from {least} to {most}, not {value!r}", field=name, value=value)
+            if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+                raise ControlError(f"is a number from {lowest} to {highest}, not {value!r}", field=name, value=value)
 
     @classmethod
     def within(cls, bits: int) -> ControlSettings:
-        """The defaults, cut down to addresses that have so many bits."""
+        """The defaults, cut down to what fits into addresses of so many bits."""
         standard = cls()
         if bits >= standard.max_length:
             return standard

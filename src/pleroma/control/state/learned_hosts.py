@@ -1,7 +1,7 @@
 """Hosts that are learned while the controller runs, and their places: a port of a switch, and an address.
 
-Each place belongs to one host and each host has one place, for as long as it is known. So whoever takes the cable of
-another host, or its address, does not come to receive what that one subscribed to.
+Each place belongs to one host and each host has one place, for as long as it is known. So a host that takes over the
+cable or the address of another does not receive what the other subscribed to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pleroma.wire.api_terms import ANY_HOST
 
 
 def host_of(command: LearnHost) -> Host:
-    """The host that a command describes, with its address in the one form."""
+    """The host that a command describes, with its address in canonical form."""
     check_name(command.name)
     if command.name == ANY_HOST:
         raise ControlError("no host can be called so: it stands for any of them", field="name", value=command.name)
@@ -34,7 +34,10 @@ def host_of(command: LearnHost) -> Host:
 
 
 def with_host(topology: Topology, host: Host) -> Topology:
-    """The same topology, if it knows the host; else with it. Refused if anything of it belongs to another."""
+    """The topology with the host; the same topology if it has the host already.
+
+    The host is refused if its name, port or address belongs to another.
+    """
     known = topology.host.get(host.name)
     if known is not None:
         if _place(known) != _place(host) or not _same(known.address, host.address):
@@ -60,7 +63,7 @@ def with_host(topology: Topology, host: Host) -> Topology:
 
 
 def without_host(topology: Topology, learned: Mapping[HostId, Host], name: str) -> Topology:
-    """Without a host that was learned."""
+    """The topology without a host that was learned."""
     if name not in topology.host:
         raise NotThere("there is no host of this name", field="host", value=name)
     if name not in learned:

@@ -121,8 +121,6 @@ class NetworkRules:
             guards += self.admissions.remove(host, region).at(self.topology, host)
         return NetworkOps(flows, guards)
 
-    # -- the network itself --------------------------------------------------------------------------------------
-
     def expect(self, host: HostId) -> None:
         """Allow registrations at a host that is not there yet."""
         self.router.expect(host)
@@ -135,8 +133,6 @@ class NetworkRules:
         self._present = topology
         flows = self.router.change_topology(self._with_reserved_places())
         return NetworkOps(flows, _as_detours(self.detours.change_topology(topology.with_limit(None))))
-
-    # -- room for detours ----------------------------------------------------------------------------------------
 
     def check_detours(self) -> None:
         """Refuse detours if a table holds a single rule: there is no place for a detour beside it."""

@@ -1,7 +1,7 @@
-"""What stands until it is withdrawn: schemas with their plans, principals, and registrations.
+"""The records of the state: schemas with their plans, principals, and registrations.
 
-There may be a hundred thousand registrations, so one is small: its filter is kept as the text of its JSON and read when
-somebody asks.
+There may be a hundred thousand registrations, so one is small: its filter is kept as the text of its JSON and parsed
+when somebody asks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SchemaEntry:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who may ask, known by the digest of a token."""
+    """Somebody who may ask for something, known by the digest of a token."""
 
     name: str
     role: Role
@@ -57,9 +57,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """An advertisement or a subscription in force. `publisher` is the number that its packets carry; 0 for none.
+    """An advertisement or a subscription in force.
 
-    With a `lease` it stands for as long as that is renewed.
+    `boxes` is its filter as JSON text. `publisher` is the number that packets of an advertisement carry; a subscription
+    has 0. With a `lease`, the registration stands for as long as the lease is renewed.
     """
 
     id: str

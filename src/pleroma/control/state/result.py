@@ -1,4 +1,4 @@
-"""What becomes of a command."""
+"""What becomes of a command: it is done, or refused."""
 
 from __future__ import annotations
 

@@ -14,22 +14,25 @@ from pleroma.errors import ControlError, FilterSyntax, NotAllowed, UnknownName
 EVERY_SCHEMA = "*"
 _DIGEST = re.compile("[0-9a-f]{64}")
 _ROLES = {"advertisement": ("publisher", "both", "admin"), "subscription": ("subscriber", "both", "admin")}
-_DONE = {"advertisement": "publish", "subscription": "read"}
+_VERBS = {"advertisement": "publish", "subscription": "read"}
 
 
 def check_registration(principal: Principal, kind: RegistrationKind, filter: Filter) -> None:
-    """That a principal may publish, or read, all that a filter matches."""
+    """Refuse a filter unless the principal may publish, or read, all that it matches."""
     text = limit(principal, kind, filter.schema)
     if text is not None and not parsed(filter.schema, text).covers(filter):
-        reason = f"{principal.name} may {_DONE[kind]} only {text}"
+        reason = f"{principal.name} may {_VERBS[kind]} only {text}"
         raise NotAllowed(reason, field="filter", value=str(filter), allowed=text)
 
 
 def limit(principal: Principal, kind: RegistrationKind, schema: Schema) -> str | None:
-    """The filter, as text, that a principal has to keep within; None if there is no limit. It may be barred at all."""
+    """The filter, as text, that a principal has to stay within; None if there is no limit.
+
+    A principal that may do nothing of the kind with the schema is refused.
+    """
     if principal.role not in _ROLES[kind]:
         allowed = ", ".join(_ROLES[kind])
-        reason = f"a {principal.role} may not {_DONE[kind]}; that takes one of {allowed}"
+        reason = f"a {principal.role} may not {_VERBS[kind]}; that takes one of {allowed}"
         raise NotAllowed(reason, field="role", value=principal.role, allowed=allowed)
     if principal.role == "admin":
         return None
@@ -37,20 +40,20 @@ def limit(principal: Principal, kind: RegistrationKind, schema: Schema) -> str |
     text = within.get(schema.name, within.get(EVERY_SCHEMA))
     if text is None:
         allowed = ", ".join(within) or "nothing"
-        reason = f"{principal.name} may {_DONE[kind]} nothing of this schema; allowed: {allowed}"
+        reason = f"{principal.name} may {_VERBS[kind]} nothing of this schema; allowed: {allowed}"
         raise NotAllowed(reason, field="schema", value=schema.name, allowed=allowed)
     return text
 
 
 def check_withdrawal(principal: Principal, registered: Registered) -> None:
-    """That a principal may withdraw this."""
+    """Refuse to withdraw what is another's, except to an admin."""
     if principal.role != "admin" and registered.principal != principal.name:
         reason = f"the {registered.kind} is another's; an admin may withdraw it"
         raise NotAllowed(reason, field="id", value=registered.id, allowed=f"what {principal.name} registered")
 
 
 def check_principal(command: CreatePrincipal, schema: Callable[[str], Schema]) -> None:
-    """That its role, token and limits can be understood."""
+    """Refuse a principal whose role, token or limits cannot be understood."""
     if command.role not in PRINCIPAL_ROLES:
         raise UnknownName("role", str(command.role), PRINCIPAL_ROLES, field="role")
     if not isinstance(command.digest, str) or not _DIGEST.fullmatch(command.digest):
@@ -64,7 +67,7 @@ def check_principal(command: CreatePrincipal, schema: Callable[[str], Schema]) -
 
 
 def check_limits(name: str, text: str, schema: Callable[[str], Schema]) -> None:
-    """That a principal's limit can be understood: a schema, and a filter on it."""
+    """Refuse a limit that cannot be understood: it is a schema, and a filter on it."""
     if not isinstance(text, str):
         raise FilterSyntax("a filter is text", field=name, value=text)
     if name != EVERY_SCHEMA:
@@ -75,4 +78,5 @@ def check_limits(name: str, text: str, schema: Callable[[str], Schema]) -> None:
 
 @lru_cache(maxsize=4096)
 def parsed(schema: Schema, text: str) -> Filter:
+    """A limit as a filter. There are few, and each is asked for often."""
     return Filter.parse(schema, text)

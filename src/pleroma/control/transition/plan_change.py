@@ -83,8 +83,6 @@ class PlanChange:
         """How many places of a table the change may need for detours."""
         return len(self.area) if self.method == "lightweight" else 0
 
-    # -- the three steps -----------------------------------------------------------------------------------------
-
     def prepare(self, registrations: Registrations, rules: NetworkRules) -> NetworkOps:
         """Compute the regions of the next plan, and add the rules that carry events across the swap."""
         mine = self._mine(registrations)
@@ -131,8 +129,6 @@ class PlanChange:
     def _mine(self, registrations: Registrations) -> list[Registered]:
         return [each for each in registrations.values() if each.entry is self.entry]
 
-    # -- registrations that come and go meanwhile ----------------------------------------------------------------
-
     def add(self, registered: Registered, wanted: Filter) -> None:
         """Give a new registration of the schema its other region, if it needs one."""
         if self.method == "lightweight" and self.phase == "swapped":
@@ -162,8 +158,6 @@ class PlanChange:
             assert isinstance(index, TreeIndex)  # noqa: S101 (nothing else changes locally)
             self._known_regrowth = Regrowth(index, self.prefix, self.area, self.max_members)
         return self._known_regrowth
-
-    # -- what it asks of the switches ----------------------------------------------------------------------------
 
     def extra_inputs(self, registered: Iterable[Registered]) -> RuleInputs:
         """What these registrations ask of the switches because of the change, besides what they ask for anyway."""

@@ -59,8 +59,6 @@ class SchemaPlans:
         self.schemas[entry.name] = entry
         return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1})
 
-    # -- registrations -------------------------------------------------------------------------------------------
-
     def cover(self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter) -> tuple[DzSet, bool]:
         """The region of a filter in the plan in force, and whether that plan had to be opened for it."""
         index, region = cover(entry.prefix, kind, wanted, entry.index, self._settings.max_members)
@@ -95,8 +93,6 @@ class SchemaPlans:
         reserved = 0 if self.change is None else self.change.detours_per_table
         self._rules.load(self.inputs(self._registrations.values()), reserved)
 
-    # -- at once -------------------------------------------------------------------------------------------------
-
     def check_adoption(self, command: AdoptPlan | ChangePlan) -> SchemaEntry:
         entry = self.find(command.schema)
         check_plan(command.index, entry, self._settings)
@@ -118,8 +114,6 @@ class SchemaPlans:
         for each in new:
             each.region.slim()  # there may be very many
         return Done({"schema": entry.name, "epoch": entry.epoch, "registrations": len(new)}, *ops)
-
-    # -- step by step --------------------------------------------------------------------------------------------
 
     def check_change(self, command: ChangePlan) -> PlanChange:
         """The change that the command asks for, not yet prepared."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pleroma.control import Principal
-from pleroma.control.client_counters import CLIENT_COUNTERS
+from pleroma.control.client_counters import CLIENT_COUNTER_NAMES
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
 from pleroma.service.http.json_answers import json_response
@@ -39,7 +39,7 @@ def statistics(service: Service) -> APIRouter:
             "subscriptions": kinds.count("subscription"),
             "rules": sum(map(len, state.router.tables.values())),
             "reported": _totals(service, principal),
-            "by_subscription": {each: _all(CLIENT_COUNTERS, reported.subscriptions[each]) for each in shown},
+            "by_subscription": {each: _all(CLIENT_COUNTER_NAMES, reported.subscriptions[each]) for each in shown},
         }
         if everything:
             answer["principals"] = {name: _all(_NAMES, counted) for name, counted in reported.principals.items()}
@@ -59,7 +59,7 @@ def statistics(service: Service) -> APIRouter:
     return router
 
 
-_NAMES = ("published", *CLIENT_COUNTERS)
+_NAMES = ("published", *CLIENT_COUNTER_NAMES)
 
 
 def _all(names: tuple[str, ...], counted: Mapping[str, int]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from pleroma.control.transition.regrowth import MAX_AREA_CELLS
 from pleroma.errors import PleromaError
 from pleroma.index import TreeIndex
 from pleroma.routing import build
-from support.transition_traffic import PLANS, World, churn, tree, with_another_part
+from support.plan_change_traffic import PLANS, World, churn, tree, with_another_part
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 CHANGES = 200 if LONG else 20

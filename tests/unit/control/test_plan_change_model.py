@@ -18,7 +18,7 @@ from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
 from pleroma.switches.simulated.cables import Cables
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 from support.control_cases import ANN, advertise, settled, subscribe
-from support.transition_cases import selective
+from support.plan_change_cases import selective
 
 SPACE = Schema("space", (Integer("x", False, 0, 3), Integer("y", False, 0, 3)))
 EVENTS = [SPACE.event({"x": x, "y": y}) for x in range(4) for y in range(4)]

@@ -46,7 +46,7 @@ from support.control_cases import (
     settled,
     subscribe,
 )
-from support.transition_cases import Mirror
+from support.plan_change_cases import Mirror
 
 BY_WIND = GridIndex.regular(WEATHER, 3, ["wind"])
 BY_TEMPERATURE = GridIndex.regular(WEATHER, 4, ["temperature"])
@@ -555,10 +555,10 @@ async def test_a_restarted_controller_finishes_the_change(tmp_path, method, phas
 @ran
 async def test_the_feed_tells_the_phases(tmp_path):
     async with controlled(tmp_path, Held(), *PEOPLE, *LIVELY) as controller:
-        with controller.feed.subscribe() as listener:
+        with controller.feed.subscribe() as reader:
             await controller.plan_changes.change(change())
             items = []
-            async for item in listener:
+            async for item in reader:
                 if item["type"] == "plan":
                     items.append((item["epoch"], item["phase"]))
                 if items[-1:] == [(2, "done")]:

@@ -33,8 +33,8 @@ from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.index import DzSet, TreeIndex
 from pleroma.routing import build
 from support.control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER
+from support.plan_change_cases import Mirror, as_request, indices, region, regrowths, tables_of, trees
 from support.strategies import filters
-from support.transition_cases import Mirror, as_request, indices, region, regrowths, tables_of, trees
 
 RING = build("ring:4")
 SCHEMAS = {"weather": WEATHER, "traffic": TRAFFIC}
