@@ -1,27 +1,30 @@
 """A lake with a day of quotes in it, for audits: two plans, two snapshots of subscriptions, one sampled stretch."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 
+from pleroma.content.batch import EventBatch
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
-from pleroma.workloads import StockModel, generate_stock
+from pleroma.workloads import StockModel, Workload, generate_stock
 
 DAY = datetime(2026, 11, 15, tzinfo=UTC)
 SHIFT = DAY + timedelta(hours=10)
 """When the second plan and the second snapshot begin."""
+EVENTS = 900
 SUBSCRIPTIONS = 40
 HOSTS = ("h1", "h2", "h3")
 
 
-def quotes(events=900):
-    return generate_stock(StockModel(subscriptions=SUBSCRIPTIONS, ranges=1.0, width=0.3, seed=3)), events
+def quotes() -> Workload:
+    return generate_stock(StockModel(subscriptions=SUBSCRIPTIONS, ranges=1.0, width=0.3, seed=3))
 
 
-def land(url, parts=6):
+def land(url: Path, parts: int = 6) -> tuple[Lake, Workload, EventBatch]:
     """The day: at 9:00 the first events, at 10:00 another plan, from then on half of the events in the lake."""
-    data, count = quotes()
+    data = quotes()
     lake = Lake.at(str(url))
     name = data.schema.name
     lake.land_schema(data.schema)
@@ -30,12 +33,12 @@ def land(url, parts=6):
     rows = [SubscriptionRow(f"s{n:02}", "p", HOSTS[n % 3], each) for n, each in enumerate(data.subscriptions)]
     lake.land_subscriptions(name, DAY, rows[:-5])
     lake.land_subscriptions(name, SHIFT, rows)
-    chosen = data.events[np.random.default_rng(1).permutation(len(data.events))[:count]]
-    for part, rows in enumerate(np.array_split(np.arange(count), parts)):
+    chosen = data.events[np.random.default_rng(1).permutation(len(data.events))[:EVENTS]]
+    for part, numbers in enumerate(np.array_split(np.arange(EVENTS), parts)):
         start = DAY + timedelta(hours=9 + 2 * part / parts)
-        at = [start + timedelta(seconds=int(s)) for s in range(len(rows))]
+        at = [start + timedelta(seconds=int(s)) for s in range(len(numbers))]
         late = start >= SHIFT
-        lake.land_events(chosen[rows], at, 2 if late else 1, 0.5 if late else 1.0)
+        lake.land_events(chosen[numbers], at, 2 if late else 1, 0.5 if late else 1.0)
     lake.land_reports(name, SHIFT, [ReportRow("s00", "p", 11, 3), ReportRow("s03", "p", 4, 2)])
     lake.land_reports(name, SHIFT + timedelta(minutes=5), [ReportRow("s00", "p", 2, 1)])
     return lake, data, chosen

@@ -1,30 +1,38 @@
 """What the tests of the client share."""
 
+from collections.abc import Sequence
 from ipaddress import IPv6Address
+from typing import Any
 
 from pleroma.client.session.schema_channel import SchemaChannel
-from pleroma.content import Filter
-from pleroma.index import Dz, GridIndex, IndexPlan, Rectangle, SelectiveIndex, SelectiveRegion
+from pleroma.content import Event, Filter, Schema
+from pleroma.index import Dz, GridIndex, Index, IndexPlan, Rectangle, SelectiveIndex, SelectiveRegion
 from pleroma.wire.tunnel import wrap
 from support.strategies import STOCK
 
 PREFIX = Dz.parse("000101")
 
 
-def channel(bits=24, epoch=1, number=5, schema=STOCK, dimensions=None, index=None):
-    index = index or GridIndex.regular(schema, bits, dimensions)
-    return SchemaChannel(number, PREFIX, IndexPlan(epoch, index))
+def channel(
+    bits: int = 24,
+    epoch: int = 1,
+    number: int = 5,
+    schema: Schema = STOCK,
+    dimensions: Sequence[str] | None = None,
+    index: Index | None = None,
+) -> SchemaChannel:
+    return SchemaChannel(number, PREFIX, IndexPlan(epoch, index or GridIndex.regular(schema, bits, dimensions)))
 
 
-def quote(price=10.0, volume=0, ticker="AAPL", **more):
+def quote(price: float = 10.0, volume: int = 0, ticker: str = "AAPL", **more: Any) -> Event:
     return STOCK.event(price=price, volume=volume, ticker=ticker, **more)
 
 
-def wanted(text):
+def wanted(text: str) -> Filter:
     return Filter.parse(STOCK, text)
 
 
-def twice(schema=STOCK, quiet=False):
+def twice(schema: Schema = STOCK, quiet: bool = False) -> SelectiveIndex:
     """An index that sends what lies in both of its rectangles under two cells."""
     sides = [(0.0, 500.0)] + [a.extent for a in schema.attributes[1:]]
     others = [(250.0, 1000.0)] + [a.extent for a in schema.attributes[1:]]
@@ -44,12 +52,12 @@ def twice(schema=STOCK, quiet=False):
 class Wire:
     """Keeps what was sent; takes nothing while `closed`."""
 
-    def __init__(self):
-        self.frames = []
-        self.packets = []
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.packets: list[bytes] = []
         self.closed = False
 
-    def send(self, address, packet):
+    def send(self, address: bytes, packet: bytes) -> bool:
         if not self.closed:
             self.packets.append(packet)
             self.frames.append(wrap(IPv6Address(address), packet))

@@ -2,14 +2,15 @@
 
 from hypothesis import strategies as st
 
+from pleroma.content import Schema
 from pleroma.index import GridIndex
 
 
 @st.composite
-def grids(draw, schema, most=112):
+def grids(draw: st.DrawFn, schema: Schema, most: int = 112) -> GridIndex:
     """Any dimensions in any order, with any number of bits; equal cells, of all or a part, or listed boundaries."""
     left = {d: a.bits for d, a in enumerate(schema.attributes)}
-    order = []
+    order: list[int] = []
     for d in draw(
         st.lists(st.integers(0, len(schema) - 1), max_size=draw(st.sampled_from([min(n, most) for n in (6, 24, 112)])))
     ):
@@ -29,5 +30,6 @@ def grids(draw, schema, most=112):
         if draw(st.booleans()):
             low, high = schema.attributes[d].extent
             shares = sorted(draw(st.tuples(st.floats(0, 1), st.floats(0, 1))))
-            within[d] = tuple(min(low + share * (high - low), high) for share in shares)
+            first, last = (min(low + share * (high - low), high) for share in shares)
+            within[d] = (first, last)
     return GridIndex(schema, tuple(order), boundaries, within)

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from ipaddress import ip_address
 from types import SimpleNamespace
+from typing import Any, Protocol, TypeVar
 
 from pleroma.client.inband.conversation import Conversation
 from pleroma.client.inband.transport import InbandAddress, InbandTransport
-from pleroma.control import Done
+from pleroma.control import Command, ControlState, Done
 from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram
 from pleroma.switches.openflow.openflow_network import Arrival
@@ -16,27 +18,35 @@ from pleroma.wire.ports import CONTROL_ADDRESSES, CONTROL_PORT
 
 CLIENT_PORT = 50_000
 TOKEN = "a token"  # noqa: S105
+T = TypeVar("T")
+Received = Callable[[Any, bytes], None]
+
+
+class Server(Protocol):
+    def arrived(self, arrival: Arrival) -> None: ...
 
 
 class LossyNetwork:
     """Pipes to a server that may be set, and exchanged, at any time."""
 
-    def __init__(self, seed=0, loss=0.0, twice=0.0, delay=0.0):
+    def __init__(self, seed: int = 0, loss: float = 0.0, twice: float = 0.0, delay: float = 0.0) -> None:
         self.random = random.Random(seed)
         self.loss, self.twice, self.delay = loss, twice, delay
-        self.server = None
-        self.up, self.down = [], []
-        self.pipes = {}
+        self.server: Server | None = None
+        self.up: list[tuple[SwitchId, Port, bytes]] = []
+        self.down: list[bytes] = []
+        self.pipes: dict[tuple[str, int], _Pipe] = {}
 
-    def pass_on(self, deliver, *what):
+    def pass_on(self, deliver: Callable[[T], None], what: T) -> None:
         """Once, twice or never, now or later."""
         for _ in range(1 + (self.random.random() < self.twice)):
             if self.random.random() >= self.loss:
-                asyncio.get_running_loop().call_later(self.random.uniform(0, self.delay), deliver, *what)
+                asyncio.get_running_loop().call_later(self.random.uniform(0, self.delay), deliver, what)
 
-    def send(self, switch, port, frame):
+    def send(self, switch: SwitchId, port: Port, frame: bytes) -> bool:
         """What the server sends to a place."""
         datagram = Datagram.unpack(frame)
+        assert datagram is not None
         assert datagram.destination[1] == CLIENT_PORT
         assert not datagram.source[0].is_multicast
         pipe = self.pipes.get((switch, port))
@@ -45,55 +55,59 @@ class LossyNetwork:
             self.pass_on(pipe.deliver, datagram.payload)
         return pipe is not None
 
-    def opener(self, switch="R1", port=1, address="fd00::1", mac="02:00:00:00:00:01"):
+    def opener(
+        self, switch: str = "R1", port: int = 1, address: str = "fd00::1", mac: str = "02:00:00:00:00:01"
+    ) -> Callable[[Received], "list[_Pipe]"]:
         """For a conversation that takes place at this port."""
 
-        def open_pipes(received):
+        def open_pipes(received: Received) -> list[_Pipe]:
             pipe = _Pipe(self, SwitchId(switch), Port(port), address, mac, received)
             self.pipes[switch, port] = pipe
             return [pipe]
 
         return open_pipes
 
-    def conversation(self, principal="ann", token=TOKEN, host="", **place):
+    def conversation(self, principal: str = "ann", token: str = TOKEN, host: str = "", **place: Any) -> Conversation:
         return Conversation(principal, token_key(token), host, self.opener(**place))
 
-    def transport(self, principal="ann", token=TOKEN, host="", **place):
+    def transport(self, principal: str = "ann", token: str = TOKEN, host: str = "", **place: Any) -> InbandTransport:
         return InbandTransport(InbandAddress((), None, host), principal, token, self.opener(**place))
 
 
 class _Pipe:
-    def __init__(self, network, switch, port, address, mac, received):
+    def __init__(
+        self, network: LossyNetwork, switch: SwitchId, port: Port, address: str, mac: str, received: "Received"
+    ) -> None:
         self.network, self.switch, self.port = network, switch, port
         self.address, self.mac = ip_address(address), mac
         self.received = received
 
-    def frame(self, data):
+    def frame(self, data: bytes) -> bytes:
         to = CONTROL_ADDRESSES[self.address.version], CONTROL_PORT
         return Datagram(self.mac, "33:33:00:00:70:6c", (self.address, CLIENT_PORT), to, data).pack()
 
-    def send(self, data):
+    def send(self, data: bytes) -> None:
         frame = self.frame(data)
         self.network.up.append((self.switch, self.port, frame))
         if self.network.server is not None:
             self.network.pass_on(self.arrive, Arrival(self.switch, self.port, frame))
 
-    def arrive(self, arrival):
+    def arrive(self, arrival: Arrival) -> None:
         if self.network.server is not None:
             self.network.server.arrived(arrival)
 
-    def deliver(self, payload):
+    def deliver(self, payload: bytes) -> None:
         self.received(self, payload)
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
-def controller_of(state):
+def controller_of(state: ControlState) -> SimpleNamespace:
     """As much of a controller as the server needs, without a log."""
     position = [100]
 
-    async def submit(command):
+    async def submit(command: Command) -> Done:
         position[0] += 1
         result = state.apply(position[0], command)
         if not isinstance(result, Done):

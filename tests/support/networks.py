@@ -115,7 +115,9 @@ def right_tables(topology: Topology, wanted: Mapping[HostId, Sequence[Dz]]) -> d
     """On a tree: for each dz that anyone wants, the ports towards all who want it or something that covers it."""
     tables = {}
     for switch in topology.switches:
-        towards = {h.name: (h.port, h.address) for h in topology.hosts_of[switch]}
+        towards: dict[HostId, tuple[Port, str | None]] = {
+            h.name: (h.port, h.address) for h in topology.hosts_of[switch]
+        }
         for port, other, _, _ in topology.neighbours[switch]:
             beyond = [(other, switch)]
             while beyond:

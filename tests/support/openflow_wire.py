@@ -116,7 +116,7 @@ def os_ken_instructions(version: int, rule: Rule) -> list[Any]:
     return instructions
 
 
-def os_ken_flow_mod(version: int, change: str, rule: Rule) -> Any:
+def os_ken_flow_mod(version: int, change: Change, rule: Rule) -> Any:
     protocol = PROTOCOLS[version]
     of = protocol.ofproto
     command = {

@@ -1,20 +1,38 @@
 """Plans of many kinds, and what a network holds that was told everything, for the tests of changes between plans."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 from hypothesis import strategies as st
 
+from pleroma.content import Schema
 from pleroma.content.filter_json import from_json
+from pleroma.control import ControlState, Register
 from pleroma.control.state.network_rules import request_of
-from pleroma.index import Dz, DzSet, GridIndex, SelectiveIndex, TreeIndex
+from pleroma.index import Dz, DzSet, GridIndex, Index, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
-from pleroma.routing import AdmitOp, Advertise, Change, Subscribe
+from pleroma.routing import (
+    AdmitOp,
+    Advertise,
+    Change,
+    DetourOp,
+    FlowOp,
+    FlowTable,
+    HostId,
+    Port,
+    Subscribe,
+    SwitchId,
+    Topology,
+)
+from pleroma.routing.request import Request
 from pleroma.routing.router import Family, Router
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 from support.control_cases import SMALL
 
 
 @st.composite
-def grids(draw, schema, most=7):
+def grids(draw: st.DrawFn, schema: Schema, most: int = 7) -> GridIndex:
     """Regular grids in any dimensions, and adaptive ones whose boundaries lie anywhere."""
     if draw(st.booleans()):
         dimensions = draw(st.lists(st.sampled_from(schema.names), unique=True))
@@ -28,7 +46,7 @@ def grids(draw, schema, most=7):
 
 
 @st.composite
-def selectives(draw, schema):
+def selectives(draw: st.DrawFn, schema: Schema) -> SelectiveIndex:
     """A rectangle with a grid in it and the rest, quiet or not."""
     spans = {}
     for number, attribute in enumerate(schema.attributes):
@@ -38,16 +56,19 @@ def selectives(draw, schema):
     return selective(schema, spans, draw(st.booleans()), draw(st.integers(0, 3)))
 
 
-def selective(schema, spans, quiet=False, bits=2):
+def selective(
+    schema: Schema, spans: Mapping[int, tuple[float, float]], quiet: bool = False, bits: int = 2
+) -> SelectiveIndex:
     grid = GridIndex.regular(schema, bits)
     inner = SelectiveRegion(Dz.parse("0"), Rectangle(tuple(spans[n] for n in sorted(spans))), grid)
     return SelectiveIndex(schema, (inner, SelectiveRegion(Dz.parse("1"), None, grid)), quiet=quiet)
 
 
 @st.composite
-def trees(draw, schema, bits=7, most=12, depth=None):
+def trees(draw: st.DrawFn, schema: Schema, bits: int = 7, most: int = 12, depth: int | None = None) -> TreeIndex:
     """Any splits anywhere."""
-    dims, cuts = [], []
+    dims: list[int] = []
+    cuts: list[float] = []
     todo = [0]
     while todo:
         at = todo.pop()
@@ -63,7 +84,7 @@ def trees(draw, schema, bits=7, most=12, depth=None):
 
 
 @st.composite
-def regrowths(draw, index):
+def regrowths(draw: st.DrawFn, index: TreeIndex) -> TreeIndex:
     """The tree with other parts below some of its nodes."""
     for _ in range(draw(st.integers(1, 3))):
         nodes = [Dz(code) for code in index.layout.codes if 0 < Dz(code).length < index.bits]
@@ -74,11 +95,11 @@ def regrowths(draw, index):
     return index
 
 
-def indices(schema):
+def indices(schema: Schema) -> st.SearchStrategy[Index]:
     return grids(schema) | selectives(schema) | trees(schema)
 
 
-def region(index, prefix, command, schema, most=SMALL.max_members):
+def region(index: Index, prefix: Dz, command: Register, schema: Schema, most: int | None = SMALL.max_members) -> DzSet:
     """What a registration has under a plan, from first principles."""
     opened = index.opened() if isinstance(index, SelectiveIndex) else index
     covering = opened.cover(from_json(schema, command.filter), max_members=most)
@@ -88,23 +109,25 @@ def region(index, prefix, command, schema, most=SMALL.max_members):
 class Fixed:
     """Routes on given trees."""
 
-    def __init__(self, families):
+    def __init__(self, families: Iterable[Family]) -> None:
         self._families = [Family(each.region, each.tree) for each in families]
 
-    def start(self, _topology):
+    def start(self, _topology: Topology) -> Sequence[Family]:
         return self._families
 
-    def advertised(self, families, _topology, _request):
+    def advertised(self, families: Sequence[Family], _topology: Topology, _request: Advertise) -> Sequence[Family]:
         return families
 
-    def unadvertised(self, families, _advertised):
+    def unadvertised(self, families: Sequence[Family], _advertised: object) -> Sequence[Family]:
         return families
 
-    def changed(self, families, _topology):
+    def changed(self, families: Sequence[Family], _topology: Topology) -> Sequence[Family]:
         return families
 
 
-def tables_of(topology, families, registrations, max_length):
+def tables_of(
+    topology: Topology, families: Iterable[Family], registrations: Iterable[Request], max_length: int
+) -> Mapping[SwitchId, FlowTable]:
     """By a router that knows nothing else."""
     router = Router(topology, policy=Fixed(families), max_length=max_length)
     for each in registrations:
@@ -115,13 +138,12 @@ def tables_of(topology, families, registrations, max_length):
 class Mirror:
     """Switches that do as they are told, each step as a bundle, and have room for so many rules."""
 
-    def __init__(self, topology):
+    def __init__(self, topology: Topology) -> None:
         self.tables = {s: SimulatedTable(s, topology.limits.get(s)) for s in topology.switches}
-        self.admitted = set()
-        self.fullest = 0
+        self.admitted: set[tuple[SwitchId, Port, Dz]] = set()
 
-    def take(self, ops):
-        bundles = {}
+    def take(self, ops: Iterable[FlowOp | DetourOp | AdmitOp]) -> None:
+        bundles: dict[SwitchId, list[FlowOp | DetourOp]] = {}
         for op in ops:
             if isinstance(op, AdmitOp):
                 place = (op.switch, op.port, op.dz)
@@ -132,17 +154,17 @@ class Mirror:
         for switch, bundle in bundles.items():
             self.tables[switch].bundle(bundle)
 
-    def rules(self):
+    def rules(self) -> dict[SwitchId, FlowTable]:
         return {switch: table.flows() for switch, table in self.tables.items()}
 
-    def detours(self):
+    def detours(self) -> dict[SwitchId, Any]:
         return {switch: table.detours for switch, table in self.tables.items()}
 
 
-def as_request(command, id_, region_):
+def as_request(command: Register, id_: str, region_: DzSet) -> Advertise | Subscribe:
     kind = Advertise if command.kind == "advertisement" else Subscribe
-    return kind(id_, command.host, region_)
+    return kind(id_, HostId(command.host), region_)
 
 
-def requests_of(state):
+def requests_of(state: ControlState) -> list[Advertise | Subscribe]:
     return [request_of(each) for each in state.registrations.values()]

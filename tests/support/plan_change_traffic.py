@@ -6,7 +6,12 @@ the controller may die at any moment: the switches keep what they have, and what
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.filter_json import to_json
@@ -20,13 +25,16 @@ from pleroma.control import (
     Register,
     Withdraw,
 )
+from pleroma.control.state.command import RegistrationKind
 from pleroma.errors import PlanChanging
-from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
+from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
-from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, FlowTable
+from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, FlowTable, HostId, Port, SwitchId, Topology
+from pleroma.routing.detour import SwitchOp
 from pleroma.routing.flow import difference
 from pleroma.switches import EmbeddedNetwork, Packet
+from pleroma.switches.simulated.installation import Installation
 from support.control_cases import ANN
 
 SPACE = Schema("space", tuple(Integer(name, False, 0, 255) for name in "xyz"))
@@ -39,16 +47,16 @@ SLOWEST = 0.02
 """A switch takes up to so long over a step, while a packet crosses the network in about 0.0006."""
 
 
-def grid(bits, *dimensions):
+def grid(bits: int, *dimensions: str) -> GridIndex:
     return GridIndex.regular(SPACE, bits, dimensions)
 
 
-def rectangles(low, high):
+def rectangles(low: float, high: float) -> SelectiveIndex:
     inner = SelectiveRegion(Dz.parse("0"), Rectangle(((low, high),) * 3), grid(6, "x", "y", "z"))
     return SelectiveIndex(SPACE, (inner, SelectiveRegion(Dz.parse("1"), None, grid(4, "z"))))
 
 
-PLANS = [
+PLANS: list[Index] = [
     grid(8, "x", "y"),
     grid(6, "z"),
     GridIndex(SPACE, (0, 1, 0, 1), {0: (10.0, 30.0, 200.0), 1: (5.0, 100.0, 101.0)}),
@@ -59,9 +67,11 @@ PLANS = [
 ]
 
 
-def tree(randomness, bits, depth):
+def tree(randomness: Random, bits: int, depth: int) -> TreeIndex:
     """Cut at random, so deep everywhere."""
-    dims, cuts, todo = [], [], [0]
+    dims: list[int] = []
+    cuts: list[float] = []
+    todo = [0]
     while todo:
         at = todo.pop()
         if at == depth:
@@ -73,7 +83,7 @@ def tree(randomness, bits, depth):
     return TreeIndex(SPACE, bits, tuple(dims), tuple(cuts))
 
 
-def with_another_part(randomness, index):
+def with_another_part(randomness: Random, index: TreeIndex) -> TreeIndex:
     """The tree, grown anew below one or two of its nodes."""
     for _ in range(randomness.choice((1, 1, 2))):
         at = Dz(randomness.choice([code for code in index.layout.codes if 1 <= code.bit_length() - 1 <= 4]))
@@ -84,34 +94,43 @@ def with_another_part(randomness, index):
 class Publisher:
     """Sends by the plan it has, and adopts a new one some time after it is told."""
 
-    def __init__(self, host, lease, filter):
+    def __init__(self, host: HostId, lease: str, filter: Filter) -> None:
         self.host, self.lease, self.filter = host, lease, filter
-        self.plan = None  # epoch, prefix, index
-        self.due = None  # when it adopts the next
+        self.plan: tuple[int, Dz, Index] | None = None  # epoch, prefix, index
+        self.due: float | None = None  # when it adopts the next
         self.sequence = 0
 
 
 class World:
     """`randomness` decides delays, events and times; the same one gives the same world."""
 
-    def __init__(self, topology, randomness):
+    def __init__(self, topology: Topology, randomness: Random) -> None:
         self.random = randomness
         self.topology = topology
         self.network = EmbeddedNetwork(topology)
-        self.admitted = set()
+        self.admitted: set[tuple[SwitchId, Port, Dz]] = set()
         self.busy = 0
         self.silent = False
-        self.publishers = []
-        self.interests = []  # host and filter of those that stay
-        self.controller = None
-        self.sent = {}
+        self.publishers: list[Publisher] = []
+        self.interests: list[tuple[HostId, Filter]] = []  # host and filter of those that stay
+        self._controller: Controller | None = None
+        self.sent: dict[tuple[str, int], set[HostId]] = {}
         self.refused = 0
         self.changes = self.deaths = 0
-        self.fullest = Counter()
+        self.fullest: Counter[SwitchId] = Counter()
+
+    @property
+    def is_controlled(self) -> bool:
+        return self._controller is not None
+
+    @property
+    def controller(self) -> Controller:
+        assert self._controller is not None, "it is dead"
+        return self._controller
 
     # -- the network, as a controller sees it ------------------------------------------------------------------
 
-    async def install(self, ops):
+    async def install(self, ops: Sequence[SwitchOp]) -> None:
         """Each switch takes its share after its own delay, all at once or one by one."""
         done = asyncio.Event()
         rules = [op for op in ops if not isinstance(op, AdmitOp)]
@@ -120,15 +139,15 @@ class World:
         last = max(delays.values())
         for op in ops:
             if isinstance(op, AdmitOp):
-                self.network.clock.at(self.network.now + delays[op.switch], lambda op=op: self.admit(op))
+                self.network.clock.at(self.network.now + delays[op.switch], partial(self.admit, op))
         shares = Counter(op.switch for op in rules)
         self.busy += 1
 
-        def finish(installation):
+        def finish(installation: Installation) -> None:
             assert not installation.refused, installation.refused
             self.network.clock.at(self.network.now + last, over)
 
-        def over():
+        def over() -> None:
             self.busy -= 1
             done.set()
 
@@ -140,14 +159,14 @@ class World:
         )
         await done.wait()
 
-    def admit(self, op):
+    def admit(self, op: AdmitOp) -> None:
         place = (op.switch, op.port, op.dz)
         if op.change is Change.ADD:
             self.admitted.add(place)
         else:
             self.admitted.discard(place)
 
-    async def reconcile(self, ops):
+    async def reconcile(self, ops: Sequence[SwitchOp]) -> None:
         """As after a restart: only what the switches lack, once they have done what they were asked before."""
         while self.busy:
             await asyncio.sleep(0)
@@ -159,7 +178,7 @@ class World:
                 wanted.add((op.switch, op.port, op.dz))
             else:
                 (tables if isinstance(op, FlowOp) else detours)[op.switch].put(op.flow)
-        lacking = []
+        lacking: list[SwitchOp] = []
         for switch, table in self.network.tables.items():
             now = FlowTable(table.detours)
             lacking += [DetourOp(*op) for op in difference(switch, now, detours[switch])]
@@ -170,7 +189,7 @@ class World:
 
     # -- people ------------------------------------------------------------------------------------------------
 
-    async def settle(self, folder, publishers=5, interests=14):
+    async def settle(self, folder: Path, publishers: int = 5, interests: int = 14) -> None:
         self.folder = folder
         await self.start()
         for command in (CreateSchema(SPACE), ANN, AdoptPlan("space", PLANS[-1])):
@@ -186,9 +205,9 @@ class World:
         entry = self.controller.state.schemas["space"]
         for publisher in self.publishers:
             publisher.plan = (entry.epoch, entry.prefix, entry.index)
-            self.network.clock.at(self.network.now + self.random.uniform(0, PERIOD), lambda p=publisher: self.send(p))
+            self.network.clock.at(self.network.now + self.random.uniform(0, PERIOD), partial(self.send, publisher))
 
-    def interest(self, hosts):
+    def interest(self, hosts: Sequence[HostId]) -> tuple[HostId, Filter]:
         name = self.random.choice("xyz")
         low = self.random.randrange(200)
         wanted = Filter.parse(SPACE, f"{name} between {low} and {low + self.random.randrange(60)}")
@@ -196,17 +215,19 @@ class World:
         self.interests.append((host, wanted))
         return host, wanted
 
-    async def register(self, kind, host, wanted, lease=None):
+    async def register(self, kind: RegistrationKind, host: HostId, wanted: Filter, lease: str | None = None) -> str:
         done = await self.controller.submit(Register(kind, "ann", host, "space", to_json(wanted), lease))
-        return done.value["id"]
+        made: str = done.value["id"]
+        return made
 
-    def send(self, publisher):
+    def send(self, publisher: Publisher) -> None:
         """One event, and the next one soon."""
         if self.silent:
             return
         event = SPACE.event({name: self.random.randrange(256) for name in "xyz"})
         if publisher.filter.matches(event):
             publisher.sequence += 1
+            assert publisher.plan is not None
             _, prefix, index = publisher.plan
             key = (publisher.lease, publisher.sequence)
             self.sent[key] = {h for h, f in self.interests if h != publisher.host and f.matches(event)}
@@ -219,7 +240,7 @@ class World:
                 self.refused += 1
         self.network.clock.at(self.network.now + PERIOD, lambda: self.send(publisher))
 
-    def listen(self, publisher):
+    def listen(self, publisher: Publisher) -> None:
         """It may have heard of a plan, and says now and then which one it uses."""
         if publisher.plan is None:
             return
@@ -233,39 +254,39 @@ class World:
 
     # -- time --------------------------------------------------------------------------------------------------
 
-    async def pass_time(self):
+    async def pass_time(self) -> None:
         """For ever: what is due in the network, then what waits in the loop."""
         while True:
             self.network.run(self.network.now + STEP)
             for switch, table in self.network.tables.items():
                 self.fullest[switch] = max(self.fullest[switch], len(table.detours))
-            if self.controller is not None:
+            if self.is_controlled:
                 for publisher in self.publishers:
                     self.listen(publisher)
             for _ in range(3):
                 await asyncio.sleep(0)
 
-    async def sleep(self, seconds):
+    async def sleep(self, seconds: float) -> None:
         until = self.network.now + seconds
         while self.network.now < until:
             await asyncio.sleep(0)
 
     # -- the controller ----------------------------------------------------------------------------------------
 
-    async def start(self):
+    async def start(self) -> None:
         world, first = self, [True]
 
         class Southbound:
-            async def install(self, ops):
+            async def install(self, ops: Sequence[SwitchOp]) -> None:
                 await (world.reconcile if first else world.install)(ops)
                 first.clear()
 
         timing = PlanChangeTiming(in_flight_seconds=0.005, unleased_seconds=0.0, sleep=self.sleep)
-        self.controller = await Controller.open(self.folder, self.topology, Southbound(), SETTINGS, timing=timing)
+        self._controller = await Controller.open(self.folder, self.topology, Southbound(), SETTINGS, timing=timing)
 
-    async def kill(self):
+    async def kill(self) -> None:
         """Nothing more is written or told; what was sent to the switches is on its way."""
-        controller, self.controller = self.controller, None
+        controller, self._controller = self.controller, None
         controller._closing = True
         await controller.plan_changes.close()
         await controller._logged.close(with_snapshot=False)
@@ -273,7 +294,7 @@ class World:
         controller.feed.close()
         self.deaths += 1
 
-    async def change(self, index, method):
+    async def change(self, index: Index, method: str) -> None:
         """To the end."""
         with suppress(PlanChanging):  # one that was begun before the last death
             await self.controller.plan_changes.change(ChangePlan("space", index, method))
@@ -281,7 +302,7 @@ class World:
 
     # -- the account -------------------------------------------------------------------------------------------
 
-    def account(self):
+    def account(self) -> tuple[list[tuple[Any, HostId]], list[tuple[Any, HostId]]]:
         """Lost and doubled deliveries."""
         got = Counter((each.packet.payload, each.host) for each in self.network.deliveries)
         lost = [(key, host) for key, hosts in self.sent.items() for host in hosts if not got[key, host]]
@@ -289,17 +310,19 @@ class World:
         return lost, twice
 
     @property
-    def wasted(self):
+    def wasted(self) -> int:
         return sum(each.host not in self.sent[each.packet.payload] for each in self.network.deliveries)
 
 
-def _upward(dz):
-    while dz:
+def _upward(dz: Dz) -> Iterator[Dz]:
+    while True:
         yield dz
-        dz = Dz(dz >> 1) if dz > 1 else 0
+        if dz == 1:
+            return
+        dz = Dz(dz >> 1)
 
 
-async def churn(world, busy):
+async def churn(world: World, busy: Callable[[], bool]) -> None:
     """Others come and go meanwhile."""
     hosts = [host.name for host in world.topology.hosts]
     while busy():

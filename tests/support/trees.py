@@ -1,22 +1,26 @@
 """Trees of every kind."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from hypothesis import strategies as st
 
+from pleroma.content import Filter, Schema
 from pleroma.index import TreeIndex
 from pleroma.index.tree_walk import LEAF
 
 
 @st.composite
-def trees(draw, schema, wanted, bits=112, most=40):
+def trees(draw: st.DrawFn, schema: Schema, wanted: Iterable[Filter], bits: int = 112, most: int = 40) -> TreeIndex:
     """Any splits, at the borders of the boxes or anywhere, deep or even."""
-    borders = {d: [] for d in range(len(schema))}
+    borders: dict[int, list[float]] = {d: [] for d in range(len(schema))}
     for each in wanted:
         for box in each.boxes:
             for d, attribute in enumerate(schema.attributes):
                 first, last = attribute.span(box.ranges[d])
                 borders[d] += [float(first), float(np.nextafter(last, np.inf))]
-    dims, cuts = [], []
+    dims: list[int] = []
+    cuts: list[float] = []
     todo = [0]  # depths of nodes still to come, the next one last
     while todo:
         depth = todo.pop()

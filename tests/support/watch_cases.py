@@ -2,14 +2,17 @@
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from pleroma.content import Filter, Schema, Text
+from pleroma.content import Attribute, Event, Filter, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanMoved
-from pleroma.index import GridIndex, IndexPlan
+from pleroma.index import GridIndex, Index, IndexPlan
 from pleroma.index.waste import evaluate
 from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
 from pleroma.pipeline.watch.plan_holder import PlanInForce
@@ -26,6 +29,7 @@ SCHEMA = Schema.from_json(
     }
 )
 BEGIN = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+AN_HOUR_BEFORE = BEGIN - timedelta(hours=1)
 WINDOW = timedelta(seconds=10)
 MEMBERS = 8
 BITS = 6
@@ -33,7 +37,7 @@ BY_PRICE = GridIndex(SCHEMA, (0,) * BITS)
 BY_VOLUME = GridIndex(SCHEMA, (1,) * BITS)
 
 
-def subscriptions(count=24):
+def subscriptions(count: int = 24) -> list[SubscriptionRow]:
     """Ranges of prices all over the domain, and of volumes that all contain 500."""
     made = []
     for i in range(count):
@@ -43,7 +47,7 @@ def subscriptions(count=24):
     return made
 
 
-def traffic(count, shifted, seed=0):
+def traffic(count: int, shifted: bool, seed: int = 0) -> EventBatch:
     """Before the shift prices vary and volumes do not; afterwards it is the other way round."""
     draw = np.random.default_rng([seed, shifted])
     price = np.full(count, 50.0) if shifted else draw.random(count) * 100
@@ -52,12 +56,17 @@ def traffic(count, shifted, seed=0):
     return EventBatch.from_columns(SCHEMA, {"price": price, "volume": volume, "venue": venue})
 
 
-def moments(start, length, count):
+def moments(start: datetime, length: timedelta, count: int) -> list[datetime]:
     """Evenly through a stretch of time."""
     return [start + length * i / count for i in range(count)]
 
 
-def new_lake(folder, index=BY_PRICE, rows=None, since=BEGIN - timedelta(hours=1)):
+def new_lake(
+    folder: Path,
+    index: Index = BY_PRICE,
+    rows: Sequence[SubscriptionRow] | None = None,
+    since: datetime = AN_HOUR_BEFORE,
+) -> Lake:
     lake = Lake.at(str(folder))
     lake.land_schema(SCHEMA)
     lake.land_plan(IndexPlan(1, index), MEMBERS, since)
@@ -65,7 +74,16 @@ def new_lake(folder, index=BY_PRICE, rows=None, since=BEGIN - timedelta(hours=1)
     return lake
 
 
-def land(lake, number, *, count=300, shifted=False, epoch=1, window=WINDOW, parts=2):
+def land(
+    lake: Lake,
+    number: int,
+    *,
+    count: int = 300,
+    shifted: bool = False,
+    epoch: int = 1,
+    window: timedelta = WINDOW,
+    parts: int = 2,
+) -> None:
     """The events of one window, in so many files."""
     events, start = traffic(count, shifted, number), BEGIN + number * window
     at = moments(start, window, count)
@@ -73,9 +91,11 @@ def land(lake, number, *, count=300, shifted=False, epoch=1, window=WINDOW, part
         lake.land_events(events[part::parts], at[part::parts], epoch, 1.0)
 
 
-def slow_cells(events, plan, rows, epoch=1, judged=True):
+def slow_cells(
+    events: Sequence[Event], plan: Index, rows: Sequence[SubscriptionRow], epoch: int = 1, judged: bool = True
+) -> dict[MetricKey, int]:
     """The cells of a window, by the definitions."""
-    cells = defaultdict(int)
+    cells: dict[MetricKey, int] = defaultdict(int)
     cells[MetricKey("events")] = len(events)
     cells[MetricKey("epoch", epoch)] = len(events)
     if judged:
@@ -92,7 +112,7 @@ def slow_cells(events, plan, rows, epoch=1, judged=True):
     return {cell: n for cell, n in cells.items() if n}
 
 
-def slow_bin(attribute, key):
+def slow_bin(attribute: Attribute, key: Any) -> int:
     if key == attribute.absent:
         return HISTOGRAM_BINS
     low, high = attribute.extent
@@ -104,22 +124,25 @@ def slow_bin(attribute, key):
 class Recorded:
     """A controller that notes down what it is handed. With a file, also for processes that die."""
 
-    def __init__(self, index=BY_PRICE, epoch=1, file=None, lake=None):
-        self.file, self.lake, self.taken = file, lake, []
+    def __init__(
+        self, index: Index = BY_PRICE, epoch: int = 1, file: Path | None = None, lake: Lake | None = None
+    ) -> None:
+        self.file, self.lake = file, lake
+        self.taken: list[tuple[int, Index]] = []
         self.index, self.epoch = index, epoch
         if file is not None and file.exists():
             self.epoch = 1 + len(file.read_text().splitlines())
 
-    def again(self):
+    def again(self) -> "Recorded":
         """As it stands, without what was put around it."""
         made = Recorded(self.index, self.epoch)
         made.taken = self.taken
         return made
 
-    def current(self):
+    def current(self) -> PlanInForce:
         return PlanInForce(self.epoch, self.index, MEMBERS)
 
-    def put(self, index, epoch):
+    def put(self, index: Index, epoch: int) -> int:
         if epoch != self.epoch:
             raise PlanMoved("another plan is in force", field="epoch", value=epoch)
         self.epoch, self.index = epoch + 1, index

@@ -45,7 +45,7 @@ async def running(folder, seed, work):
         clock.cancel()
         with suppress(asyncio.CancelledError):
             await clock
-        if world.controller is not None:
+        if world.is_controlled:
             await world.controller.close()
     return world
 
