@@ -266,7 +266,7 @@ def test_a_controller_that_comes_late_is_found(listener):
 
 
 def test_a_controller_that_goes_away_is_missed_and_a_large_answer_arrives_whole(listener):
-    """What the relay does: bytes in order both ways, and an end at one side is an end at the other."""
+    """What the proxy does: bytes in order both ways, and an end at one side is an end at the other."""
     with Lab.up(build("single:1"), controller=target(listener)) as lab:
         lab.vsctl("set", "controller", lab.bridge("R1"), "inactivity_probe=0")  # it has no other way to find out
         connection, _ = listener.accept()
@@ -359,7 +359,7 @@ elif point == "namespaces":
     veth_links.cables = die
 elif point == "database":
     Daemons.join = die
-elif point == "relay":
+elif point == "proxy":
     Daemons.start_switches = die
 lab = Lab.up(build("line:3"), name=name)
 lab.popen("h1", ["sleep", "1000"])
@@ -367,7 +367,7 @@ die()
 """
 
 
-@pytest.mark.parametrize("point", ["claimed", "namespaces", "database", "relay", "whole"])
+@pytest.mark.parametrize("point", ["claimed", "namespaces", "database", "proxy", "whole"])
 def test_what_a_killed_process_leaves_is_found_and_removed(point):
     name, before = random_lab(), root_interfaces()
     try:

@@ -1,6 +1,6 @@
-"""Real parts to try things on: a topology as Open vSwitch bridges, veth cables and network namespaces.
+"""Networks of real parts on one machine: a topology as Open vSwitch bridges, veth cables and network namespaces.
 
-One call brings a lab up, another takes it away, also when the process that had it was killed.
+One call brings a lab up, another takes it down, also when the process that made it was killed.
 """
 
 from __future__ import annotations

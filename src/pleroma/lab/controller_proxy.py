@@ -1,9 +1,9 @@
-"""Joins the switches of a lab to their controller, from a process of its own: controller_proxy.py SOCKET=HOST:PORT...
+"""Connects the switches of a lab to their controller, as a process of its own: controller_proxy.py SOCKET=HOST:PORT...
 
-The switches live in a network namespace from which this machine's loopback is out of reach. The sockets that are handed
-over listen in there; for every connection to one of them this process, which is outside, makes one to the controller
-and passes bytes both ways. When either side ends or fails, so does the other, and a controller that is not there looks
-to a switch like one that closes at once. It needs nothing but the standard library and is run without the package.
+The switches are in a network namespace that cannot reach this machine's loopback. The sockets that this process is
+given listen inside that namespace; the process itself is outside. For every connection to a socket it connects to the
+controller and passes bytes both ways. When either side ends or fails, so does the other; a controller that is not there
+looks to a switch like one that closes at once. This file needs only the standard library and runs without the package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Side(asyncio.Protocol):
-    """One end of a joined connection; what comes here is written at the other, no faster than that one takes it."""
+    """One side of a proxied connection; bytes that come here go to the other side, as fast as it takes them."""
 
     transport: asyncio.Transport
     other: Side | None = None
@@ -52,14 +52,14 @@ class Side(asyncio.Protocol):
             other.abort()
 
     def abort(self) -> None:
-        """Close with a reset, so that nobody takes it for an orderly end."""
+        """Close with a reset, so that the peer does not take it for an orderly end."""
         if not self.transport.is_closing():
             self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
         self.transport.abort()
 
 
 class SwitchSide(Side):
-    """A switch's end. It is not read from before there is another."""
+    """The side of a switch. It is read only when the side of the controller is connected."""
 
     def __init__(self, host: str, port: int) -> None:
         self._address = host, port
@@ -81,21 +81,21 @@ class SwitchSide(Side):
 
 
 class ControllerSide(Side):
-    """The controller's end for a switch's."""
+    """The side of the controller, for one switch."""
 
-    def __init__(self, near: SwitchSide) -> None:
-        self._near = near
+    def __init__(self, switch_side: SwitchSide) -> None:
+        self._switch_side = switch_side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if self._near.transport.is_closing():
+        if self._switch_side.transport.is_closing():
             self.transport.close()
             return
-        self.other, self._near.other = self._near, self
-        self._near.transport.resume_reading()
+        self.other, self._switch_side.other = self._switch_side, self
+        self._switch_side.transport.resume_reading()
 
 
-async def relay(targets: list[tuple[int, str, int]]) -> None:
+async def run_proxy(targets: list[tuple[int, str, int]]) -> None:
     loop = asyncio.get_running_loop()
     for descriptor, host, port in targets:
         await loop.create_server(partial(SwitchSide, host, port), sock=socket.socket(fileno=descriptor))
@@ -111,7 +111,7 @@ def main(arguments: list[str]) -> None:
     if os.fork():
         os._exit(0)
     os.setsid()
-    asyncio.run(relay(targets))
+    asyncio.run(run_proxy(targets))
 
 
 if __name__ == "__main__":

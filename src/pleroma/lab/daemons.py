@@ -1,8 +1,8 @@
-"""The processes of a lab: a database server and a switch daemon of its own, and the relay to its controllers.
+"""The processes of a lab: its own Open vSwitch database server and switch daemon, and the proxy to its controllers.
 
-All carry the lab's name in their environment (see `registry`). The switch daemon is in the namespace of the switches:
-its bridges and the device that all of its kind share have names that two labs could not both use in one namespace, and
-they stay behind when it is killed, but not when the namespace goes.
+All have the lab's name in their environment (see `registry`). The switch daemon is in the namespace of the switches:
+the names of its devices would collide with those of another lab in one namespace, and the devices outlive a killed
+daemon, but not their namespace.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pleroma.lab.needs import OVS_SCHEMA, program
 from pleroma.lab.registry import end, marked
 
 FIRST_PORT = 6653
-"""Where the relay listens among the switches: for the first controller here, for the next one further."""
+"""The port among the switches where the proxy listens for the first controller; the next ones follow."""
 
 _TARGET = re.compile(r"(tcp|ssl):([^\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?", re.ASCII)
 
 
 class Tls(NamedTuple):
-    """Files in PEM: the switches' key and certificate, and the certificate of who signs the controller's."""
+    """PEM files: the key and certificate of the switches, and the certificate of the authority for the controller."""
 
     key: Path
     certificate: Path
@@ -52,7 +52,7 @@ class Daemons:
         self.vsctl("--no-wait", "init")
 
     def start_switches(self) -> None:
-        """Returns when all bridges are as the database says."""
+        """Start the switch daemon; returns when all bridges are as the database says."""
         with namespaces.inside(self.net):
             self._run("ovs-vswitchd", self._database, *self._as_daemon("switches"))
 
@@ -60,7 +60,7 @@ class Daemons:
         end(lambda: marked(self.lab, "ovs-vswitchd"), self.lab)
 
     def join(self, targets: Sequence[str]) -> list[str]:
-        """A new relay to these controllers; returns what the switches are to call them."""
+        """Start a new proxy to these controllers; returns their addresses as the switches reach them."""
         end(lambda: marked(self.lab, Path(controller_proxy.__file__).name), self.lab)
         parts = [_target(target) for target in targets]
         if not parts:
@@ -70,7 +70,7 @@ class Daemons:
         try:
             command = [sys.executable, "-I", "-S", controller_proxy.__file__]
             command += [f"{s.fileno()}={host}:{port}" for s, (_, host, port) in zip(listening, parts, strict=True)]
-            with (self.folder / "relay.log").open("ab") as log:
+            with (self.folder / "proxy.log").open("ab") as log:
                 subprocess.run(
                     command,
                     pass_fds=[s.fileno() for s in listening],
@@ -87,7 +87,7 @@ class Daemons:
         return [f"{kind}:127.0.0.1:{FIRST_PORT + number}" for number, (kind, _, _) in enumerate(parts)]
 
     def check_ports(self, wanted: Mapping[str, int]) -> None:
-        """That each interface became the port it was to be; `ovs-vsctl` only mutters where one did not."""
+        """Raise an error if an interface did not become its port: `ovs-vsctl` only prints a warning then."""
         text = self.vsctl("--format=json", "--columns=name,ofport,error", "list", "interface")
         found = {name: (port, error) for name, port, error in json.loads(text)["data"]}
         for name, number in wanted.items():
@@ -119,7 +119,7 @@ class Daemons:
         done = subprocess.run(
             [program(name), *arguments],
             stdin=subprocess.DEVNULL,
-            capture_output=True,  # a daemon lets go of both when it is ready
+            capture_output=True,  # a daemon closes both when it is ready
             env=self._environment,
             check=False,
         )
@@ -140,5 +140,5 @@ def _target(text: str) -> tuple[str, str, int]:
 
 
 def _listening(port: int) -> socket.socket:
-    """In the namespace that this thread is in."""
+    """A listening socket in the network namespace of this thread."""
     return socket.create_server(("127.0.0.1", port), backlog=1024)

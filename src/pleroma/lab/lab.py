@@ -1,7 +1,7 @@
 """A lab: a topology made of Open vSwitch bridges, veth cables and a network namespace for each host.
 
-The switches of a lab are in a namespace of their own, hosts in one each, and nothing in that of the machine: labs can
-not meet, and none leaves an interface behind. A relay (see `relay`) joins them to a controller outside.
+The switches of a lab are in one namespace, each host is in its own, and nothing is in the machine's namespace: labs do
+not meet, and no interface stays behind. A proxy (see `controller_proxy`) connects the switches to a controller outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROTOCOLS = ("OpenFlow14", "OpenFlow13")
 
 
 class Lab:
-    """Made by `Lab.up`, and there until `close`. What a killed process leaves is removed by the next `Lab.up`."""
+    """Made by `Lab.up`; exists until `close`. The next `Lab.up` removes the labs of processes that were killed."""
 
     def __init__(
         self, record: Record, topology: Topology, names: Names, protocols: Sequence[str], limited_table: int
@@ -37,7 +37,7 @@ class Lab:
         self._limited_table = limited_table
         self._daemons = Daemons(record.name, record.folder, names.net)
         self._controllers: list[str] = []
-        self._standing = list(topology.switches)
+        self._bridges_up = list(topology.switches)
 
     @classmethod
     def up(
@@ -51,7 +51,7 @@ class Lab:
         limited_table: int = 1,
         owned: bool = True,
     ) -> Self:
-        """All of it, or nothing and an error.
+        """Make a lab; after an error nothing of it is left.
 
         A controller is "tcp:HOST:PORT" or "ssl:HOST:PORT" as seen by this machine; ssl needs `tls`. The topology's
         limits hold in `limited_table`. A lab that is not `owned` stays when this process ends.
@@ -75,7 +75,7 @@ class Lab:
 
     @staticmethod
     def down(name: str) -> bool:
-        """Remove what there is of a lab, whoever made it and however far it came; False if there is nothing."""
+        """Remove all parts of a lab, whoever made it, also of one that is incomplete; False if there are none."""
         needs.check()
         return registry.remove(name)
 
@@ -95,7 +95,7 @@ class Lab:
 
     @contextmanager
     def inside(self, host: str) -> Iterator[None]:
-        """This thread is at the host: the sockets it makes now are the host's, and stay so afterwards.
+        """Move this thread to the host meanwhile: sockets that it makes are at the host, and stay there.
 
         So are the processes and the threads that it starts, for as long as they live.
         """
@@ -113,32 +113,32 @@ class Lab:
             return subprocess.Popen(argv, **options)
 
     def cut(self, line: Link | Host) -> None:
-        """Both ends see their link go down."""
-        namespaces.ip([f"link set dev {self._near_end(line)} down"], self.names.net)
+        """Cut a cable; both ends see their link go down."""
+        namespaces.ip([f"link set dev {self._switch_end(line)} down"], self.names.net)
 
     def mend(self, line: Link | Host) -> None:
-        namespaces.ip([f"link set dev {self._near_end(line)} up"], self.names.net)
+        namespaces.ip([f"link set dev {self._switch_end(line)} up"], self.names.net)
 
     def drop_bridge(self, switch: str) -> None:
-        """The switch is gone, its rules with it; its cables hang loose."""
+        """Remove a switch with its rules; its cables lead nowhere then."""
         self._daemons.vsctl("--", "del-br", self.bridge(switch))
-        self._standing.remove(SwitchId(switch))
+        self._bridges_up.remove(SwitchId(switch))
 
     def restore_bridge(self, switch: str) -> None:
-        """An empty switch with the same ports, datapath number and controllers."""
+        """Make the switch again, empty, with the same ports, datapath number and controllers."""
         self.bridge(switch)
         self._daemons.vsctl(*self._bridge(SwitchId(switch)))
-        self._standing.append(SwitchId(switch))
+        self._bridges_up.append(SwitchId(switch))
         self._check_ports([SwitchId(switch)])
 
     def kill_switches(self) -> None:
-        """All of them, as by a loss of power."""
+        """Kill all switches, as a loss of power does."""
         self._daemons.kill_switches()
 
     def start_switches(self) -> None:
-        """After `kill_switches`: empty, with the same ports."""
+        """Start the switches after `kill_switches`: they are empty, with the same ports."""
         self._daemons.start_switches()
-        self._check_ports(self._standing)
+        self._check_ports(self._bridges_up)
 
     def bridge(self, switch: str) -> str:
         if switch not in self.names.bridges:
@@ -146,9 +146,9 @@ class Lab:
         return self.names.bridges[switch]
 
     def set_controller(self, controller: str | Sequence[str] | None) -> None:
-        """These instead of the present ones, for all switches."""
+        """Give all switches these controllers instead of the present ones."""
         self._controllers = self._daemons.join(_targets(controller))
-        bridges = [self.names.bridges[switch] for switch in self._standing]
+        bridges = [self.names.bridges[switch] for switch in self._bridges_up]
         self._daemons.vsctl(*(word for name in bridges for word in veth_links.controllers_of(name, self._controllers)))
 
     def ofctl(self, switch: str, command: str, *words: str, protocol: str | None = None) -> str:
@@ -166,7 +166,7 @@ class Lab:
         ports = ((switch, port) for switch in switches for port in self.topology.ports[switch])
         self._daemons.check_ports({self.names.port(switch, port): port for switch, port in ports})
 
-    def _near_end(self, line: Link | Host) -> str:
+    def _switch_end(self, line: Link | Host) -> str:
         port = line.ends[0] if isinstance(line, Link) else (line.switch, line.port)
         return self.names.port(*port)
 

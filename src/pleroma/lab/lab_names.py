@@ -1,7 +1,7 @@
 """What the parts of a lab are called in the kernel and in Open vSwitch.
 
-Everything a lab makes can be found again by the lab's name alone. Switches and hosts may be called anything in a
-topology; here they keep their names where those are short and plain, and are numbered otherwise.
+All parts of a lab can be found by the lab's name alone. Switches and hosts may have any names in a topology; short and
+plain names are kept here, others are replaced by numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_lab(name: str) -> str:
 
 
 def prefix(lab: str) -> str:
-    """What the names of all its namespaces begin with, and no other lab's do."""
+    """The prefix of the names of a lab's namespaces, and of no other lab's."""
     return f"pl-{lab}-"
 
 

@@ -30,7 +30,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """This thread, and no other, is in the namespace."""
+    """Move this thread, and no other, into the namespace meanwhile."""
     try:
         there = os.open(NAMESPACE_FOLDER / namespace, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def inside(namespace: str) -> Iterator[None]:
 
 
 def enter(namespace: str) -> None:
-    """For good: what is run by this thread from now on runs there."""
+    """Move this thread into the namespace for good."""
     with inside(namespace):
         there = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     _enter(there, namespace)
@@ -58,7 +58,7 @@ def enter(namespace: str) -> None:
 
 
 def add(namespaces: Iterable[str], lab: str) -> None:
-    """The process that makes them can be found as the lab's own, in case it outlives this one."""
+    """Make namespaces. The process that does has the lab's mark, so that it is found if it outlives this one."""
     ip((f"netns add {name}" for name in namespaces), environment=os.environ | {MARK: lab})
 
 
@@ -70,7 +70,7 @@ def found(prefix: str) -> list[str]:
 
 
 def delete(namespaces: Iterable[str]) -> None:
-    """Those that are there; one that somebody else deletes at the same time is gone as well."""
+    """Delete namespaces; those that are not there, or that somebody else deletes, are no error."""
     text = "".join(f"netns del {name}\n" for name in namespaces)
     if text:
         command = [program("ip"), "-force", "-batch", "-"]
@@ -78,7 +78,7 @@ def delete(namespaces: Iterable[str]) -> None:
 
 
 def processes(namespaces: Iterable[str]) -> list[int]:
-    """Whose first thread is in one of these."""
+    """The processes whose first thread is in one of these namespaces."""
     wanted = set()
     for name in namespaces:
         try:
@@ -100,7 +100,7 @@ def processes(namespaces: Iterable[str]) -> list[int]:
 
 
 def ip(lines: Iterable[str], namespace: str | None = None, environment: Mapping[str, str] | None = None) -> None:
-    """Commands of `ip`, by one process; the first that fails is an error."""
+    """Run commands of `ip` in one process; the first that fails raises an error."""
     text = "".join(f"{line}\n" for line in lines)
     if not text:
         return
@@ -112,7 +112,7 @@ def ip(lines: Iterable[str], namespace: str | None = None, environment: Mapping[
 
 
 def set_here(settings: Iterable[tuple[str, int]]) -> None:
-    """Settings of the namespace this thread is in: ("ipv6/conf/all/disable_ipv6", 1). Those a kernel lacks are off."""
+    """Set ("ipv6/conf/all/disable_ipv6", 1) and the like in this thread's namespace, where the kernel has them."""
     for name, value in settings:
         try:
             Path("/proc/sys/net", name).write_text(str(value))
@@ -121,7 +121,7 @@ def set_here(settings: Iterable[tuple[str, int]]) -> None:
 
 
 def checksum_by_software(interface: str) -> None:
-    """Send no packet of which a network card were to fill in the checksum: on a veth there is none that does."""
+    """Compute checksums of sent packets in software: a veth has no network card that would fill them in."""
     request = ctypes.create_string_buffer(struct.pack("=II", _ETHTOOL_STXCSUM, 0))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
         fcntl.ioctl(here, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), ctypes.addressof(request)))

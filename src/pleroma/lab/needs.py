@@ -25,7 +25,7 @@ _PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", 
 
 
 def program(name: str) -> str:
-    """Where it is; daemons are often in a folder that is not on everybody's path."""
+    """The path of a program; daemons are often in a folder that is not in PATH."""
     found = shutil.which(name, path=_PATH)
     if found is None:
         raise SetupError(f"{name} is missing; please install {_PROGRAMS[name]}", field="lab", value=name)
@@ -33,7 +33,7 @@ def program(name: str) -> str:
 
 
 def missing() -> str | None:
-    """Why there can be no lab here, or None."""
+    """Why this machine cannot have a lab; None if it can."""
     if os.geteuid() != 0:
         return "making network namespaces takes root"
     try:

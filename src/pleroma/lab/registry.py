@@ -1,7 +1,7 @@
-"""The labs of this machine, each a folder with a record that is written before anything else is made.
+"""The labs of this machine: each is a folder with a record, which is written before any part of the lab is made.
 
-What a lab made is found by the lab's name (namespaces) and by a variable in the environment of its daemons, never by
-the record, so that a lab can be removed whatever had been done when the process that made it was killed.
+The parts of a lab are found by its name (namespaces) and by a variable in the environment of its daemons, never by the
+record. So a lab can be removed however far the process that made it came before it was killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _END_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class OwnerProcess:
-    """A process, told from a later one with the same number by when it began."""
+    """The process that made a lab; `began` tells it from a later process with the same number."""
 
     process: int
     began: int
@@ -46,7 +46,7 @@ class OwnerProcess:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`hosts` and `bridges` say what the topology's names became. Without an owner a lab stays until it is removed."""
+    """`hosts` and `bridges` map the topology's names to the lab's. A lab without owner stays until it is removed."""
 
     name: str
     owner: OwnerProcess | None
@@ -68,7 +68,7 @@ class Record:
 
 
 def claim(record: Record) -> None:
-    """Make the folder of a lab; nobody else has one of this name afterwards."""
+    """Make the folder of a lab, which reserves its name."""
     check_lab(record.name)
     taken = SetupError(f"there is a lab called {record.name}", field="lab", value=record.name)
     if namespaces.found(prefix(record.name)):
@@ -92,7 +92,7 @@ def claim(record: Record) -> None:
 
 
 def records() -> list[Record]:
-    """All labs; one whose record cannot be read belongs to nobody and is stale."""
+    """All labs; a lab whose record cannot be read is stale."""
     return [read(name) for name in _folders() if not name.startswith(".")]
 
 
@@ -106,7 +106,7 @@ def read(name: str) -> Record:
 
 
 def remove(name: str) -> bool:
-    """Whatever there is of it, also of a lab that was never finished; False where there is nothing."""
+    """Remove all parts of a lab, also of one that was never finished; False if there are none."""
     names = namespaces.found(prefix(check_lab(name)))
     folder = LABS_FOLDER / name
     if not names and not folder.is_dir():
@@ -124,7 +124,7 @@ def remove(name: str) -> bool:
 
 
 def remove_stale() -> list[str]:
-    """The labs whose process was killed."""
+    """Remove the labs whose process was killed; returns their names."""
     gone = [record.name for record in records() if record.stale]
     for name in gone:
         remove(name)
@@ -135,7 +135,7 @@ def remove_stale() -> list[str]:
 
 
 def end(find: Callable[[], Iterable[int]], what: str) -> None:
-    """Kill until there are none left, since one that is killed may just have started another."""
+    """Kill processes until none is found: one that is killed may just have started another."""
     limit = time.monotonic() + _END_SECONDS
     while living := {process for process in find() if _began(process) is not None}:
         for process in living:
@@ -154,7 +154,7 @@ def _folders() -> list[str]:
 
 
 def marked(lab: str, program: str = "") -> set[int]:
-    """The daemons of a lab, or those that run a program: the last part of a word in their command line."""
+    """The daemons of a lab, or only those with this program's name as the end of a word of their command line."""
     mark = f"{MARK}={lab}".encode()
     found = set()
     for entry in os.listdir("/proc"):
@@ -168,7 +168,7 @@ def marked(lab: str, program: str = "") -> set[int]:
 
 
 def _began(process: int) -> int | None:
-    """When it began, in ticks since the machine did; None if it has ended, also where nobody has asked how."""
+    """When a process began, in clock ticks since boot; None if it has ended, even if it is a zombie."""
     try:
         text = Path("/proc", str(process), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

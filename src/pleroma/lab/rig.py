@@ -1,4 +1,4 @@
-"""A lab for measuring: switches that have given rules, and sockets at the hosts, to time events through them."""
+"""A lab to measure in: switches with given rules, and sockets at the hosts that time events."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from pleroma.switches.openflow.openflow_network import OpenFlowNetwork
 from pleroma.wire.ports import EVENTS_PORT
 
 UNDISTURBED = SwitchTimeouts(answer=60, audit=3600, grace=60, dead=60)
-"""Nothing is expected to fail, and reading tables would be seen in the figures."""
+"""Timeouts for measuring: nothing is expected to fail, and audits would show in the figures."""
 LOST_SECONDS = 2.0
-"""Seconds after which an event does not come any more."""
+"""Seconds after which an event counts as lost."""
 _BUFFER = 16 << 20
 _SO_RCVBUFFORCE = 33  # which the socket module does not name
 
 
 class Sockets:
-    """At every host of a lab, one to send from and one that receives. Use with `with`."""
+    """At every host of a lab, one socket that sends and one that receives. Use with `with`."""
 
     def __init__(self, lab: Lab, addresses: AddressRange = IPV6) -> None:
         self._addresses = addresses
@@ -65,7 +65,7 @@ class Sockets:
         self._senders[host].sendto(payload, (str(self._addresses.address(dz)), EVENTS_PORT))
 
     def arrivals(self, seconds: float) -> list[tuple[HostId, bytes, float]]:
-        """What has come, where and when, waiting so long for the first."""
+        """The packets that have come, with host and time; waits `seconds` for the first."""
         found = []
         for key, _ in self._selector.select(seconds):
             receiver, when = self._receiver(key), time.perf_counter()
@@ -77,7 +77,7 @@ class Sockets:
         return found
 
     def flight(self, host: str, dz: Dz, receivers: Collection[str]) -> dict[HostId, float]:
-        """Send one event and wait for it at these hosts: the seconds until it was read, where it came at all."""
+        """Send an event and wait for it at these hosts. Returns the seconds until it was read, where it came."""
         self._number += 1
         payload = self._number.to_bytes(64, "big")
         missing, found = set(receivers), {}
@@ -111,7 +111,7 @@ async def rig(topology: Topology, ops: Iterable[SwitchOp]) -> AsyncIterator[Rig]
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """That switches come and go is not worth a log here."""
+    """Log no warnings meanwhile: that switches come and go is expected here."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     try:

@@ -1,8 +1,8 @@
 """A Spark cluster on this machine: a standalone master and its workers, of the PySpark that is installed.
 
 Every process carries the name of its part in its environment, and what it starts (executors, their Python) inherits
-it; so a worker can be killed with all that runs on it, as by a loss of power. A watchman in the process group of each
-daemon holds the reading end of a pipe: when the process that made the cluster is killed, its cluster goes too.
+it; so a worker can be killed with all that runs on it, as by a loss of power. A shell in the process group of each
+daemon reads from a pipe: when the process that made the cluster is killed, the pipe closes and the shell ends all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pleroma.pipeline import spark_needs
 
 _LOOPBACK = "127.0.0.1"
 DAEMON_START_SECONDS = 180.0
-"""How many seconds a daemon may take to come up; Java is slow on a busy machine."""
+"""Seconds that a daemon may take to start; Java is slow on a busy machine."""
 
 _WATCHED = """
 exec 3<&0 </dev/null
@@ -54,7 +54,7 @@ class Worker:
 
 
 class SparkCluster:
-    """Made by `SparkCluster.up`, and there until `close`."""
+    """Made by `SparkCluster.up`; exists until `close`."""
 
     def __init__(self, folder: Path) -> None:
         self.name = f"spark_{secrets.token_hex(4)}"
@@ -66,7 +66,7 @@ class SparkCluster:
 
     @classmethod
     def up(cls, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> Self:
-        """All of it, or nothing and an error. Each worker offers so many cores and so much memory to executors."""
+        """Make a cluster; after an error nothing of it is left. `cores` and `memory` are those of each worker."""
         spark_needs.check()
         for field, value in (("workers", workers), ("cores", cores)):
             if value < 1:
@@ -84,7 +84,7 @@ class SparkCluster:
         return cluster
 
     def start(self, *workers: Worker) -> None:
-        """Start these, also after `kill`; returns when the master has seen them."""
+        """Start workers, also after `kill`; returns when the master has registered them."""
         for worker in workers:
             offer = ["--cores", str(worker.cores), "--memory", worker.memory, "--work-dir", str(self._at(worker.name))]
             self._spawn(worker.name, "org.apache.spark.deploy.worker.Worker", *offer, self.url)
@@ -96,13 +96,13 @@ class SparkCluster:
         return tuple(worker for worker in self.workers if worker.name in self._daemons)
 
     def kill(self, worker: Worker) -> None:
-        """The worker, its executors and their Python at once, without a word to anybody."""
+        """Kill a worker, its executors and their Python at once, as a loss of power does."""
         if worker not in self.workers:
             raise UnknownName("worker", worker.name, [each.name for each in self.workers])
         self._end(worker.name)
 
     def close(self) -> None:
-        """Nothing is left: no process, no file."""
+        """End all processes and delete all files."""
         for name in list(self._daemons):
             self._end(name)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -143,7 +143,7 @@ class SparkCluster:
             self._daemons[name] = subprocess.Popen(
                 watched(self.folder, command),
                 env=environment,
-                stdin=subprocess.PIPE,  # the watchman's
+                stdin=subprocess.PIPE,  # read by the shell that watches
                 stdout=log,
                 stderr=log,
                 cwd=folder,
@@ -159,7 +159,7 @@ class SparkCluster:
                 daemon.stdin.close()
 
     def check(self) -> None:
-        """That all of it that was not killed still runs."""
+        """Raise an error if a process that was not killed has ended."""
         for name, daemon in self._daemons.items():
             if daemon.poll() is not None:
                 raise SetupError(f"a process of the cluster ended: {_reason(self._log(name))}", field="spark")
@@ -181,7 +181,7 @@ class SparkCluster:
 
 
 def watched(folder: Path, command: Sequence[str]) -> list[str]:
-    """A command that ends, and its folder with it, when nobody holds the other end of its standard input any more."""
+    """A command that ends, and deletes the folder, when the other end of its standard input is closed."""
     return ["/bin/sh", "-c", _WATCHED, str(folder), *command]
 
 
@@ -192,7 +192,7 @@ def _home() -> Path:
 
 
 def _addresses(log: str) -> tuple[str, str] | None:
-    """Of the master and of its page, once it has both; it takes free ports by itself."""
+    """The addresses of the master and of its web page, once the log has both; the master chooses the ports."""
     url, page = _URL.search(log), _PAGE.search(log)
     return (url[1], page[1]) if url and page else None
 

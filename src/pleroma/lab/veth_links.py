@@ -1,7 +1,7 @@
 """A topology as commands: the cables for `ip`, the bridges for `ovs-vsctl`.
 
-Nothing here touches the machine. All cables end in the namespace of the switches; a host has the other end of its own
-as eth0.
+Nothing here touches the machine. All cables end in the namespace of the switches; the other end of a host's cable is
+the host's eth0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HOST_INTERFACE = "eth0"
 MULTICAST = ("225.128.0.0/9", "ff0e::/16")
 
 SWITCH_SETTINGS = (("ipv6/conf/all/disable_ipv6", 1), ("ipv6/conf/default/disable_ipv6", 1))
-"""A switch says nothing of its own accord."""
+"""A switch sends no packets of its own."""
 
 HOST_SETTINGS = (
     *((f"ipv6/conf/{scope}/{name}", 0) for scope in ("all", "default") for name in ("accept_ra", "autoconf")),
@@ -77,7 +77,7 @@ def bridge(
 
 
 def controllers_of(name: str, controllers: Sequence[str]) -> list[str]:
-    """For `ovs-vsctl`: these and no others. One that went away is tried again within a second."""
+    """For `ovs-vsctl`: the controllers of a bridge. A lost controller is tried again within a second."""
     words, made = [], []
     for number, target in enumerate(controllers):
         made.append(f"@to-{name}-{number}")

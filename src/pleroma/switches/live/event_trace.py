@@ -1,4 +1,4 @@
-"""Why an event reaches a host or does not: at every switch on its way the rule it met, and those it just missed."""
+"""Why an event reaches a host or does not: the rule that it matches at every switch, and those that nearly match."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pleroma.switches.live.path import EventHop, find_path
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 
 MAX_NEAR_MISSES = 3
+"""Rules that nearly match, which a trace shows for each switch."""
 
 
 class NearMiss(NamedTuple):
@@ -24,7 +25,7 @@ class NearMiss(NamedTuple):
 
 
 class Onward(NamedTuple):
-    """`to` is a switch or a host; None where nothing is connected to the port."""
+    """A port by which the event leaves. `to` is a switch or a host; None if nothing is connected to the port."""
 
     port: Port
     to: SwitchId | HostId | None
@@ -33,7 +34,7 @@ class Onward(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`near` are the rules that came closest to matching, closest first."""
+    """The event at one switch. `near` are the rules that nearly match it, the nearest first."""
 
     switch: SwitchId
     came_from: SwitchId | HostId
@@ -55,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`looped` says that the tables lead in circles; every line is shown once then."""
+    """The path of an event from a host. If it `looped`, the tables lead in circles, and every line is shown once."""
 
     host: HostId
     dz: Dz
@@ -74,7 +75,7 @@ class Trace:
 
 
 def trace(network: EmbeddedNetwork, host: str, dz: Dz) -> Trace:
-    """For an event sent from a host. On the wire zeros fill its address up, so rules may be longer than the dz."""
+    """Trace an event from a host. Zeros fill up its address on the wire, so it can match rules longer than its dz."""
     sender = network.topology.find_host(host)
     event = Dz(1 << MAX_LENGTH | dz.start)
     path = find_path(network.cables, network.tables, network.topology.hosts.index(sender), event)
@@ -100,10 +101,10 @@ def _step(network: EmbeddedNetwork, hop: EventHop, event: Dz) -> Step:
     )
 
 
-def nearest(flows: Iterable[Flow], event: Dz, most: int = MAX_NEAR_MISSES) -> tuple[NearMiss, ...]:
-    """The rules that share most bits with an event of full length and do not match; of those alike the shorter."""
+def nearest(flows: Iterable[Flow], event: Dz, max_rules: int = MAX_NEAR_MISSES) -> tuple[NearMiss, ...]:
+    """The rules that share most bits with an event of full length but do not match it; shorter rules first."""
     missed = (NearMiss(flow, shared) for flow in flows if (shared := _shared(flow.dz, event)) < flow.dz.length)
-    return tuple(heapq.nlargest(most, missed, key=lambda near: (near.shared, -near.flow.dz.length, -near.flow.dz)))
+    return tuple(heapq.nlargest(max_rules, missed, key=lambda near: (near.shared, -near.flow.dz.length, -near.flow.dz)))
 
 
 def _shared(dz: Dz, event: Dz) -> int:

@@ -1,6 +1,6 @@
-"""What the kernel dropped because a UDP socket's buffer was full, from where Linux tells it.
+"""Packets that the Linux kernel dropped because the buffer of a UDP socket was full.
 
-The sender is told nothing of it, and Python's socket module has no name for asking; but /proc/net/udp has a count for
+The sender does not learn of these, and Python's socket module cannot ask for them; but /proc/net/udp counts them for
 every socket of the machine, of whatever process.
 """
 
@@ -17,7 +17,7 @@ PROC_NET_UDP = Path("/proc/net/udp")
 
 
 def kernel_drops(source: Path = PROC_NET_UDP) -> Mapping[SocketAddress, int] | None:
-    """By the address that the socket is bound to; None where it cannot be known."""
+    """The packets dropped by the address that the socket is bound to; None where there is no /proc/net/udp."""
     try:
         rows = source.read_text(encoding="ascii").splitlines()[1:]
     except OSError:
@@ -33,5 +33,5 @@ def kernel_drops(source: Path = PROC_NET_UDP) -> Mapping[SocketAddress, int] | N
 
 
 def dropped_at(drops: Mapping[SocketAddress, int], address: SocketAddress) -> int:
-    """For the socket that is reached at an address, which may be bound to any."""
+    """The packets dropped at the socket that an address reaches, which may be bound to all addresses."""
     return drops.get(address, 0) or drops.get(("0.0.0.0", address[1]), 0)  # noqa: S104 (nothing is bound here)

@@ -1,9 +1,9 @@
 """The live embedded network: simulated switches between real processes, each host a UDP port on the loopback interface.
 
-A client attaches its socket to a host's port with a secret that the service gave it (`pleroma.wire.attach`). What it
-sends from there in tunnel frames takes the way that the tables say, and comes out at the sockets attached to the hosts
-it is for, the packet unchanged and the destination as the last switch rewrote it. All is done in the event loop, as
-fast as it goes: there is no simulated latency. Whatever arrives, nothing raises; what is thrown away is counted.
+A client attaches its socket to a host's port with a secret that the service gave it (`pleroma.wire.attach`). A packet
+that the client sends in a tunnel frame takes the path that the flow tables define, and is sent to the sockets that are
+attached to the receiving hosts: unchanged, but for the destination, which the last switch rewrote. All of this happens
+in the event loop, without simulated latency. No packet raises an error; packets that are dropped are counted.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from pleroma.wire.socket_sessions import SocketAddress, SocketSessions
 
 LOOPBACK = "127.0.0.1"
 HOST_BUFFER_BYTES = 4 << 20
-"""Bytes asked for at every socket, sending and receiving; the system may give less."""
+"""Bytes asked for at every host's socket, for sending and for receiving; the system may give less."""
 FRAMES_PER_TURN = 64
-"""Frames taken from one port before the others have their turn."""
+"""Frames that are read from one host's port before other ports have their turn."""
 
 _LARGEST = tunnel.TUNNEL_HEAD_BYTES + MAX_PACKET_BYTES
 _EVENT = tunnel.TUNNEL_START + IPV6.base.network_address.packed[: IPV6.base.prefixlen // 8]
-"""How the frame of an event begins; the bits of its dz follow, up to the packet."""
+"""How the frame of an event begins; then come the bits of its dz, then the packet."""
 _DZ = slice(len(_EVENT), tunnel.TUNNEL_HEAD_BYTES)
 
 
 @dataclass(slots=True)
 class _Outlet:
-    """A host: its socket, who is attached to it, and what frames to it begin with."""
+    """A host: its socket, the sessions of its clients, and the bytes that frames to the host begin with."""
 
     number: int
     host: Host
@@ -63,17 +63,18 @@ class _Outlet:
 
 @dataclass(frozen=True, slots=True)
 class KernelDrops:
-    """What found a full buffer, by host: coming in at its port, and going out at the sockets now attached to it."""
+    """Packets that the kernel dropped for full buffers, by host: at the host's port, and at the attached sockets."""
 
     arriving: Mapping[HostId, int]
     leaving: Mapping[HostId, int]
 
 
 class LiveNetwork:
-    """Open it with `async with`. `loopback` has a host pass what one of its sockets sends on to its others as well.
+    """Open it with `async with`.
 
-    No switch does that, since it never sends back by the port of arrival; a real host's own network stack does. With
-    `guarded`, a host may send only what it was admitted for: what it has advertised.
+    With `loopback`, a packet that one socket of a host sends goes to the other sockets of that host too. No switch does
+    that, since it never sends back by the port of arrival, but a real host's network stack does. With `guarded`, a host
+    may send only the events that it has advertised.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class LiveNetwork:
         self._paths = PathCache(self._network, guarded=guarded)
         self._outlets = {h.name: _Outlet(number, h, _frame_start(h)) for number, h in enumerate(topology.hosts)}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._expiry = math.inf  # no session ends before
+        self._expiry = math.inf  # no session ends before this time
 
     async def __aenter__(self) -> Self:
         try:
@@ -109,7 +110,7 @@ class LiveNetwork:
         self.close()
 
     def close(self) -> None:
-        """Give up all ports. The tables and the counters stay."""
+        """Close all sockets. The tables and the counters stay."""
         for outlet in self._outlets.values():
             if outlet.socket is not None:
                 if self._loop is not None and not self._loop.is_closed():
@@ -133,9 +134,9 @@ class LiveNetwork:
         self._loop.add_reader(opened, partial(self._drain, outlet, opened))
 
     async def install(self, ops: Sequence[SwitchOp]) -> None:
-        """Change the tables between two packets, each switch by one bundle.
+        """Change the tables between two packets, those of each switch in one bundle.
 
-        Raises what the first switch that refuses its bundle says; the other switches have changed nevertheless.
+        Raises the error of the first switch that refuses its bundle; the other switches have changed nevertheless.
         """
         self._paths.install(ops)
 
@@ -149,22 +150,22 @@ class LiveNetwork:
         return self._network.flow_tables()
 
     def trace(self, host: str, dz: Dz) -> Trace:
-        """What would become of an event sent from a host now."""
+        """The path that an event takes if a host sends it now, with the rules that it meets."""
         return trace(self._network, host, dz)
 
     def admit(self, host: str, secret: bytes, seconds: float) -> None:
-        """Let a client with this secret attach a socket to a host, for as long as it says so every `seconds`."""
+        """Let a client with this secret attach a socket to a host, for as long as it repeats that every `seconds`."""
         self._expire()
         now = self._clock()
         self._outlet(host).sessions.admit(secret, None, seconds, now)
         self._expiry = min(self._expiry, now + seconds)
 
     def dismiss(self, host: str, secret: bytes) -> bool:
-        """End a session before its client does; False if there is none."""
+        """End a session before its client does; False if there is none with this secret."""
         return self._outlet(host).sessions.end(secret)
 
     def sessions(self) -> dict[HostId, int]:
-        """How many are admitted to each host, attached or about to."""
+        """How many sessions each host has, with a socket or still without."""
         self._expire()
         return {name: len(outlet.sessions) for name, outlet in self._outlets.items()}
 
@@ -189,7 +190,7 @@ class LiveNetwork:
 
     @property
     def misaddressed(self) -> Mapping[HostId, int]:
-        """Packets that came to a host under another address than its own, which it does not take."""
+        """Packets that came to a host under another address than its own, and that it did not take."""
         self._paths.flush_counts()
         return self._network.misaddressed
 
@@ -204,7 +205,7 @@ class LiveNetwork:
         return self._network.by_line()
 
     def kernel_drops(self) -> KernelDrops | None:
-        """None where the system does not tell."""
+        """The packets that the kernel dropped; None where the system does not say."""
         drops = kernel_drops()
         if drops is None:
             return None
@@ -214,13 +215,13 @@ class LiveNetwork:
         )
 
     def _drain(self, outlet: _Outlet, port: socket.socket) -> None:
-        """Take what waits at a port, or the first part of it: the loop calls again while there is more."""
+        """Read up to `FRAMES_PER_TURN` frames at a port; the event loop calls again if there are more."""
         self._expire()
         receive = port.recvfrom
         for _ in range(FRAMES_PER_TURN):
             try:
                 frame, sender = receive(_LARGEST + 1)  # one byte more shows that it is too large
-            except OSError:  # nothing waits any more
+            except OSError:  # no frame is left
                 return
             self._take(outlet, frame, sender)
 
@@ -237,7 +238,7 @@ class LiveNetwork:
             except WireError:
                 counters.malformed += 1
                 return
-            atom = None  # a frame, but not to the address of an event
+            atom = None  # a frame whose destination is no event
         if sender not in outlet.sessions.sockets:
             counters.unattached += 1
             return
@@ -272,7 +273,7 @@ class LiveNetwork:
         assert outlet.socket is not None  # noqa: S101 (frames come through open sockets)
         try:
             outlet.socket.sendto(frame, target)
-        except OSError:  # it would have to wait, or cannot be sent: whoever reads slowly does not slow others
+        except OSError:  # its buffer is full, or it is gone: a slow reader does not slow others down
             counters.dropped += 1
         else:
             counters.delivered += 1
@@ -295,7 +296,7 @@ class LiveNetwork:
 
 
 def _frame_start(host: Host) -> bytes:
-    """What frames to this host begin with; an IPv4 address is written as IPv6 maps it."""
+    """The bytes that frames to this host begin with; an IPv4 address is mapped to IPv6."""
     address = ipaddress.ip_address(host.address)
     if isinstance(address, ipaddress.IPv4Address):
         address = ipaddress.IPv6Address(f"::ffff:{address}")

@@ -1,7 +1,7 @@
-"""The way of one event through tables as they stand, found without a clock.
+"""The path of one event through the tables as they are now.
 
-The same tables, wires and rules of forwarding as in `network`, but the whole way at once and as a value: what the live
-network follows for every packet until a table changes, and what a trace explains.
+Tables, cables and forwarding are those of the embedded network, but the whole path is computed at once and is a value.
+The live network follows it for every packet until a table changes, and a trace explains it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pleroma.switches.simulated.simulated_table import SimulatedTable
 
 @dataclass(frozen=True, slots=True)
 class EventHop:
-    """A packet at a switch: the line it came by, the rule it met (None: a miss), and where it went."""
+    """A packet at a switch: the line it came by, the rule it matched (None: none), and where it left."""
 
     arrival: int
     flow: Flow | None
@@ -29,7 +29,7 @@ class EventHop:
 
 @dataclass(frozen=True, slots=True)
 class EventPath:
-    """All copies of an event, nearest switch first. `receivers` are the hosts that take it, as often as they get it."""
+    """The hops of all copies of an event, nearest switch first. A host is in `receivers` once for each copy it gets."""
 
     hops: tuple[EventHop, ...]
     receivers: tuple[Host, ...]
@@ -37,9 +37,9 @@ class EventPath:
 
 
 def find_path(cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None) -> EventPath:
-    """From the host of this number. Without a dz, under an address that is no event's, no rule matches.
+    """The path of a packet from the host of this number. A packet without a dz is no event: it matches no rule.
 
-    Where the tables lead in circles, each line is taken once: nobody is left out, and nothing goes round for ever.
+    Where the tables lead in circles, each line is taken once, so that every receiver is found and the path ends.
     """
     try:
         hops, looped = _follow(cables, tables, host, dz, each_line_once=False), False
@@ -55,7 +55,7 @@ def _follow(
     hops: list[EventHop] = []
     waiting: list[tuple[int, Dz | None, Trail]] = [(cables.uplink(host), dz, ())]
     taken: set[int] = set()
-    for arrival, wanted, path in waiting:  # which grows meanwhile
+    for arrival, wanted, path in waiting:  # the list grows meanwhile
         if wanted is None:  # once rewritten, it is no event that a rule could match
             hops.append(EventHop(arrival, None, ()))
             continue
@@ -76,13 +76,13 @@ def _follow(
 
 
 def _taker(cables: Cables, leaving: Departure) -> Host | None:
-    """The host that a packet comes to under its own address."""
+    """The host behind a departure, if the packet has that host's address."""
     host = None if leaving.line is None else cables.host_behind(leaving.line)
     return host if host is not None and leaving.rewrite == host.address else None
 
 
 def count_along(network: EmbeddedNetwork, path: EventPath, packets: int, size: int) -> None:
-    """Have the network's counters say that so many packets, of so many bytes together, have gone this path."""
+    """Add packets that took this path, of `size` bytes in all, to the counters of the network."""
     _carry(network, path.hops[0].arrival, packets, size)
     for hop in path.hops:
         switch = SwitchId(network.cables.lines[hop.arrival].target)

@@ -1,10 +1,10 @@
-"""The ways of all events, each found once and followed until a table changes.
+"""The paths of all events, each computed once and followed until a table changes.
 
-A rule is an interval of addresses. Cut at both ends of every rule of every switch, the range falls into pieces in which
-all tables treat all events alike: a binary search and one lookup tell the way of a packet, however many switches it
-crosses, and there are few ways where there are few rules. What a host may send is cut in the same path, so to refuse an
-event that its host never advertised costs nothing either. Packets are added up by path, and the counters of switches,
-ports and rules are brought up to date when somebody looks, or when the rules that forwarded them change.
+A rule matches an interval of addresses. The ends of the rules of all switches cut the range of addresses into pieces,
+and all tables treat the events of a piece alike. So a binary search and one lookup find the path of a packet, however
+many switches it crosses, and there are few paths where there are few rules. The cells that hosts may send in cut the
+range too, so it costs nothing more to refuse an event that its host never advertised. Packets are counted by path;
+these counts are added to the counters of switches, ports and rules when somebody reads them, or when rules change.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from pleroma.switches.live.path import EventPath, count_along, find_path
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 
 MAX_PATHS = 100_000
-"""Ways to remember; when there are more, all are forgotten and those in use found again."""
+"""Paths in the cache; when there are more, the cache is emptied, and the paths in use are computed again."""
 MAX_SINGLE_CUTS = 64
+"""New rules whose ends are inserted one by one; with more, the cuts are sorted anew."""
 ASTRAY = -1
+"""The piece of packets that are no events."""
 
 
 @dataclass(slots=True)
 class PathCount:
-    """A path, and what has gone it since the counters were brought up to date."""
+    """A path, and the packets that took it since they were last added to the network's counters."""
 
     path: EventPath
     packets: int = 0
     bytes: int = 0
     refused: bool = False
-    """The host may not send such events: this is a way to nowhere."""
+    """The host may not send such events; the path is empty."""
 
 
 class PathCache:
-    """`network` holds the tables and the counters; its tables are to be changed through `install`.
+    """The paths through a network, whose tables must change through `install` only.
 
-    With `guarded`, a host may send only what it was admitted for; otherwise anything.
+    With `guarded`, a host may send only events in cells that were admitted for it; otherwise any event.
     """
 
     def __init__(self, network: EmbeddedNetwork, *, guarded: bool = False) -> None:
@@ -49,13 +51,13 @@ class PathCache:
         self._guarded = guarded
         self._number = {(host.switch, host.port): n for n, host in enumerate(network.topology.hosts)}
         self._admitted: list[set[Dz]] = [set() for _ in network.topology.hosts]
-        self._cuts: list[int] = []  # sorted; more of them than there are ends of rules do no harm
+        self._cuts: list[int] = []  # sorted; cuts of rules that are gone do no harm
         self._found: list[dict[int, PathCount]] = [{} for _ in network.topology.hosts]
         self._remembered = 0
         self._cut_anew()
 
     def find(self, host: int, atom: int | None) -> PathCount:
-        """For a packet from this host; the address of an event is its atom, that of anything else is None."""
+        """The path of a packet from the host of this number. `atom` is the address of an event, None if it is none."""
         piece = ASTRAY if atom is None else bisect_right(self._cuts, atom)
         counted = self._found[host].get(piece)
         return self._explore(host, atom, piece) if counted is None else counted
@@ -76,9 +78,9 @@ class PathCache:
         return not self._guarded or any(cell.covers(dz) for cell in self._admitted[host])
 
     def install(self, ops: Sequence[SwitchOp]) -> None:
-        """Change the tables between two packets, each switch by one bundle.
+        """Change the tables between two packets, those of each switch in one bundle.
 
-        Raises what the first switch that refuses its bundle says; the other switches have changed nevertheless.
+        Raises the error of the first switch that refuses its bundle; the other switches have changed nevertheless.
         """
         self._forget()
         rules: list[RuleOp] = []
@@ -105,7 +107,7 @@ class PathCache:
             cells.add(op.dz)
 
     def flush_counts(self) -> None:
-        """Bring the network's counters up to date."""
+        """Add the packets counted by path to the counters of the network."""
         for found in self._found:
             for counted in found.values():
                 if counted.packets:
@@ -133,7 +135,7 @@ class PathCache:
         self._cuts = sorted(_ends(self._cells()))
 
     def _cells(self) -> set[Dz]:
-        """All that any rule is about."""
+        """The cells of all rules, detours and admissions."""
         tables = self._network.tables.values()
         rules = {flow.dz for table in tables for flows in (table, table.detours) for flow in flows}
         return rules.union(*self._admitted)

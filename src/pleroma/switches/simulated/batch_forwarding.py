@@ -1,8 +1,8 @@
-"""Whole batches of events through tables that stand still, without a loop over events.
+"""Forwards whole batches of events through tables that do not change, without a loop over events.
 
-What waits at a switch for one port of arrival is looked up together, and the rows that leave by each port move on to
-the next switch. Where the tables cannot lead back, as on a tree, lines are taken in an order in which each is done
-once; where they could, all events advance hop by hop, and one that outlives the hop limit is in a loop.
+The events that arrive at a switch by one line are looked up together, and those that leave by each port go on to the
+next switch. Where the tables cannot lead back, as on a tree, lines are taken in an order in which each is handled once;
+where they can, all events advance hop by hop, and an event that exceeds the hop limit is in a loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def forward(
 ) -> Forwarding:
     """Send every event from the host whose number is in `origin`; `sizes` in bytes, one for all or one for each.
 
-    A switch without a table drops everything. Raises ForwardingLoop where an event would never come to an end.
+    A switch without a table drops everything. Raises ForwardingLoop if an event would go round for ever.
     """
     hosts = np.asarray(origin, np.int64)
     if hosts.shape != (len(codes),):
@@ -72,7 +72,7 @@ def _compile(
 
 
 class _Batch:
-    """One run. Inside, events go by their rank in the order of their codes, which keeps searches close together."""
+    """One run. Inside, an event is known by its rank in the order of codes, which keeps searches close together."""
 
     def __init__(self, routes: Routes, codes: Codes, hosts: Ints, sizes: Ints, count_rules: bool) -> None:
         topology = routes.cables.topology
@@ -125,7 +125,7 @@ class _Batch:
         return [(self.routes.cables.uplink(host), InFlight(by_host[a:b])) for host, (a, b) in spans if a < b]
 
     def _switch(self, arrival: int, load: InFlight) -> list[tuple[int, InFlight]]:
-        """Look up what came in by a line; returns what goes on to other switches."""
+        """Look up the events that arrived by a line; returns those that go on to other switches, by line."""
         switch = self.routes.target[arrival]
         table = self.routes.tables[switch]
         interval = table.find(*(word[load.rows] for word in self.words))
@@ -155,7 +155,7 @@ class _Batch:
         return onward
 
     def _astray(self, line: int, target: int, load: InFlight) -> None:
-        """Under a host's address no switch knows a packet, and no other host takes it."""
+        """Count events sent with the address of a wrong host: no rule matches them, and no host takes them."""
         self._count(line, load)
         if target >= 0:
             self.lookups[target] += load.copies
@@ -168,7 +168,7 @@ class _Batch:
         self.bytes[line] += load.bytes(self.sizes)
 
     def _check_for_loop(self, load: InFlight, hop: int) -> None:
-        """Look at one event at every hop, so that most loops end early, and at the limit there is one for certain."""
+        """Check one event at every hop, so that most loops are found early, and all at the hop limit."""
         row = load.most_copied
         path = self.routes.loop(int(self.hosts[row]), [word[row : row + 1] for word in self.words])
         if path is not None:

@@ -1,7 +1,7 @@
 """The cables of a topology, one direction at a time.
 
-Lines are numbered so that the two directions of a cable are 2k and 2k + 1: the way back is `number ^ 1`. First come the
-links, both ways, then the hosts' lines, up and down. The live and the batch network count traffic by these numbers.
+Lines are numbered so that the two directions of a cable are 2k and 2k + 1: the opposite line is `number ^ 1`. The links
+come first, then the hosts' cables, each up and down. All simulated networks count packets by these numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Line:
 
 
 class Departure(NamedTuple):
-    """The port that a packet leaves by, the line behind it (None: nothing is), and what the destination becomes."""
+    """The port that a packet leaves by, the line at that port (None: none), and the new destination, if any."""
 
     port: Port
     line: int | None
@@ -41,11 +41,13 @@ class Departure(NamedTuple):
 
 
 Trail = tuple[int, ...]
-"""The lines by which a packet came to the switches it has seen."""
+"""The lines by which a packet came to the switches that it has passed."""
 
 
 @dataclass(frozen=True)
 class Cables:
+    """The lines of a topology, by number."""
+
     topology: Topology
 
     @cached_property
@@ -61,7 +63,7 @@ class Cables:
 
     @cached_property
     def leaving(self) -> Mapping[tuple[SwitchId, Port], int]:
-        """The line behind each port in use."""
+        """The line that leaves at each port in use."""
         return {
             (SwitchId(line.source), line.source_port): number
             for number, line in enumerate(self.lines)
@@ -86,18 +88,18 @@ class Cables:
         return self.topology.hosts[place] if place >= 0 and down else None
 
     def departures(self, arrival: int, flow: Flow) -> Iterator[Departure]:
-        """Where a packet goes that came in by a line and met this rule: never back by the port of arrival."""
+        """How a packet leaves that came by a line and matches this rule: never by the port of arrival."""
         came = self.lines[arrival]
         for port, rewrite in flow.outputs:
             if port != came.target_port:
                 yield Departure(port, self.leaving.get((SwitchId(came.target), port)), rewrite)
 
-    def further(self, path: Trail, arrival: int, dz: Dz) -> Trail:
-        """The path and one line more.
+    def further(self, trail: Trail, arrival: int, dz: Dz) -> Trail:
+        """The trail and one line more.
 
-        Raises ForwardingLoop when it has that line already, or leads through more switches than there are.
+        Raises ForwardingLoop if the trail has that line already, or leads through more switches than there are.
         """
-        longer = (*path, arrival)
-        if arrival in path or len(longer) > len(self.topology.switches):
+        longer = (*trail, arrival)
+        if arrival in trail or len(longer) > len(self.topology.switches):
             raise ForwardingLoop([SwitchId(self.lines[line].target) for line in longer], dz)
         return longer

@@ -1,4 +1,4 @@
-"""Simulated time: what is due next happens next, and of what is due at once, what was asked for first."""
+"""Simulated time: actions happen in the order in which they are due, and else in the order they were asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pleroma.errors import RoutingError
 
 
 class Clock:
-    """Stands still unless it is run; seconds from 0."""
+    """Simulated time in seconds from 0; it passes only in `run`."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -18,7 +18,7 @@ class Clock:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
 
     def __len__(self) -> int:
-        """How much is still to happen."""
+        """How many actions are still to happen."""
         return len(self._due)
 
     def at(self, time: float, action: Callable[[], None]) -> None:
@@ -28,7 +28,7 @@ class Clock:
         self._asked += 1
 
     def run(self, until: float | None = None) -> None:
-        """Let happen what is due, up to and including `until`; an error leaves the rest due."""
+        """Carry out the actions that are due, up to and including `until`; after an error, the rest is still due."""
         if until is not None and not (math.isfinite(until) and until >= self.now):
             raise RoutingError(f"{until} is no time to come, it is {self.now} now", field="until", value=until)
         while self._due and (until is None or self._due[0][0] <= until):

@@ -1,8 +1,8 @@
-"""The embedded network: switches, links and hosts in one process, live and event by event.
+"""The embedded network: switches, links and hosts in one process, event by event.
 
-A discrete-event simulation with a clock of its own, so the same calls give the same result to the last digit. Tables
-can be changed, links cut and switches lost while packets are under way, which is what the promises about transitions
-are tested on; for large numbers of events through tables that stand still there is `batch`.
+This is a discrete-event simulation with a clock of its own, so the same calls give the same result to the last digit.
+Tables can change, links be cut and switches be lost while packets are under way: the promises about plan changes are
+tested on it. For large numbers of events through tables that do not change there is `batch_forwarding`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pleroma.switches.simulated.simulated_table import SimulatedTable
 
 
 class EmbeddedNetwork:
-    """`capacity` makes lines as slow as they are: a packet takes its transmission time, and waits for those before it.
+    """With `capacity`, a packet needs its transmission time on each line, and waits for the packets before it.
 
-    Everything that can be read of its state is public and only to be read; `deliveries` may be emptied.
+    The public attributes are only to be read, but `deliveries` may be emptied.
     """
 
     def __init__(self, topology: Topology, *, capacity: bool = False) -> None:
@@ -38,16 +38,16 @@ class EmbeddedNetwork:
         self.counters = {s: SwitchCounters() for s in topology.switches}
         self.line_counters = tuple(LineCounters() for _ in self.cables.lines)
         self.misaddressed = {h.name: 0 for h in topology.hosts}
-        """Packets that came to a host under another address than its own, which it does not take."""
+        """Packets that came to a host under another address than its own, and that it did not take."""
         self.deliveries: list[Delivery] = []
         self._capacity = capacity
         self._listeners: dict[HostId, Callable[[Delivery], None]] = {}
         self._uplink = {h.name: self.cables.uplink(number) for number, h in enumerate(topology.hosts)}
         self._dead: set[SwitchId] = set()
         self._cut: set[int] = set()
-        self._breaks = [0 for _ in self.cables.lines]  # how often what was on the line was lost
-        self._free = [0.0 for _ in self.cables.lines]  # when the line has sent what was given to it
-        self._ready = dict.fromkeys(topology.switches, 0.0)  # when the switch has done what it was asked
+        self._breaks = [0 for _ in self.cables.lines]  # how often a break lost what was on the line
+        self._free = [0.0 for _ in self.cables.lines]  # when the line has sent all that it was given
+        self._ready = dict.fromkeys(topology.switches, 0.0)  # when the switch has done all operations so far
         self._backlog = dict.fromkeys(topology.switches, 0)
 
     @property
@@ -63,11 +63,11 @@ class EmbeddedNetwork:
         failure: Callable[[RuleOp], Exception | None] | None = None,
         then: Callable[[Installation], None] | None = None,
     ) -> Installation:
-        """Change tables; `atomic` makes the operations of each switch one bundle.
+        """Change tables; with `atomic`, the operations of each switch are one bundle.
 
-        Switches work side by side, each on one operation after the other, in the order given and for `delay` seconds
-        each; without delay it is done on return. What a switch refuses, or `failure` names an error for, is reported
-        in the result. `then` is called once everything is decided.
+        Switches work at the same time, each on one operation after the other, in the given order and for `delay`
+        seconds each; without delay all is done on return. The result reports the operations that a switch refuses, or
+        for which `failure` names an error. `then` is called when no operation is pending any more.
         """
         installation = Installation(tuple(ops))
         groups: dict[SwitchId, list[tuple[float, RuleOp]]] = {}
@@ -145,15 +145,15 @@ class EmbeddedNetwork:
         self._listeners[self.topology.find_host(host).name] = callback
 
     def run(self, until: float | None = None) -> list[Delivery]:
-        """Let time pass until `until`, or until nothing is under way. Returns what was delivered meanwhile.
+        """Let time pass until `until`, or until no packet is under way. Returns the deliveries meanwhile.
 
-        Raises ForwardingLoop when a packet comes by a line it came by before, or through more switches than there are.
+        Raises ForwardingLoop if a packet takes a line twice, or passes more switches than there are.
         """
         before = len(self.deliveries)
         self.clock.run(until)
         return self.deliveries[before:]
 
-    def _send(self, number: int, packet: Packet, path: Trail) -> None:
+    def _send(self, number: int, packet: Packet, trail: Trail) -> None:
         traffic, line = self.line_counters[number], self.cables.lines[number]
         traffic.sent += 1
         traffic.sent_bytes += packet.size
@@ -163,10 +163,10 @@ class EmbeddedNetwork:
         leaves = self.now
         if self._capacity:
             leaves = self._free[number] = max(leaves, self._free[number]) + packet.size * 8 / line.capacity
-        arrive = partial(self._arrive, number, packet, path, self._breaks[number])
+        arrive = partial(self._arrive, number, packet, trail, self._breaks[number])
         self.clock.at(leaves + line.latency, arrive)
 
-    def _arrive(self, number: int, packet: Packet, path: Trail, breaks: int) -> None:
+    def _arrive(self, number: int, packet: Packet, trail: Trail, breaks: int) -> None:
         traffic = self.line_counters[number]
         if breaks != self._breaks[number]:
             traffic.lost += 1
@@ -175,18 +175,18 @@ class EmbeddedNetwork:
         traffic.received_bytes += packet.size
         host = self.cables.host_behind(number)
         if host is None:
-            self._switch(number, packet, path)
+            self._switch(number, packet, trail)
         elif packet.destination == host.address:
-            self._deliver(host, packet, len(path))
+            self._deliver(host, packet, len(trail))
         else:
             self.misaddressed[host.name] += 1
 
-    def _switch(self, arrival: int, packet: Packet, path: Trail) -> None:
+    def _switch(self, arrival: int, packet: Packet, trail: Trail) -> None:
         switch = SwitchId(self.cables.lines[arrival].target)
         counters = self.counters[switch]
         flow = None
         if packet.destination is None:  # once rewritten, it is no event that a rule could match
-            path = self.cables.further(path, arrival, packet.dz)
+            trail = self.cables.further(trail, arrival, packet.dz)
             flow = self.tables[switch].forward(packet.dz, packet.size)
         counters.lookups += 1
         if flow is None:
@@ -196,7 +196,7 @@ class EmbeddedNetwork:
             if line is None:
                 counters.unconnected += 1
             else:
-                self._send(line, packet if rewrite is None else replace(packet, destination=rewrite), path)
+                self._send(line, packet if rewrite is None else replace(packet, destination=rewrite), trail)
 
     def _deliver(self, host: Host, packet: Packet, hops: int) -> None:
         delivery = Delivery(host.name, packet, self.now, hops)
@@ -205,7 +205,7 @@ class EmbeddedNetwork:
             self._listeners[host.name](delivery)
 
     def set_link(self, link: Link, up: bool) -> None:
-        """Cut a link or mend it; what is on it when it is cut is lost."""
+        """Cut a link or mend it; packets on the link when it is cut are lost."""
         numbers = self.cables.of(link)
         if up:
             self._cut.difference_update(numbers)
@@ -214,7 +214,7 @@ class EmbeddedNetwork:
             self._break(numbers)
 
     def set_switch(self, switch: str, up: bool, *, forget: bool = True) -> None:
-        """Take a switch down with all its lines, or bring it back: with an empty table unless told not to forget."""
+        """Take a switch down with all its lines, or bring it back; its table is empty then, unless not to `forget`."""
         name = self._known(switch)
         if up:
             self._dead.discard(name)

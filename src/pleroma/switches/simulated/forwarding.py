@@ -1,4 +1,4 @@
-"""What became of a batch of events: who received which, and what crossed every line."""
+"""The result of forwarding a batch of events: which host received which, and how many crossed every line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pleroma.switches.simulated.cables import Cables, Line
 
 @dataclass(frozen=True, slots=True)
 class Forwarding:
-    """Arrays go by the numbers of hosts and switches in the topology and of lines in the cables.
+    """Arrays are indexed by the numbers of hosts and switches in the topology, and of lines in the cables.
 
     `delivered[h]` are the rows of the events that host h received, sorted and each once; arrivals beyond the first are
     in `duplicates`, those under a wrong address (not taken by the host) in `misaddressed`. `hits`, when asked for,

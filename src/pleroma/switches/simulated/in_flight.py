@@ -1,4 +1,4 @@
-"""The events of a batch that are in one place at one time, with how often each of them is there.
+"""The events of a batch that are at one place at one time, and how many copies of each there are.
 
 Copies of an event are counted, not listed, so that tables which multiply events cost no more than others.
 """

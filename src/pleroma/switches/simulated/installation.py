@@ -1,4 +1,4 @@
-"""How an installation of flow operations is going: what stands, what was refused and why, what is still to come."""
+"""The progress of an installation: which operations are applied, which are refused and why, which are pending."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pleroma.routing.detour import RuleOp
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An operation that left its rule as it was, and the reason; all of a bundle share the first reason."""
+    """An operation that changed nothing, and the reason; all operations of a bundle share the first reason."""
 
     op: RuleOp
     error: Exception
@@ -17,7 +17,7 @@ class Refusal:
 
 @dataclass(slots=True)
 class Installation:
-    """Fills up while the network's clock runs; `finished` is when the last operation was decided."""
+    """Grows while the network's clock runs; `finished` is when the last operation was applied or refused."""
 
     ops: tuple[RuleOp, ...]
     applied: list[RuleOp] = field(default_factory=list)
@@ -30,5 +30,5 @@ class Installation:
 
     @property
     def complete(self) -> bool:
-        """Whether everything asked for stands."""
+        """Whether all operations are applied."""
         return len(self.applied) == len(self.ops)

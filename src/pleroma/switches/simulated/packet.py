@@ -1,4 +1,4 @@
-"""What travels: an event under its dz until the last switch, under the subscriber's address after it."""
+"""Packets: an event is addressed by its dz up to the last switch, and to the subscriber's address from there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pleroma.index.dz import Dz
 from pleroma.routing.topology import HostId
 
 EVENT_SIZE = 100
-"""Bytes of an event on the wire, where nothing else is said."""
+"""Bytes of an event on the wire, if no other size is given."""
 
 
 @dataclass(frozen=True, slots=True)

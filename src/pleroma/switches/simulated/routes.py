@@ -1,6 +1,6 @@
-"""Where compiled tables can lead: for each switch the lines its rules send to, and whether they could lead back.
+"""Where compiled tables can lead: the lines to which the rules of each switch send, and whether these form a loop.
 
-On a tree they cannot, whatever the rules, since nothing leaves by the port it came in by.
+On a tree they form none, whatever the rules are, since no packet leaves by its port of arrival.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A port that some rule sends to and the line behind it.
+    """A port to which some rule sends, and the line at that port.
 
-    By group: whether it sends there under the address that belongs there, or under a wrong one (None: none does).
+    For each group of rules: whether it sends there with the right address (`good`), or with a wrong one (`astray`; None
+    if no group does).
     """
 
     line: int
@@ -32,7 +33,7 @@ class Exit:
 
 
 class Routes:
-    """`target` says where each line leads: the number of a switch, or -1 - the number of a host."""
+    """`target` is where each line leads: the number of a switch, or -1 minus the number of a host."""
 
     def __init__(self, cables: Cables, tables: Sequence[CompiledTable]) -> None:
         topology = cables.topology
@@ -63,7 +64,7 @@ class Routes:
         return exits
 
     def order(self) -> dict[int, int] | None:
-        """A rank for every line between switches, such that events only go up; None where they could come back."""
+        """A rank for every line between switches, such that events only go to higher ranks; None if they may loop."""
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for line in range(2 * len(self.cables.topology.links)):
             sorter.add(line)
@@ -76,7 +77,7 @@ class Routes:
             return None
 
     def loop(self, host: int, words: Sequence[Words]) -> tuple[SwitchId, ...] | None:
-        """The way of one event (given by its words, arrays of one) to a switch it was at before, if it has one."""
+        """The path of one event (its words are arrays of length one) up to a switch that it passes twice, if any."""
         switches = self.cables.topology.switches
         seen: set[int] = set()
         paths: list[tuple[int, tuple[SwitchId, ...]]] = [(self.cables.uplink(host), ())]

@@ -1,7 +1,8 @@
-"""A flow table as a switch has one: prioritised prefix matches, a limited number of entries, counters per rule.
+"""A flow table as a switch has it: prefix matches by priority, a limited number of entries, counters for each rule.
 
-It is the semantics that the rest is measured by. `match` scans by priority, slow and plain; `lookup` tries the lengths
-that are present, longest first, and must agree with it. A bundle takes effect as a whole or not at all.
+This defines what a table does; other forms of a table must agree with it. `match` scans by priority, slow and plain;
+`lookup` tries the lengths that are present, longest first, and finds the same. A bundle takes effect as a whole or not
+at all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pleroma.routing.topology import SwitchId
 
 @dataclass(slots=True)
 class Hits:
-    """What a rule has forwarded since it was added; modifying it goes on counting."""
+    """What a rule has forwarded since it was added. Modifying a rule keeps its counts."""
 
     packets: int = 0
     bytes: int = 0
@@ -33,7 +34,7 @@ class _Entry(NamedTuple):
 
 
 class _Prefixes:
-    """Entries by dz; of those that match, the longest counts."""
+    """Entries by dz; `find` returns the longest entry that covers an event."""
 
     def __init__(self) -> None:
         self.entries: dict[Dz, _Entry] = {}
@@ -50,7 +51,7 @@ class _Prefixes:
         return None
 
     def put(self, dz: Dz, entry: _Entry | None) -> None:
-        """Make this the entry at `dz`, or make sure that there is none."""
+        """Set the entry at `dz`; None removes it."""
         length = dz.length
         if entry is not None:
             if length not in self._by_length:
@@ -65,7 +66,7 @@ class _Prefixes:
 
 
 class SimulatedTable:
-    """The table of one switch; `capacity` None is no limit. Detours stand above the ordinary rules."""
+    """The table of one switch; without a limit if `capacity` is None. Detours have priority over rules."""
 
     def __init__(self, switch: SwitchId, capacity: int | None = None, flows: Iterable[Flow] = ()) -> None:
         self.switch = switch
@@ -89,7 +90,7 @@ class SimulatedTable:
 
     @property
     def size(self) -> int:
-        """All that takes room."""
+        """Rules and detours, which both take room."""
         return len(self) + len(self._detours.entries)
 
     def hits(self, dz: Dz) -> Hits:
@@ -99,7 +100,7 @@ class SimulatedTable:
         return self._rules.entries[dz].hits
 
     def count(self, flow: Flow, packets: int, size: int) -> None:
-        """So many packets, of so many bytes in all, have followed this rule or detour."""
+        """Count packets, of `size` bytes in all, that followed this rule or detour."""
         for rules in (self._detours, self._rules):
             entry = rules.entries.get(flow.dz)
             if entry is not None and entry.flow == flow:
@@ -121,7 +122,7 @@ class SimulatedTable:
         return None
 
     def lookup(self, dz: Dz) -> Flow | None:
-        """The same, fast."""
+        """The rule that `match` finds, found faster."""
         entry = self._find(dz)
         return None if entry is None else entry.flow
 
@@ -142,7 +143,7 @@ class SimulatedTable:
         return self._rules.find(dz)
 
     def apply(self, ops: Iterable[RuleOp]) -> None:
-        """One by one: what comes before an operation that is refused stays done."""
+        """Carry out operations one by one; those before a refused one stay done."""
         for op in ops:
             self._check(op)
             if op.change is Change.ADD and self.size == self.capacity:
@@ -150,7 +151,7 @@ class SimulatedTable:
             self._do(op)
 
     def bundle(self, ops: Iterable[RuleOp]) -> None:
-        """All or nothing. Only the final state has to fit, so that a full table can be turned over."""
+        """Carry out all operations or none. Only the outcome has to fit, so that a full table can turn over."""
         undo: list[tuple[_Prefixes, Dz, _Entry | None]] = []
         try:
             for op in ops:
