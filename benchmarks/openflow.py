@@ -27,7 +27,7 @@ from pleroma.index import Dz
 from pleroma.index.address import IPV6
 from pleroma.lab import Lab
 from pleroma.lab.needs import check
-from pleroma.lab.rig import UNDISTURBED, Rig, Sockets, quietly, rig
+from pleroma.lab.rig import UNDISTURBED, HostSockets, Rig, quietly, rig
 from pleroma.routing import AdmitOp, Change, Flow, FlowOp, Output, SwitchOp, Topology, build
 from pleroma.routing.shapes import line
 from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
@@ -187,7 +187,7 @@ async def _latency() -> dict[str, Any]:
     installed = RULES[0]
     ops = [AdmitOp(sender.switch, Change.ADD, sender.port, EVERYTHING), *_paths(topology, cells, 0, installed)]
     async with rig(topology, ops) as made:
-        with Sockets(made.lab) as sockets:
+        with HostSockets(made.lab) as sockets:
             for turn in range(TURNS):
                 for rules in draw.sample(RULES, len(RULES)):
                     await made.network.install(_paths(topology, cells, installed, rules))
@@ -226,7 +226,7 @@ def _paths(topology: Topology, cells: Sequence[Dz], before: int, after: int) -> 
 
 
 def _fly(
-    sockets: Sockets,
+    sockets: HostSockets,
     rules: int,
     cells: Sequence[Dz],
     fresh: Sequence[Dz],
@@ -302,13 +302,13 @@ async def _controller() -> dict[str, Any]:
         try:
             async with over_openflow(Path(folder), topology, None, settings) as (controller, _):
                 lab = await lab_up
-                with Sockets(lab) as sockets:
+                with HostSockets(lab) as sockets:
                     return await _with_stream(controller, lab, sockets)
         finally:
             await asyncio.to_thread((await lab_up).close)
 
 
-async def _with_stream(controller: Controller, lab: Lab, sockets: Sockets) -> dict[str, Any]:
+async def _with_stream(controller: Controller, lab: Lab, sockets: HostSockets) -> dict[str, Any]:
     await controller.submit(CreateSchema(SCHEMA))
     await controller.submit(CreatePrincipal("root", "admin", "0" * 64))
     everything = to_json(Filter.parse(SCHEMA, "true"))
@@ -357,7 +357,7 @@ async def _cut(controller: Controller, lab: Lab, stream: Stream) -> float:
 class Stream(threading.Thread):
     """An event every millisecond from h1, and when each host has got one."""
 
-    def __init__(self, sockets: Sockets, dz: Dz) -> None:
+    def __init__(self, sockets: HostSockets, dz: Dz) -> None:
         super().__init__(daemon=True)
         self._sockets = sockets
         self._dz = dz

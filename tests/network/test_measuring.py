@@ -4,7 +4,7 @@ import asyncio
 
 from pleroma.experiments.figures.latency import LatencyFigure
 from pleroma.index import Dz
-from pleroma.lab.rig import Sockets, rig
+from pleroma.lab.rig import HostSockets, rig
 from pleroma.routing import AdmitOp, Change, Flow, FlowOp, Output, build
 from pleroma.workloads import Model
 
@@ -30,7 +30,7 @@ def test_an_event_is_timed_where_it_comes_and_missed_where_it_does_not():
 
     async def work():
         async with rig(topology, ops) as made:
-            with Sockets(made.lab) as sockets:
+            with HostSockets(made.lab) as sockets:
                 assert list(await asyncio.to_thread(sockets.flight, "h1", cell, ["h2"])) == ["h2"]
                 assert await asyncio.to_thread(sockets.flight, "h1", Dz.parse("00"), [h3.name]) == {}
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from pleroma.lab.daemons import Tls
 from pleroma.lab.namespaces import enter
 from pleroma.lab.needs import missing
-from pleroma.lab.registry import Record, records, remove, remove_stale
+from pleroma.lab.registry import LabRecord, records, remove, remove_stale
 
 if TYPE_CHECKING:
     from pleroma.lab.lab import Lab
 
-__all__ = ["Lab", "Record", "Tls", "enter", "missing", "records", "remove", "remove_stale"]
+__all__ = ["Lab", "LabRecord", "Tls", "enter", "missing", "records", "remove", "remove_stale"]
 
 
 def __getattr__(name: str) -> Any:

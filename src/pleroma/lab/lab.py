@@ -16,8 +16,8 @@ from typing import Any, Self
 from pleroma.errors import SetupError, UnknownName
 from pleroma.lab import namespaces, needs, registry, veth_links
 from pleroma.lab.daemons import Daemons, Tls
-from pleroma.lab.lab_names import Names, check_lab, random_lab
-from pleroma.lab.registry import OwnerProcess, Record
+from pleroma.lab.lab_names import LabNames, check_lab, random_lab
+from pleroma.lab.registry import LabRecord, OwnerProcess
 from pleroma.routing import Host, Link, SwitchId, Topology
 
 PROTOCOLS = ("OpenFlow14", "OpenFlow13")
@@ -27,7 +27,7 @@ class Lab:
     """Made by `Lab.up`; exists until `close`. The next `Lab.up` removes the labs of processes that were killed."""
 
     def __init__(
-        self, record: Record, topology: Topology, names: Names, protocols: Sequence[str], limited_table: int
+        self, record: LabRecord, topology: Topology, names: LabNames, protocols: Sequence[str], limited_table: int
     ) -> None:
         self.name = record.name
         self.folder: Path = record.folder
@@ -61,8 +61,8 @@ class Lab:
             raise SetupError("ssl takes the switches' key and certificate, and the authority's", field="controller")
         registry.remove_stale()
         name = random_lab() if name is None else check_lab(name)
-        names = Names.of(name, topology)
-        record = Record(name, OwnerProcess.this() if owned else None, names.hosts, names.bridges)
+        names = LabNames.of(name, topology)
+        record = LabRecord(name, OwnerProcess.this() if owned else None, names.hosts, names.bridges)
         lab = cls(record, topology, names, protocols, limited_table)
         registry.claim(record)
         try:

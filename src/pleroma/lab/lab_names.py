@@ -44,7 +44,7 @@ def prefix(lab: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class LabNames:
     """`net` is the namespace of the switches, `hosts` those of the hosts; a bridge has the same name inside `net`."""
 
     net: str
@@ -52,7 +52,7 @@ class Names:
     bridges: Mapping[str, str]
 
     @classmethod
-    def of(cls, lab: str, topology: Topology) -> Names:
+    def of(cls, lab: str, topology: Topology) -> LabNames:
         hosts = _assign((h.name for h in topology.hosts), _HOST, _NOT_HOSTS, "host")
         return cls(
             net=prefix(lab) + "net",

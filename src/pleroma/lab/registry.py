@@ -45,7 +45,7 @@ class OwnerProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LabRecord:
     """`hosts` and `bridges` map the topology's names to the lab's. A lab without owner stays until it is removed."""
 
     name: str
@@ -67,7 +67,7 @@ class Record:
         return self.hosts[host]
 
 
-def claim(record: Record) -> None:
+def claim(record: LabRecord) -> None:
     """Make the folder of a lab, which reserves its name."""
     check_lab(record.name)
     taken = SetupError(f"there is a lab called {record.name}", field="lab", value=record.name)
@@ -91,18 +91,18 @@ def claim(record: Record) -> None:
             return
 
 
-def records() -> list[Record]:
+def records() -> list[LabRecord]:
     """All labs; a lab whose record cannot be read is stale."""
     return [read(name) for name in _folders() if not name.startswith(".")]
 
 
-def read(name: str) -> Record:
+def read(name: str) -> LabRecord:
     try:
         data = json.loads((LABS_FOLDER / name / _RECORD).read_text(encoding="utf-8"))
         owner = None if data["owner"] is None else OwnerProcess(**data["owner"])
-        return Record(data["name"], owner, data["hosts"], data["bridges"])
+        return LabRecord(data["name"], owner, data["hosts"], data["bridges"])
     except (OSError, ValueError, KeyError, TypeError):
-        return Record(name, OwnerProcess(0, -1))
+        return LabRecord(name, OwnerProcess(0, -1))
 
 
 def remove(name: str) -> bool:

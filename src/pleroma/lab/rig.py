@@ -31,7 +31,7 @@ _BUFFER = 16 << 20
 _SO_RCVBUFFORCE = 33  # which the socket module does not name
 
 
-class Sockets:
+class HostSockets:
     """At every host of a lab, one socket that sends and one that receives. Use with `with`."""
 
     def __init__(self, lab: Lab, addresses: AddressRange = IPV6) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Sequence
 
-from pleroma.lab.lab_names import Names
+from pleroma.lab.lab_names import LabNames
 from pleroma.routing import Host, SwitchId, Topology
 
 HOST_INTERFACE = "eth0"
@@ -27,7 +27,7 @@ HOST_SETTINGS = (
 )
 
 
-def cables(topology: Topology, names: Names) -> Iterator[str]:
+def cables(topology: Topology, names: LabNames) -> Iterator[str]:
     """For `ip -batch`, in the namespace of the switches."""
     for link in topology.links:
         (a, a_port), (b, b_port) = link.ends
@@ -53,7 +53,7 @@ def host_settings(host: Host) -> Iterator[str]:
 
 def bridge(
     topology: Topology,
-    names: Names,
+    names: LabNames,
     switch: SwitchId,
     *,
     controllers: Sequence[str],

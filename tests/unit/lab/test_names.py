@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.lab.lab_names import Names, prefix
+from pleroma.lab.lab_names import LabNames, prefix
 from pleroma.routing import Host, Topology, build
 
 NAMES = st.one_of(
@@ -22,7 +22,7 @@ def test_any_names_become_short_plain_ones_of_their_own(names):
         tuple(Host(h, switches[0], port, f"fd00::{port:x}") for h, port in zip(hosts, ports, strict=True)),
         (),
     )
-    made = Names.of("lab", topology)
+    made = LabNames.of("lab", topology)
     interfaces = [*made.bridges.values(), *(made.port(switches[0], port) for port in ports)]
     assert len(set(interfaces)) == len(interfaces)
     for name in interfaces:
@@ -36,7 +36,7 @@ def test_any_names_become_short_plain_ones_of_their_own(names):
 
 
 def test_plain_names_are_kept():
-    made = Names.of("x", build("testbed"))
+    made = LabNames.of("x", build("testbed"))
     assert made.bridges["R10"] == "R10"
     assert made.port("R10", 4) == "R10-p4"
     assert made.hosts["h8"] == "pl-x-h8"

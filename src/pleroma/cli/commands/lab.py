@@ -11,7 +11,7 @@ from pleroma.cli.output import JsonFlag, out, show_json, show_table
 from pleroma.errors import SetupError, UnknownName
 
 if TYPE_CHECKING:
-    from pleroma.lab import Record
+    from pleroma.lab import LabRecord
 
 app = typer.Typer(
     help="Real parts on this machine: Open vSwitch and hosts, wired as a topology says; a Spark cluster.",
@@ -165,13 +165,13 @@ def list_labs(json: JsonFlag = False) -> None:
     show_table("", ("lab", "switches", "hosts", "until"), rows)
 
 
-def _held_by(record: Record) -> str:
+def _held_by(record: LabRecord) -> str:
     if record.owner is None:
         return f"pleroma lab down --name {record.name}"
     return "left behind: its process is dead" if record.stale else f"process {record.owner.process} ends"
 
 
-def _one(name: str | None) -> Record:
+def _one(name: str | None) -> LabRecord:
     from pleroma.lab import records
 
     found = {record.name: record for record in records()}

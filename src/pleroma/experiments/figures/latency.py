@@ -34,7 +34,7 @@ from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.workloads import Model, generate
 
 if TYPE_CHECKING:
-    from pleroma.lab.rig import Sockets
+    from pleroma.lab.rig import HostSockets
 
 Delays = Mapping[str, list[float]]
 LATENCY_BITS = 23
@@ -89,7 +89,7 @@ class LatencyFigure:
     async def _measure(
         self, sizes: Sequence[int], events: int, advance: Callable[[float], None]
     ) -> tuple[dict[str, dict[int, float]], dict[tuple[str, int], int]]:
-        from pleroma.lab.rig import Sockets, rig  # brings all of OpenFlow, which the other figures can do without
+        from pleroma.lab.rig import HostSockets, rig  # brings all of OpenFlow, which the other figures can do without
 
         topology = build(self.topology)
         scenarios = {
@@ -102,7 +102,7 @@ class LatencyFigure:
         before: Mapping[SwitchId, FlowTable] = {switch: FlowTable() for switch in topology.switches}
         admitting = AdmitOp(publisher.switch, Change.ADD, publisher.port, ROOT)
         async with rig(topology, [admitting]) as made:
-            with Sockets(made.lab) as sockets:
+            with HostSockets(made.lab) as sockets:
                 for number in range(MEASURING_ROUNDS):
                     for key, (tables, flights) in scenarios.items():
                         await made.network.install(
@@ -117,7 +117,9 @@ class LatencyFigure:
         return lines, {key: max(map(len, each.tables.values())) for key, each in scenarios.items()}
 
 
-def second_flights(sockets: Sockets, publisher: HostId, events: Sequence[tuple[Dz, Sequence[HostId]]]) -> list[float]:
+def second_flights(
+    sockets: HostSockets, publisher: HostId, events: Sequence[tuple[Dz, Sequence[HostId]]]
+) -> list[float]:
     """The seconds of every delivery."""
     times: list[float] = []
     for dz, receivers in events:
