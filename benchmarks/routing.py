@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pleroma.experiments.simulation import simulate
 from pleroma.index import EVERYTHING, Dz, DzSet, GridIndex
 from pleroma.routing import Advertise, HostId, Port, Request, Router, Subscribe, SwitchId, Unsubscribe, build
 from pleroma.switches import EmbeddedNetwork, Packet
+from pleroma.switches.simulated.simulation import simulate
 from pleroma.workloads import EXPRESSIVE, generate
 
 STEPS = 9

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pleroma
-from pleroma.cli.app import app
+from pleroma.cli.command_tree import app
 from pleroma.client import blocking
 from pleroma.errors import PleromaError
 from support.strategies import STOCK

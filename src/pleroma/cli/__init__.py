@@ -10,7 +10,7 @@ def main() -> None:
         import typer  # noqa: F401
     except ModuleNotFoundError:
         sys.exit("error: the pleroma command needs more than a sensor has; install pleroma[controller]")
-    from pleroma.cli.app import app
+    from pleroma.cli.command_tree import app
     from pleroma.cli.output import one_line_errors
 
     with one_line_errors():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pleroma.experiments.simulation import Simulation
     from pleroma.selection.advice import Advice
+    from pleroma.switches.simulated.simulation import Simulation
 
 COLUMNS = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
 

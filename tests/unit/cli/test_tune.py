@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from pleroma.cli.app import app
+from pleroma.cli.command_tree import app
 from pleroma.index import IndexPlan, TreeIndex
 from pleroma.workloads import THESIS, generate
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from pleroma.cli.app import app
+from pleroma.cli.command_tree import app
 from pleroma.cli.commands.watch import _decision_line, _window_line, seconds
 from pleroma.errors import PleromaError, SetupError
 from pleroma.index import Waste

@@ -12,7 +12,6 @@ from pleroma.evaluation.outcome import judge, judge_tree
 from pleroma.evaluation.placement import placement_of, spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of, load_of, rules_of
-from pleroma.experiments.simulation import simulate
 from pleroma.index import Dz, TreeIndex
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import SampleGrowth, learn, regrown
@@ -20,6 +19,7 @@ from pleroma.learning.smoothing import SMOOTHINGS, WeightedPoints
 from pleroma.routing import build
 from pleroma.selection.advice import LEARNED, advise
 from pleroma.selection.traffic_summary import summarise_traffic
+from pleroma.switches.simulated.simulation import simulate
 from pleroma.workloads import THESIS, generate
 
 PLANE = Schema("plane", (Integer("x", False, 0, 99), Integer("y", False, 0, 99)))

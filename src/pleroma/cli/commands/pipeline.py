@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.advice_table import COLUMNS, figures, row, title
-from pleroma.cli.commands.audit import audit
-from pleroma.cli.commands.sweep import sweep
-from pleroma.cli.commands.watch import watch
 from pleroma.cli.output import JsonFlag, MasterOption, out, progress, show_json, show_table
 from pleroma.errors import SetupError
 
@@ -27,9 +24,6 @@ NUMBER = "pleroma row"
 """A workload's events are numbered as they come."""
 
 app = typer.Typer(help="From collected traffic to a better plan, on Spark.", no_args_is_help=True)
-app.command()(watch)
-app.command()(audit)
-app.command()(sweep)
 
 
 @app.command()

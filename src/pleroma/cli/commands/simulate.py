@@ -11,9 +11,9 @@ from pleroma.cli.output import JsonFlag, check_picture, out, progress, show_json
 from pleroma.errors import PlanError, RoutingError
 
 if TYPE_CHECKING:
-    from pleroma.experiments.simulation import Simulation
     from pleroma.index import Index
     from pleroma.routing import Topology
+    from pleroma.switches.simulated.simulation import Simulation
     from pleroma.workloads import Workload
 
 SHOWN = 12
@@ -46,9 +46,9 @@ def simulate(
     Subscriptions are placed on hosts at random and covered with the index; the controller computes every rule; the
     events are forwarded in batches; each host's deliveries are compared exactly with its subscriptions.
     """
-    from pleroma.experiments.simulation import simulate as run
     from pleroma.index import GridIndex
     from pleroma.routing import PublisherForest, build
+    from pleroma.switches.simulated.simulation import simulate as run
 
     check_picture(plot)
     if trees not in ("one", "forest"):

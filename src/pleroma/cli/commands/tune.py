@@ -13,9 +13,9 @@ from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
     from pleroma.content.batch import EventBatch
-    from pleroma.experiments.simulation import Simulation
     from pleroma.routing import Topology
     from pleroma.selection.advice import Advice
+    from pleroma.switches.simulated.simulation import Simulation
     from pleroma.workloads import Workload
 
 
@@ -116,7 +116,7 @@ def _placed(
     """By technique: what its plan does on a network with the events that judge."""
     from dataclasses import replace
 
-    from pleroma.experiments.simulation import simulate
+    from pleroma.switches.simulated.simulation import simulate
 
     judged = replace(data, events=unseen)
     results = {}

@@ -17,7 +17,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from pleroma.experiments.simulation import Simulation
+    from pleroma.switches.simulated.simulation import Simulation
 
 SWITCH, HOST = "#33415c", "#7d8597"
 USE = "YlOrRd"

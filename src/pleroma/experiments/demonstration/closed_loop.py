@@ -40,11 +40,11 @@ from pleroma.experiments.demonstration.replay import (
 )
 from pleroma.experiments.demonstration.running_controller import RunningController, embedded
 from pleroma.experiments.demonstration.watch_process import StartWatcher, WatcherOutput, WatchRecord, watcher_process
-from pleroma.experiments.simulation import SIMULATION_MEMBERS
 from pleroma.index import Index
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.routing import build
 from pleroma.selection.advice import advise
+from pleroma.switches.simulated.simulation import SIMULATION_MEMBERS
 from pleroma.workloads import Workload, generate_stock
 
 EARLY_TICKERS = ("IBM", "MSFT", "FB")

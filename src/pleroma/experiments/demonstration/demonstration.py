@@ -21,10 +21,10 @@ from pleroma.client import Client, Publisher
 from pleroma.content.batch import EventBatch
 from pleroma.experiments.demonstration.replay import DeliveryCounts, Subscribers, difference, expected, send
 from pleroma.experiments.demonstration.running_controller import RunningController, embedded
-from pleroma.experiments.simulation import SIMULATION_MEMBERS, simulate
 from pleroma.index import Index
 from pleroma.routing import Topology, build
 from pleroma.selection.advice import advise
+from pleroma.switches.simulated.simulation import SIMULATION_MEMBERS, simulate
 from pleroma.workloads import StockModel, Workload, generate_stock
 
 QUOTE_SUBSCRIBERS = StockModel(ticker=1.0, ranges=1.0, width=0.3, seed=1)

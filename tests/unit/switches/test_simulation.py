@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pleroma.errors import WorkloadError
-from pleroma.experiments.simulation import simulate
 from pleroma.index import GridIndex, evaluate
 from pleroma.routing import PublisherForest, build
+from pleroma.switches.simulated.simulation import simulate
 from pleroma.workloads import EXPRESSIVE, generate
 
 SMALL = replace(EXPRESSIVE, dimensions=3, subscriptions=30, events=300, width=0.2, placement="inside", seed=2)

@@ -20,7 +20,8 @@ from pleroma.index import EVERYTHING, Index, Waste
 from pleroma.index.codes import Codes
 from pleroma.matching import wanted_by
 from pleroma.routing import Advertise, FlowOp, Policy, Router, Subscribe, Topology, Weights
-from pleroma.switches import Forwarding, forward
+from pleroma.switches.simulated.batch_forwarding import forward
+from pleroma.switches.simulated.forwarding import Forwarding
 from pleroma.workloads import Workload
 
 SIMULATION_MEMBERS = 32

@@ -1,7 +1,8 @@
-"""The commands and what they are called."""
+"""The tree of commands, and what each is called."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -19,9 +20,11 @@ from pleroma.cli.commands.replay import replay
 from pleroma.cli.commands.simulate import simulate
 from pleroma.cli.commands.status import flows, schema, status
 from pleroma.cli.commands.subscribe import subscribe
+from pleroma.cli.commands.sweep import sweep
 from pleroma.cli.commands.trace import trace
 from pleroma.cli.commands.tune import tune
 from pleroma.cli.commands.up import up
+from pleroma.cli.commands.watch import watch
 
 app = typer.Typer(
     name="pleroma",
@@ -49,15 +52,15 @@ def _options(
     """Options of the command itself; `version` has acted before this runs."""
 
 
-for command in (demo, up, broker, status, schema, publish, subscribe, advertise, withdraw, flows, trace, replay):
+RUNNING: tuple[Callable[..., None], ...] = (
+    demo, up, broker, status, schema, publish, subscribe, advertise, withdraw, flows, trace, replay,
+)  # fmt: skip
+STUDYING: tuple[Callable[..., None], ...] = (explain, tune, audit, simulate, experiment, bench)
+PIPELINE: tuple[Callable[..., None], ...] = (watch, audit, sweep)
+
+for command in (*RUNNING, *STUDYING):
     app.command()(command)
-app.command()(explain)
-app.command()(tune)
-app.command()(audit)
-app.command()(simulate)
-app.command()(experiment)
-app.command()(bench)
-app.add_typer(workload.app, name="workload")
-app.add_typer(lab.app, name="lab")
-app.add_typer(plan.app, name="plan")
-app.add_typer(pipeline.app, name="pipeline")
+for command in PIPELINE:
+    pipeline.app.command()(command)
+for group, name in ((workload, "workload"), (lab, "lab"), (plan, "plan"), (pipeline, "pipeline")):
+    app.add_typer(group.app, name=name)
