@@ -40,16 +40,16 @@ from pleroma.wire.ports import EVENTS_PORT
 STEPS = 8
 HOPS = (1, 3, 5)
 RULES = (10, 1_000, 10_000)
-CELL = 24
+CELL_BITS = 24
 """Bits of a cell that has a rule."""
 TURNS, FLIGHTS, WARM = 6, 160, 20
 """Events: so many turns, in each so many for every distance, after some that are not counted."""
-FRESH = 30
-REST = 1.0
+FRESH_EVENTS = 30
+REST_SECONDS = 1.0
 """Seconds after a change of many rules in which the switch sorts itself out."""
-ENCODED = 20_000
+ENCODED_RULES = 20_000
 OSKEN = ProtocolDesc(5)
-BUNDLE = 100
+RULES_PER_BUNDLE = 100
 REQUESTS = 60
 CUTS = 10
 EVERYTHING = Dz(1)
@@ -83,12 +83,12 @@ async def _run(advance: Callable[[float], None]) -> dict[str, Any]:
 
 def _rules(count: int) -> list[Rule]:
     """As the last switch before a host has them."""
-    cells = random.Random(1).sample(range(1 << CELL), count)
+    cells = random.Random(1).sample(range(1 << CELL_BITS), count)
     return [
         Rule(
             1,
-            100 + CELL,
-            Match(None, None, IP_PROTO_UDP, IPv6Network((0xFF0E << 112 | cell << 112 - CELL, 16 + CELL))),
+            100 + CELL_BITS,
+            Match(None, None, IP_PROTO_UDP, IPv6Network((0xFF0E << 112 | cell << 112 - CELL_BITS, 16 + CELL_BITS))),
             (Send(2, IPv6Address("fd00::1"), "02:00:00:00:00:01"),),
         )
         for cell in cells
@@ -97,9 +97,9 @@ def _rules(count: int) -> list[Rule]:
 
 def _encoded() -> tuple[float, float]:
     """Rules to bytes in a second, by our encoder and by os-ken's classes, on one core; the best of three each."""
-    rules = _rules(ENCODED)
+    rules = _rules(ENCODED_RULES)
     ours = max(_rate(rules, lambda number, rule: flow_mod(5, number, Change.ADD, rule)) for _ in range(3))
-    return ours, max(_rate(rules[: ENCODED // 10], _by_osken) for _ in range(3))
+    return ours, max(_rate(rules[: ENCODED_RULES // 10], _by_osken) for _ in range(3))
 
 
 def _rate(rules: Sequence[Rule], encode: Callable[[int, Rule], bytes]) -> float:
@@ -132,15 +132,15 @@ def _by_osken(number: int, rule: Rule) -> bytes:
 async def _acknowledged() -> float:
     """One bundle after the other, each confirmed before the next is sent."""
     greeted: asyncio.Queue[Connection] = asyncio.Queue()
-    async with SwitchListener("127.0.0.1", 0, None, greeted.put, idle=60, dead=60) as listener:
+    async with SwitchListener(("127.0.0.1", 0), None, greeted.put, idle=60, dead=60) as listener:
         target = f"tcp:127.0.0.1:{listener.address[1]}"
         lab = await asyncio.to_thread(Lab.up, build("single:2"), controller=target)
         try:
             connection = await greeted.get()
             changes = [RuleChange(Change.ADD, rule) for rule in _rules(RULES[-1])]
             begun = time.perf_counter()
-            for start in range(0, len(changes), BUNDLE):
-                await connection.commit(changes[start : start + BUNDLE], 60)
+            for start in range(0, len(changes), RULES_PER_BUNDLE):
+                await connection.commit(changes[start : start + RULES_PER_BUNDLE], 60)
             return len(changes) / (time.perf_counter() - begun)
         finally:
             await asyncio.to_thread(lab.close)
@@ -149,9 +149,9 @@ async def _acknowledged() -> float:
 async def _resync() -> dict[str, float]:
     """From the moment that a switch with 10,000 rules is there again until it has been read and is right."""
     topology = build("single:2")
-    cells = random.Random(2).sample(range(1 << CELL), RULES[-1])
+    cells = random.Random(2).sample(range(1 << CELL_BITS), RULES[-1])
     out = (Output(topology.hosts[1].port, topology.hosts[1].address),)
-    ops = [FlowOp(topology.switches[0], Change.ADD, Flow(Dz(1 << CELL | cell), out)) for cell in cells]
+    ops = [FlowOp(topology.switches[0], Change.ADD, Flow(Dz(1 << CELL_BITS | cell), out)) for cell in cells]
     async with rig(topology, ops) as made:
         figures = {}
         target = f"tcp:127.0.0.1:{made.network.address[1]}"
@@ -181,7 +181,7 @@ async def _latency() -> dict[str, Any]:
     topology = line(max(HOPS), hosts_per_switch=2)
     sender = topology.hosts[0]
     draw = random.Random(3)
-    cells = [Dz(1 << CELL | cell) for cell in draw.sample(range(1 << CELL), RULES[-1])]
+    cells = [Dz(1 << CELL_BITS | cell) for cell in draw.sample(range(1 << CELL_BITS), RULES[-1])]
     times: dict[tuple[int, int], list[float]] = {(rules, hops): [] for hops in HOPS for rules in RULES}
     first: dict[tuple[int, int], list[float]] = {(rules, hops): [] for hops in HOPS for rules in RULES[1:]}
     installed = RULES[0]
@@ -193,8 +193,8 @@ async def _latency() -> dict[str, Any]:
                     await made.network.install(_paths(topology, cells, installed, rules))
                     installed = rules
                     gc.collect()
-                    await asyncio.sleep(REST)
-                    fresh = cells[RULES[0] + turn * FRESH :][:FRESH] if rules > RULES[0] else []
+                    await asyncio.sleep(REST_SECONDS)
+                    fresh = cells[RULES[0] + turn * FRESH_EVENTS :][:FRESH_EVENTS] if rules > RULES[0] else []
                     await asyncio.to_thread(_fly, sockets, rules, cells, fresh, times, first)
     return {
         "latency_us": {f"{h}_hops": {f"{r}_rules": _percentiles(times[r, h], 1e6) for r in RULES} for h in HOPS},

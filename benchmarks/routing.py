@@ -20,7 +20,7 @@ from pleroma.workloads import EXPRESSIVE, generate
 STEPS = 9
 BITS = 23
 PUBLISHERS = 8
-MIX = 4_000
+MIXED_REQUESTS = 4_000
 SCANNED_REQUESTS = 40
 """Algorithm 1 is timed on so many; it is slow, and its pace does not change within a run."""
 LIVE_EVENTS = 2_000
@@ -77,7 +77,7 @@ def _mix(draw: random.Random, router: Router, live: list[str], count: int) -> li
 def _requests_per_s(standing: int) -> float:
     draw = random.Random(standing)
     router, live = _network(draw, standing)
-    requests = _mix(draw, router, live, MIX)
+    requests = _mix(draw, router, live, MIXED_REQUESTS)
     return len(requests) / _seconds(lambda: [router.apply(request) for request in requests])
 
 

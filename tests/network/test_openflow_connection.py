@@ -39,7 +39,7 @@ async def network(protocols=("OpenFlow13", "OpenFlow14"), context=None, tls=None
     """The lab, the listener, and the connection of R1."""
     greeted: asyncio.Queue[Connection] = asyncio.Queue()
     async with SwitchListener(
-        "127.0.0.1", 0, context, greeted.put, events, idle=10, dead=PATIENCE, handshake=PATIENCE
+        ("127.0.0.1", 0), context, greeted.put, events, idle=10, dead=PATIENCE, handshake=PATIENCE
     ) as listener:
         target = f"{'tcp' if context is None else 'ssl'}:127.0.0.1:{listener.address[1]}"
         lab = await asyncio.to_thread(Lab.up, LINE, controller=target, protocols=protocols, tls=tls)
@@ -322,7 +322,7 @@ def test_a_switch_with_a_certificate_of_another_authority_gets_nowhere(tmp_path)
         key, shown = certificate(tmp_path, "controller", authority)
         stranger_key, stranger = certificate(tmp_path, "stranger", other)
         greeted: asyncio.Queue[Connection] = asyncio.Queue()
-        async with SwitchListener("127.0.0.1", 0, tls_context(shown, key, authority), greeted.put) as listener:
+        async with SwitchListener(("127.0.0.1", 0), tls_context(shown, key, authority), greeted.put) as listener:
             refused = 0
             for chain in ((stranger, stranger_key), None):
                 context = ssl.create_default_context(cafile=authority)

@@ -181,7 +181,7 @@ async def meeting(
     """A listener, and a connection for each of these switches in their order."""
     greeted: asyncio.Queue[Connection] = asyncio.Queue()
     async with SwitchListener(
-        "127.0.0.1", 0, None, greeted.put, events, idle=idle, dead=dead, handshake=PATIENCE
+        ("127.0.0.1", 0), None, greeted.put, events, idle=idle, dead=dead, handshake=PATIENCE
     ) as listener:
         try:
             connections = []

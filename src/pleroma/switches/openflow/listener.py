@@ -36,7 +36,7 @@ def tls_context(certificate: Path | str, key: Path | str, authority: Path | str)
 
 
 class SwitchListener:
-    """Open it with `async with`. Port 0 takes any port that is free.
+    """Open it with `async with`. At port 0 it takes any port that is free, and `address` says which.
 
     `greet` is awaited for each connection once it is known which switch it is; when `greet` raises, the connection is
     closed. `events` are told what all connections say, also those that are not greeted yet.
@@ -44,8 +44,7 @@ class SwitchListener:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        address: tuple[str, int],
         tls: ssl.SSLContext | None,
         greet: Callable[[Connection], Awaitable[None]],
         events: ConnectionEvents = NO_EVENTS,
@@ -55,7 +54,7 @@ class SwitchListener:
         handshake: float = ANSWER_SECONDS,
         max_connections: int = MAX_SWITCH_CONNECTIONS,
     ) -> None:
-        self.address = (host, port)
+        self.address = address
         self.connections: set[Connection] = set()
         """All open connections, greeted or not."""
         self.turned_away: str | None = None

@@ -91,7 +91,7 @@ class OpenFlowNetwork:
         self._beacons = Beacons(discovered, self._send_beacon, self._tell, secrets.token_bytes(32), domain)
         dead = self._timeouts.dead
         events = ConnectionEvents(self._packet, self._port, self._refused, self._lost)
-        self._listener = SwitchListener(*listen, tls, self._greet, events, idle=dead / 3, dead=dead)
+        self._listener = SwitchListener(listen, tls, self._greet, events, idle=dead / 3, dead=dead)
 
     @contextmanager
     def watched_by(self, watcher: NetworkWatcher) -> Iterator[None]:

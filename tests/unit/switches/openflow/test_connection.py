@@ -77,7 +77,7 @@ def test_the_latest_version_that_both_speak_is_agreed_on(greeting, version):
     async def work():
         greeted: asyncio.Queue = asyncio.Queue()
         switch = ScriptedSwitch(version)
-        async with SwitchListener("127.0.0.1", 0, None, greeted.put) as listener:
+        async with SwitchListener(("127.0.0.1", 0), None, greeted.put) as listener:
             await switch.connect(listener.address, greeting)
             connection = await asyncio.wait_for(greeted.get(), PATIENCE)
             assert connection.version == version
@@ -93,7 +93,7 @@ def test_there_is_an_end_to_how_many_may_connect():
         async def greet(_):
             await asyncio.Event().wait()
 
-        async with SwitchListener("127.0.0.1", 0, None, greet, max_connections=2) as listener:
+        async with SwitchListener(("127.0.0.1", 0), None, greet, max_connections=2) as listener:
             opened = [await asyncio.open_connection(*listener.address) for _ in range(2)]
             late = await asyncio.open_connection(*listener.address)
             async with asyncio.timeout(10):
@@ -126,7 +126,7 @@ def test_who_does_not_speak_our_language_is_turned_away_with_a_reason(greeting, 
     async def work():
         switch = ScriptedSwitch()
         switch.silent = set(range(40))
-        async with SwitchListener("127.0.0.1", 0, None, asyncio.sleep) as listener:
+        async with SwitchListener(("127.0.0.1", 0), None, asyncio.sleep) as listener:
             await switch.connect(listener.address, greeting)
             await asyncio.wait_for(switch.closed.wait(), PATIENCE)
             await until(lambda: not listener.connections)
@@ -143,7 +143,7 @@ def test_a_switch_that_says_hello_and_no_more_is_not_waited_for_forever():
     async def work():
         switch = ScriptedSwitch()
         switch.silent = {5}
-        async with SwitchListener("127.0.0.1", 0, None, asyncio.sleep, handshake=0.05) as listener:
+        async with SwitchListener(("127.0.0.1", 0), None, asyncio.sleep, handshake=0.05) as listener:
             await switch.connect(listener.address)
             await asyncio.wait_for(switch.closed.wait(), PATIENCE)
             await switch.disconnect()
@@ -436,7 +436,7 @@ def test_a_port_that_changes_while_the_ports_are_listed_is_as_it_was_last():
         switch = ScriptedSwitch()
         greeted: asyncio.Queue = asyncio.Queue()
         switch.silent = {18}
-        async with SwitchListener("127.0.0.1", 0, None, greeted.put) as listener:
+        async with SwitchListener(("127.0.0.1", 0), None, greeted.put) as listener:
             await switch.connect(listener.address)
             [(_, xid, _)] = await switch.saw(18)
             first, rest = switch.ports[:1], switch.ports[1:]
