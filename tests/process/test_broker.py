@@ -18,7 +18,7 @@ from pleroma.errors import ClientError, OutsideAdvertisement, RequestRefused
 from pleroma.routing import build
 from pleroma.service import Deployment, running
 from pleroma.service.http.tokens import digest
-from pleroma.service.serve import _bound_twice
+from pleroma.service.listening import bind_tcp_and_udp
 from support.broker_parts import here, some_event, some_filter
 from support.service.process import ServiceProcess
 from support.strategies import STOCK
@@ -231,7 +231,7 @@ def test_a_broker_starts_without_the_one_above_and_joins_it_later(tmp_path, monk
     async def work():
         async with here(tmp_path / "root", schemas=[STOCK]) as root:
             above = await root.principal("leaf")
-        kept = _bound_twice("127.0.0.1", 0)  # where nobody answers, until it is needed
+        kept = bind_tcp_and_udp("127.0.0.1", 0)  # where nobody answers, until it is needed
         port = kept[0].getsockname()[1]
         above = replace(above, url=f"udp://127.0.0.1:{port}")
         async with here(tmp_path / "leaf", above, schemas=[STOCK]) as leaf, leaf.connect() as client:
