@@ -42,7 +42,7 @@ class Admissions:
         cells: set[int] = self._outermost.get(host, set())  # type: ignore[assignment]  # a Dz is an int
         return any(above in cells for above in _upward(dz))
 
-    def add(self, host: HostId, region: Iterable[Dz]) -> Changes:
+    def add(self, host: HostId, region: Iterable[Dz]) -> AdmissionChanges:
         """Add an advertisement of a host. Cells that the new ones cover go."""
         advertised = self._advertised.setdefault(host, Counter())
         outermost = self._outermost.setdefault(host, set())
@@ -52,9 +52,9 @@ class Admissions:
             if advertised[dz] == 1 and not self.admits(host, dz):
                 outermost.difference_update([each for each in outermost if dz.covers(each)])
                 outermost.add(dz)
-        return Changes(outermost - before, before - outermost)
+        return AdmissionChanges(outermost - before, before - outermost)
 
-    def remove(self, host: HostId, region: Iterable[Dz]) -> Changes:
+    def remove(self, host: HostId, region: Iterable[Dz]) -> AdmissionChanges:
         """Remove an advertisement of a host. Cells that only it had covered come back."""
         advertised, outermost = self._advertised[host], self._outermost[host]
         before = set(outermost)
@@ -68,14 +68,16 @@ class Admissions:
                 for inside in sorted((each for each in advertised if dz.covers(each)), key=lambda each: each.length):
                     if not self.admits(host, inside):
                         outermost.add(inside)
-        return Changes(outermost - before, before - outermost)
+        return AdmissionChanges(outermost - before, before - outermost)
 
     def operations(self, topology: Topology) -> list[AdmitOp]:
         """The operations that admit everything on switches that have no rules, as after a restart."""
-        return [op for host in self._outermost for op in Changes(self.of(host), frozenset()).at(topology, host)]
+        return [
+            op for host in self._outermost for op in AdmissionChanges(self.of(host), frozenset()).at(topology, host)
+        ]
 
 
-class Changes(NamedTuple):
+class AdmissionChanges(NamedTuple):
     """The cells that are admitted from now on, and the cells that no longer are."""
 
     come: set[Dz] | frozenset[Dz]

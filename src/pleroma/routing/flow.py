@@ -127,7 +127,7 @@ class FlowTable:
             self._flows[op.flow.dz] = op.flow
 
 
-class RuleOrder(Protocol):
+class OrderedChange(Protocol):
     """A change to one rule. `depth` is larger for the rule that an event should find in place first.
 
     That is the longer dz in one table, and the later table where events pass through several.
@@ -140,7 +140,7 @@ class RuleOrder(Protocol):
     def depth(self) -> Any: ...
 
 
-Op = TypeVar("Op", bound=RuleOrder)
+Op = TypeVar("Op", bound=OrderedChange)
 
 
 def in_safe_order(ops: Iterable[Op]) -> list[Op]:
@@ -159,7 +159,7 @@ def in_safe_order(ops: Iterable[Op]) -> list[Op]:
     return [*kinds[Change.ADD], *kinds[Change.MODIFY], *kinds[Change.DELETE]]
 
 
-def _depth(op: RuleOrder) -> Any:
+def _depth(op: OrderedChange) -> Any:
     return op.depth
 
 

@@ -92,7 +92,7 @@ class OpenFlowPlane:
 
     def __init__(self, network: OpenFlowNetwork, controller: Controller, folder: Path) -> None:
         self.network = network
-        self.addresses = network.pipeline.addresses
+        self.addresses = network.rule_layout.addresses
         self._controller = controller
         self._folder = folder
         self.requests: InbandServer[Arrival] | None = None

@@ -43,7 +43,7 @@ class SwitchTimeouts:
     dead: float = 6.0
 
 
-class Wire(Protocol):
+class SwitchConnection(Protocol):
     """The part of a connection that an agent uses."""
 
     async def commit(self, changes: Sequence[RuleChange], timeout: float) -> None: ...
@@ -83,7 +83,7 @@ class Agent:
         self._confirmed = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._work = asyncio.Event()
-        self._wire: Wire | None = None
+        self._connection: SwitchConnection | None = None
         self._task: asyncio.Task[None] | None = None
 
     def want(self, changes: Iterable[tuple[Key, Rule | None]]) -> None:
@@ -123,16 +123,16 @@ class Agent:
         """Whether the switch has refused a rule of the forwarding table for want of room."""
         return any(key[0] == FORWARDING and _is_full(error) for key, error in self.refused.items())
 
-    def connected(self, wire: Wire) -> None:
+    def connected(self, connection: SwitchConnection) -> None:
         """The switch has connected. Its old connection, if there is one, has not been seen to end."""
-        self._drop_wire()
-        self._wire = wire
+        self._drop_connection()
+        self._connection = connection
         self.gone = False
-        self._task = asyncio.get_running_loop().create_task(self._serve(wire), name=f"agent {self.name}")
+        self._task = asyncio.get_running_loop().create_task(self._serve(connection), name=f"agent {self.name}")
 
-    def disconnected(self, wire: Wire) -> None:
-        if wire is self._wire:
-            self._drop_wire()
+    def disconnected(self, connection: SwitchConnection) -> None:
+        if connection is self._connection:
+            self._drop_connection()
             self._become("away")
 
     def give_up(self) -> None:
@@ -141,42 +141,42 @@ class Agent:
         self._resolve_waiters(None)
 
     def close(self) -> None:
-        self._drop_wire()
+        self._drop_connection()
         self._resolve_waiters(SwitchGone("the controller is closing", field="switch", value=self.name))
 
-    def _drop_wire(self) -> None:
-        wire, self._wire = self._wire, None
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
         task, self._task = self._task, None
         self._known = None
         if task is not None and task is not asyncio.current_task():
             task.cancel()
-        if wire is not None:
-            wire.close()
+        if connection is not None:
+            connection.close()
 
-    async def _serve(self, wire: Wire) -> None:
+    async def _serve(self, connection: SwitchConnection) -> None:
         try:
             while True:
-                known = await self._read(wire)
+                known = await self._read(connection)
                 audit = asyncio.get_running_loop().time() + self._timeouts.audit
                 try:
-                    await self._send(wire, known)
+                    await self._send(connection, known)
                     while await self._more_before(audit):
-                        await self._send(wire, known)
+                        await self._send(connection, known)
                 except SwitchSilent:
                     self.counts["silent"] += 1
                     self._known = None
         except SwitchError:  # gone, or silent even about its tables: the next connection starts anew
-            self.disconnected(wire)
+            self.disconnected(connection)
 
-    async def _read(self, wire: Wire) -> dict[Key, Rule]:
+    async def _read(self, connection: SwitchConnection) -> dict[Key, Rule]:
         """Read the rules that the switch has. If they were known before, this is an audit."""
         before = self._known
         if before is None:
             self._become("reading")
-        entries = await wire.flows(COOKIE, COOKIE_MASK, None, self._timeouts.answer)
+        entries = await connection.flows(COOKIE, COOKIE_MASK, None, self._timeouts.answer)
         self.counts["read"] += 1
         if None in entries:  # a rule with our cookie that no agent sends: delete it, and all others with it
-            await wire.wipe(COOKIE, COOKIE_MASK, self._timeouts.answer)
+            await connection.wipe(COOKIE, COOKIE_MASK, self._timeouts.answer)
             entries = []
         known = {entry.rule.key: entry.rule for entry in entries if entry is not None}
         self._dirty.update(key for key in known.keys() | self.wanted.keys() if known.get(key) != self.wanted.get(key))
@@ -186,7 +186,7 @@ class Agent:
         self._known = known
         return known
 
-    async def _send(self, wire: Wire, known: dict[Key, Rule]) -> None:
+    async def _send(self, connection: SwitchConnection, known: dict[Key, Rule]) -> None:
         """Send the difference between known and wanted, until only what the switch refuses is left of it."""
         while keys := self._dirty - self.refused.keys():
             self._dirty -= keys
@@ -195,7 +195,7 @@ class Agent:
             for start in range(0, len(changes), max(size, 1)):
                 part = changes[start : start + size]
                 try:
-                    await wire.commit(deletions_first(part), self._timeouts.answer)
+                    await connection.commit(deletions_first(part), self._timeouts.answer)
                 except SwitchRefused as refusal:  # the whole bundle is void
                     self._dirty.update(rule.key for _, rule in changes[start:])
                     if _is_full(refusal) and not self._tight:

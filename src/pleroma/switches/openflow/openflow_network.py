@@ -29,7 +29,7 @@ from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.listener import OPENFLOW_PORT, SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.rule import MAX_PORT
-from pleroma.switches.openflow.tables import Pipeline
+from pleroma.switches.openflow.tables import RuleLayout
 
 LISTEN_ADDRESS = ("127.0.0.1", OPENFLOW_PORT)
 QUIET_SECONDS = 0.02
@@ -74,7 +74,7 @@ class OpenFlowNetwork:
         domain: str = "pleroma",
     ) -> None:
         self.discovered = discovered
-        self.pipeline = Pipeline(addresses, discovers=discovered.discovers)
+        self.rule_layout = RuleLayout(addresses, discovers=discovered.discovers)
         self.agents: dict[SwitchId, Agent] = {}
         self.strangers: dict[int, str] = {}
         """Switches that connected but that the topology does not have: the peer's address by datapath number."""
@@ -130,13 +130,13 @@ class OpenFlowNetwork:
         The first call raises no error: a switch that refuses a rule is no reason not to start. The watcher is told, and
         `status` says what was refused.
         """
-        self.pipeline.know(self.discovered.topology.hosts)
+        self.rule_layout.know(self.discovered.topology.hosts)
         by_switch: dict[SwitchId, list[SwitchOp]] = {}
         for op in ops:
             by_switch.setdefault(op.switch, []).append(op)
         concerned = [self._agent(name) for name in by_switch]
         for agent in concerned:
-            agent.want(map(self.pipeline.change, by_switch[agent.name]))
+            agent.want(map(self.rule_layout.change, by_switch[agent.name]))
         first = not self._installed.is_set()
         self._installed.set()
         waited = self.agents.values() if first else concerned
@@ -148,7 +148,7 @@ class OpenFlowNetwork:
         agent = self.agents.get(name)
         if agent is None:
             agent = self.agents[name] = Agent(name, self._timeouts, self._agent_changed)
-            agent.set_base_rules(self.pipeline.base_rules(self.discovered.topology, name))
+            agent.set_base_rules(self.rule_layout.base_rules(self.discovered.topology, name))
             self._expect(name)
         return agent
 
@@ -160,7 +160,7 @@ class OpenFlowNetwork:
     def available(self, hosts: Iterable[Host]) -> Topology:
         """The switches, links and ports that are there to route on, with those of these hosts that are."""
         known = self.discovered.with_hosts(hosts, self.limits)
-        self.pipeline.know(known.hosts)
+        self.rule_layout.know(known.hosts)
         return self.presence.of(known)
 
     def status(self) -> dict[SwitchId, dict[str, Any]]:
@@ -184,7 +184,7 @@ class OpenFlowNetwork:
     def _tell_now(self) -> None:
         self._telling = None
         for name in self.discovered.topology.switches:
-            self._agent(name).set_base_rules(self.pipeline.base_rules(self.discovered.topology, name))
+            self._agent(name).set_base_rules(self.rule_layout.base_rules(self.discovered.topology, name))
         if self._watcher is not None:
             self._watcher.rewire()
 

@@ -53,7 +53,7 @@ _DISCOVERY, _CONTROL, _LINK, _STRANGER = 65000, 60000, 50000, 10
 _CELL, _DETOUR = 100, 1000
 
 
-class Pipeline:
+class RuleLayout:
     """Makes rules of operations, for one range of event addresses."""
 
     def __init__(self, addresses: AddressRange, *, discovers: bool = False) -> None:

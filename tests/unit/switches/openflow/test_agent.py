@@ -10,14 +10,14 @@ from pleroma.index.address import IPV6
 from pleroma.routing import Change, Flow, Output
 from pleroma.switches.openflow.agent import TABLE_FULL, Agent, SwitchTimeouts
 from pleroma.switches.openflow.rule import CountedRule, RuleChange
-from pleroma.switches.openflow.tables import FORWARDING, Pipeline
+from pleroma.switches.openflow.tables import FORWARDING, RuleLayout
 
 PATIENCE = SwitchTimeouts(answer=1.0, audit=1000.0, grace=1.0)
-PIPELINE = Pipeline(IPV6)
+LAYOUT = RuleLayout(IPV6)
 
 
 def rule(bits, port=1):
-    return PIPELINE.forwarding(Flow(Dz.parse(bits), (Output(port),)))
+    return LAYOUT.forwarding(Flow(Dz.parse(bits), (Output(port),)))
 
 
 def wanting(*rules):
@@ -337,8 +337,8 @@ def test_a_flow_becomes_a_rule_and_is_read_back():
         Flow(Dz.parse("0110"), (Output(1), Output(2, "fd00::7"), Output(5))),
         Flow(Dz.parse(""), (Output(3),)),
     ):
-        PIPELINE.know([type("H", (), {"address": "fd00::7", "ethernet": "02:00:00:00:00:07"})])
-        made = PIPELINE.forwarding(flow)
-        assert PIPELINE.flow(made) == flow
+        LAYOUT.know([type("H", (), {"address": "fd00::7", "ethernet": "02:00:00:00:00:07"})])
+        made = LAYOUT.forwarding(flow)
+        assert LAYOUT.flow(made) == flow
         assert made.table == FORWARDING
         assert [send.port for send in made.sends][-1] == (2 if len(flow.outputs) > 1 else 3)  # rewriting comes last

@@ -14,7 +14,7 @@ def rows(text):
     return [line for line in text.splitlines() if line.startswith("|")]
 
 
-def test_the_table_of_rules_is_that_of_the_pipeline():
+def test_the_table_of_rules_is_that_of_the_code():
     table = rows(tables.__doc__)
     assert len(table) > 5
     assert "\n".join(table) in PAGE

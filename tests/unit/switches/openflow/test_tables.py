@@ -13,7 +13,7 @@ from pleroma.switches.openflow.tables import (
     COOKIE,
     COOKIE_MASK,
     FORWARDING,
-    Pipeline,
+    RuleLayout,
     deletions_first,
     rule_changes,
 )
@@ -21,40 +21,40 @@ from pleroma.switches.openflow.tables import (
 LINE = build("line:3")
 cells = st.text("01", max_size=6).map(Dz.parse)
 flows = st.builds(lambda dz, port: Flow(dz, (Output(port),)), cells, st.integers(1, 3))
-rules = st.dictionaries(cells, flows).map(lambda made: [Pipeline(IPV6).forwarding(flow) for flow in made.values()])
+rules = st.dictionaries(cells, flows).map(lambda made: [RuleLayout(IPV6).forwarding(flow) for flow in made.values()])
 
 
 def test_every_switch_takes_events_from_links_control_from_anywhere_and_nothing_else():
-    standing = list(Pipeline(IPV6).base_rules(LINE, "R2").values())
-    by_port = {rule.match.in_port: rule for rule in standing if rule.goto is not None}
+    base = list(RuleLayout(IPV6).base_rules(LINE, "R2").values())
+    by_port = {rule.match.in_port: rule for rule in base if rule.goto is not None}
     assert set(by_port) == {2, 3}  # its links; port 1 is a host's
     assert {rule.goto for rule in by_port.values()} == {FORWARDING}
-    (control,) = [rule for rule in standing if rule.sends]
+    (control,) = [rule for rule in base if rule.sends]
     assert control.sends[0].port == CONTROLLER_PORT
     assert control.match.destination == ip_network("ff05::706c/128")
-    (stranger,) = [rule for rule in standing if not rule.sends and rule.goto is None]
+    (stranger,) = [rule for rule in base if not rule.sends and rule.goto is None]
     assert stranger.match.destination == IPV6.base
-    assert stranger.priority == min(rule.priority for rule in standing)
-    assert all(rule.table == ADMISSION and rule.cookie & COOKIE_MASK == COOKIE for rule in standing)
-    assert len(Pipeline(IPV6, discovers=True).base_rules(LINE, "R2")) == len(standing) + 1
+    assert stranger.priority == min(rule.priority for rule in base)
+    assert all(rule.table == ADMISSION and rule.cookie & COOKIE_MASK == COOKIE for rule in base)
+    assert len(RuleLayout(IPV6, discovers=True).base_rules(LINE, "R2")) == len(base) + 1
     assert any(
-        r.match.eth_type == ETH_TYPE_LLDP for r in Pipeline(IPV6, discovers=True).base_rules(LINE, "R2").values()
+        r.match.eth_type == ETH_TYPE_LLDP for r in RuleLayout(IPV6, discovers=True).base_rules(LINE, "R2").values()
     )
 
 
 def test_each_operation_has_its_table_and_detours_stand_above_all_cells():
-    pipeline = Pipeline(IPV4)
+    layout = RuleLayout(IPV4)
     flow = Flow(Dz.parse("01"), (Output(2),))
     longest = Flow(Dz.parse("0" * 23), (Output(2),))
-    _, admitted = pipeline.change(AdmitOp("R1", Change.ADD, 1, Dz.parse("0")))
-    key, forwarded = pipeline.change(FlowOp("R1", Change.ADD, flow))
-    detour_key, detoured = pipeline.change(DetourOp("R1", Change.ADD, Flow(Dz.parse(""), (Output(3),))))
+    _, admitted = layout.change(AdmitOp("R1", Change.ADD, 1, Dz.parse("0")))
+    key, forwarded = layout.change(FlowOp("R1", Change.ADD, flow))
+    detour_key, detoured = layout.change(DetourOp("R1", Change.ADD, Flow(Dz.parse(""), (Output(3),))))
     assert (admitted.table, admitted.match.in_port, admitted.goto) == (ADMISSION, 1, FORWARDING)
     assert forwarded.match.destination == ip_network("225.160.0.0/11")
-    assert detoured.priority > pipeline.forwarding(longest).priority
+    assert detoured.priority > layout.forwarding(longest).priority
     assert key != detour_key
-    assert pipeline.change(FlowOp("R1", Change.DELETE, flow)) == (key, None)
-    assert pipeline.flow(detoured) is None
+    assert layout.change(FlowOp("R1", Change.DELETE, flow)) == (key, None)
+    assert layout.flow(detoured) is None
 
 
 @given(rules, rules)
