@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Ints, Words
+from pleroma.arrays.types import Floats, Ints
 from pleroma.content import Filter
 from pleroma.errors import ContentError, PlanError
-from pleroma.evaluation.box_cover import cover_of_box
-from pleroma.evaluation.dz_rows import DzRows, joined, packed
 from pleroma.evaluation.grid_evaluator import cells
 from pleroma.evaluation.sample import Sample
-from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, grid_kernels
+from pleroma.index import Dz, GridIndex, Index, SelectiveIndex
 from pleroma.index.axis import Axis
-from pleroma.index.grid_kernels import HALF_CODE_BITS
+from pleroma.index.coarsening_kernels import coarsened
+from pleroma.index.cover_kernels import HALF_CODE_BITS, BitOrder, Boxes, cover
+from pleroma.index.dz_rows import DzRows, joined, packed
 from pleroma.index.grid_tables import NO_LIMIT
 from pleroma.index.selective_codes import homes_of
 
@@ -91,8 +91,7 @@ def _of_grid(grid: GridIndex, sample: Sample, most: Ints) -> BatchCovers:
         return BatchCovers(np.zeros((int(some.sum()), 2), np.uint64), _firsts(some))
     low = np.column_stack([_cells(axis, sample.first[:, d]) for d, axis in grid.axes.items()])
     high = np.column_stack([_cells(axis, sample.last[:, d]) for d, axis in grid.axes.items()])
-    tables = grid.tables
-    return BatchCovers(*_covers(tables.order, tables.used, tables.axis_bits, low, high, boxes, most))
+    return BatchCovers(*_covers(grid.tables.bit_order, low, high, boxes, most))
 
 
 def _cells(axis: Axis, values: Floats) -> Ints:
@@ -153,7 +152,7 @@ def _sort(rows: DzRows, first: int, end: int) -> None:
 
 
 @compiled
-def _covers(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, boxes: Ints, most: Ints) -> tuple[DzRows, Ints]:
+def _covers(grid: BitOrder, low: Ints, high: Ints, boxes: Ints, most: Ints) -> tuple[DzRows, Ints]:
     owners = boxes.shape[0] - 1
     rows = np.empty((1024, 2), np.uint64)
     first = np.zeros(owners + 1, np.int64)
@@ -161,10 +160,7 @@ def _covers(order: Ints, used: Ints, bits: Ints, low: Ints, high: Ints, boxes: I
     for owner in range(owners):
         a, b = boxes[owner], boxes[owner + 1]
         if a < b:
-            if a + 1 == b:
-                found = cover_of_box(order, used, bits, low[a], high[a], most[owner])
-            else:
-                found = grid_kernels.cover(order, used, bits, low[a:b], high[a:b], order.shape[0], most[owner])
+            found = cover(grid, Boxes(low[a:b], high[a:b]), grid.order.shape[0], most[owner])
             while count + found.shape[0] > rows.shape[0]:
                 larger = np.empty((2 * rows.shape[0], 2), np.uint64)
                 larger[:count] = rows[:count]
@@ -194,104 +190,3 @@ def _limited(rows: DzRows, first: Ints, most: int) -> tuple[DzRows, Ints]:
         count += end - begin
         firsts[owner + 1] = count
     return rows[:count].copy(), firsts
-
-
-@compiled
-def shared_bits(a: Words, b: Words) -> int:
-    """The length of the longest dz that covers two, of which none covers the other."""
-    length = 0
-    word = a[0] ^ b[0]
-    if word == np.uint64(0):
-        length = 64
-        word = a[1] ^ b[1]
-    while word >> np.uint64(63) == np.uint64(0):
-        word <<= _ONE
-        length += 1
-    return length
-
-
-@compiled
-def coarsened(rows: DzRows, most: int) -> DzRows:
-    """What `DzSet.coarsen` finds, of a region with more members: sizes are whole atoms, in two words.
-
-    Members are the leaves of a binary tree, in which leaf i stands at 2 i and the cell that joins the leaves before and
-    behind it at 2 i + 1; the less two neighbours share, the higher their cell.
-    """
-    leaves = rows.shape[0]
-    nodes = 2 * leaves - 1
-    length = np.empty(nodes, np.int64)
-    left, right = np.full(nodes, -1, np.int64), np.full(nodes, -1, np.int64)
-    for i in range(leaves):
-        length[2 * i] = np.int64(rows[i, 1] & _LENGTH)
-        if i:
-            length[2 * i - 1] = shared_bits(rows[i - 1], rows[i])
-    path = np.empty(leaves, np.int64)
-    after = np.empty(nodes, np.int64)  # children before parents
-    done = top = 0
-    for i in range(leaves):
-        tree = 2 * i
-        after[done] = tree
-        done += 1
-        here = length[2 * i + 1] if i + 1 < leaves else -1
-        while top and length[path[top - 1]] > here:
-            top -= 1
-            right[path[top]] = tree
-            tree = path[top]
-            after[done] = tree
-            done += 1
-        if i + 1 < leaves:
-            left[2 * i + 1] = tree
-            path[top] = 2 * i + 1
-            top += 1
-    room = np.ones(nodes, np.int64)
-    first = np.zeros(nodes, np.int64)
-    total = 0
-    for at in range(nodes):
-        node = after[at]
-        if left[node] >= 0:
-            room[node] = min(room[left[node]] + room[right[node]], most)
-        first[node] = total - 1
-        total += room[node]
-    high, low = np.full(total, ~np.uint64(0)), np.full(total, ~np.uint64(0))
-    share = np.zeros(total, np.int64)
-    for at in range(nodes):
-        node = after[at]
-        mine = first[node]
-        size = 112 - length[node]
-        high[mine + 1] = _ONE << np.uint64(size - 64) if size >= 64 else np.uint64(0)
-        low[mine + 1] = _ONE << np.uint64(size) if size < 64 else np.uint64(0)
-        if left[node] < 0:
-            continue
-        a, b = left[node], right[node]
-        for i in range(1, min(room[a], most - 1) + 1):
-            for k in range(i + 1, min(i + room[b], most) + 1):
-                one, other = first[a] + i, first[b] + k - i
-                sum_low = low[one] + low[other]
-                sum_high = high[one] + high[other] + np.uint64(sum_low < low[one])
-                if sum_high < high[mine + k] or (sum_high == high[mine + k] and sum_low < low[mine + k]):
-                    high[mine + k], low[mine + k], share[mine + k] = sum_high, sum_low, i
-    found = np.empty((most, 2), np.uint64)
-    stack = [(after[nodes - 1], np.int64(most))]
-    count = 0
-    while len(stack) > 0:
-        node, part = stack.pop()
-        if part > 1:
-            i = share[first[node] + part]
-            stack.append((right[node], part - i))
-            stack.append((left[node], i))
-            continue
-        leaf = node
-        while left[leaf] >= 0:  # the first atom is that of the first leaf, without what is beyond the length
-            leaf = left[leaf]
-        bits = np.uint64(length[node])
-        a_word, b_word = rows[leaf // 2, 0], rows[leaf // 2, 1]
-        if bits <= np.uint64(64):
-            away = np.uint64(64) - bits
-            found[count, 0] = a_word >> away << away if bits else np.uint64(0)
-            found[count, 1] = bits
-        else:
-            away = np.uint64(128) - bits
-            found[count, 0] = a_word
-            found[count, 1] = b_word >> away << away | bits
-        count += 1
-    return found[: joined(found, 0, count)].copy()

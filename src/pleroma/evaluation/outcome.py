@@ -15,12 +15,12 @@ import numpy as np
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covers_of
-from pleroma.evaluation.dz_rows import events_in, ordered, packed, unfilled
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of, rules_of
 from pleroma.index import DzSet, Index, TreeIndex, Waste
 from pleroma.index.codes import Codes
+from pleroma.index.dz_rows import events_in, ordered, packed, unfilled
 
 
 @dataclass(frozen=True, slots=True)

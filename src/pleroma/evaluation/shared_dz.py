@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
-from pleroma.evaluation.dz_rows import DzRows, events_in, gathered, members, unfilled, union
 from pleroma.index.codes import Codes
+from pleroma.index.dz_rows import DzRows, events_in, gathered, members, unfilled, union
 
 
 class SharedDz:

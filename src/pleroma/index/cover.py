@@ -1,4 +1,4 @@
-"""Enclosing boxes with cells, in plain Python: what `kernels.cover` does, step by step and to the same result.
+"""Enclosing boxes with cells, in plain Python: what `cover_kernels.cover` does, to the same members.
 
 A sensor has no compiler, and loading one takes longer than a few covers do; whoever covers many has it loaded. A node
 is pulled down to the smallest cell that still holds its part of the boxes, which costs nothing; of all nodes that only
@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pleroma.index.coarsening import fewest
 from pleroma.index.dz import Dz
 
 MAX_REFINED_CELLS = 1024
@@ -113,33 +114,3 @@ class Cover:
                 return 1.0
             total += share
         return min(total, NEARLY_FULL)
-
-
-def fewest(volume: Sequence[float], child: Sequence[int], most: int) -> list[int]:
-    """Of a binary tree of cells, the `most` nodes that together cover all leaves with the least volume.
-
-    A node has its two parts at `child` and behind it, or none (0). The best k cells of a subtree are its root (k = 1)
-    or the best way to share k between its halves; children follow their parents, so one pass from the back decides all.
-    """
-    volumes: list[list[float]] = [[] for _ in volume]  # [k - 1]: the least volume of k cells
-    shares: list[list[int]] = [[] for _ in volume]
-    for number in range(len(volume) - 1, -1, -1):
-        best, share = [volume[number]], [0]
-        if child[number]:
-            left, right = volumes[child[number]], volumes[child[number] + 1]
-            for k in range(2, min(len(left) + len(right), most) + 1):
-                splits = range(max(1, k - len(right)), min(len(left), k - 1) + 1)
-                i = min(splits, key=lambda i: left[i - 1] + right[k - i - 1])
-                best.append(left[i - 1] + right[k - i - 1])
-                share.append(i)
-        volumes[number], shares[number] = best, share
-    chosen = []
-    stack = [(0, most)]
-    while stack:
-        number, k = stack.pop()
-        if k == 1:
-            chosen.append(number)
-        else:
-            i = shares[number][k - 1]
-            stack += [(child[number], i), (child[number] + 1, k - i)]
-    return chosen

@@ -6,11 +6,12 @@ dz that fit into them. Set algebra is then a sweep over two sorted lists, whatev
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from pleroma.errors import DzError
+from pleroma.index.coarsening import fewest
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 
 _ATOMS = 1 << MAX_LENGTH
@@ -174,15 +175,16 @@ class DzSet:
         spans = zip(self._bounds[::2], self._bounds[1::2], strict=True)
         return DzSet._of(_merge((start // grain * grain, -(-end // grain) * grain) for start, end in spans))
 
-    def coarsen(self, most: int) -> DzSet:
-        """The smallest region around this one that has at most `most` members.
-
-        Exact: the members are the leaves of a binary tree, and the best way to cover a subtree with k cells is
-        either its root (k = 1) or the best split of k between its two halves.
-        """
-        if most < 1 and self:
-            raise DzError(f"a region cannot be covered by {most} members", field="members", value=most)
-        return self if len(self) <= most else DzSet(_best(self.members, most)[-1][1])
+    def coarsen(self, max_members: int) -> DzSet:
+        """The smallest region around this one that has at most `max_members` members."""
+        if max_members < 1 and self:
+            raise DzError(f"a region cannot be covered by {max_members} members", field="members", value=max_members)
+        members = self.members
+        if len(members) <= max_members:
+            return self
+        cells, child = _joins(members)
+        kept = fewest([1 << MAX_LENGTH - dz.length for dz in cells], child, max_members)
+        return DzSet([cells[number] for number in kept])
 
 
 def packed(dz: Dz) -> bytes:
@@ -200,24 +202,19 @@ def _pieces(data: bytes) -> Iterator[bytes]:
     return (data[at : at + PACKED_BYTES] for at in range(0, len(data), PACKED_BYTES))
 
 
-Choice = tuple[int, tuple[Dz, ...]]
-
-
-def _best(members: tuple[Dz, ...], most: int) -> list[Choice]:
-    """For k = 1, 2, ..., at most `most`: the least atoms that k cells around `members` hold, and those cells."""
-    if len(members) == 1:
-        return [(members[0].end - members[0].start, members)]
-    root = _join(members[0], members[-1])
-    middle = root.start + root.end >> 1
-    split = next(i for i, dz in enumerate(members) if dz.start >= middle)
-    left, right = _best(members[:split], most), _best(members[split:], most)
-    best: list[Choice] = [(root.end - root.start, (root,))]
-    for k in range(2, min(len(left) + len(right), most) + 1):
-        shares = range(max(1, k - len(right)), min(len(left), k - 1) + 1)
-        a = min(shares, key=lambda a: left[a - 1][0] + right[k - a - 1][0])
-        (size, cells), (more_size, more_cells) = left[a - 1], right[k - a - 1]
-        best.append((size + more_size, cells + more_cells))
-    return best
+def _joins(members: tuple[Dz, ...]) -> tuple[list[Dz], list[int]]:
+    """The binary tree whose leaves are the members, as `fewest` takes it: its cells, and the child of each."""
+    cells: list[Dz] = []
+    child: list[int] = []
+    spans = [(0, len(members))]
+    for begin, end in spans:  # which grows on the way
+        cell = _join(members[begin], members[end - 1])
+        cells.append(cell)
+        child.append(0 if end - begin == 1 else len(spans))
+        if end - begin > 1:
+            middle = bisect_left(members, cell.start + cell.end >> 1, begin, end, key=lambda dz: dz.start)
+            spans += [(begin, middle), (middle, end)]
+    return cells, child
 
 
 def _join(first: Dz, last: Dz) -> Dz:

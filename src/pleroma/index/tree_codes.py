@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.errors import DomainError
-from pleroma.index import grid_kernels, tree_walk
+from pleroma.index import tree_walk
+from pleroma.index.coarsening_kernels import fewest
 from pleroma.index.codes import WORD_BITS, Codes
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class TreeTables:
             return [node for node, parts in zip(nodes, child, strict=True) if not parts]
         listed = np.array(nodes, np.int64)
         sizes = ((self.end[listed] - listed + 1) // 2).astype(np.float64)
-        return [int(listed[place]) for place in grid_kernels.fewest(sizes, np.array(child, np.int64), most)]
+        return [int(listed[place]) for place in fewest(sizes, np.array(child, np.int64), most)]
 
 
 @compiled

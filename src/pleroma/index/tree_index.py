@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ContentError, DzError, PlanError
-from pleroma.index.cover import fewest
+from pleroma.index.coarsening import fewest
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.index.dzset import DzSet
 from pleroma.index.grid_index import KERNELS, Span

@@ -1,16 +1,13 @@
 """Covers of many subscriptions at once, against those of the index one by one."""
 
-import random
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.evaluation.batch_covers import coarsened, covered
-from pleroma.evaluation.dz_rows import packed
+from pleroma.evaluation.batch_covers import covered
 from pleroma.evaluation.grid_evaluator import deliveries
 from pleroma.evaluation.outcome import held
-from pleroma.index import Dz, DzSet
+from pleroma.index.dz_rows import packed
 from pleroma.selection.splits import SPLITS
 from support.small_traffic import dimensions, sample_of, traffic
 
@@ -35,13 +32,3 @@ def test_all_at_once_are_what_the_index_covers_each_with(given_traffic, split, b
         codes = index.encode(sample.points)
         made = held(codes, [index.cover(each, max_members=most) for each in subscriptions])
         assert made >= deliveries(sample, index), "no limit on members delivers less than the bits alone can"
-
-
-@given(st.randoms(use_true_random=False), st.sampled_from([0, 50, 62, 64, 106]), st.integers(1, 9))
-def test_taking_back_to_fewer_members_is_exact_whatever_the_lengths(luck: random.Random, length, most):
-    prefix = Dz(1 << length | luck.getrandbits(length)) if length else Dz(1)
-    ends = [Dz(1 << n | luck.getrandbits(n)) for n in luck.choices(range(1, 7), k=14)]
-    far = [Dz(1 << 112 | luck.getrandbits(112)) for _ in range(luck.randrange(6))]
-    region = DzSet([*map(prefix.then, ends), *far])
-    if len(region) > most:
-        np.testing.assert_array_equal(coarsened(packed(region), most), packed(region.coarsen(most)))

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.evaluation.dz_rows import packed
 from pleroma.evaluation.outcome import held
 from pleroma.evaluation.shared_dz import SharedDz
 from pleroma.index import Dz, DzSet
 from pleroma.index.codes import Codes
+from pleroma.index.dz_rows import packed
 from pleroma.index.longest_match import filled
 
 BITS = 6

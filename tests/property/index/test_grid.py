@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from pleroma.content import Filter
 from pleroma.index import Dz, DzSet, GridIndex, IndexPlan
-from pleroma.index.cover import Cover
 from support.grids import grids
 from support.strategies import events, filters, schemas
 
@@ -15,17 +14,6 @@ from support.strategies import events, filters, schemas
 def cases(draw):
     schema = draw(schemas())
     return draw(grids(schema)), draw(filters(schema)), draw(st.lists(events(schema), min_size=1, max_size=8))
-
-
-@given(cases(), st.integers(0, 112), st.none() | st.integers(1, 40))
-def test_a_filter_is_covered_alike_with_and_without_a_compiler(case, length, members):
-    index, wanted, _ = case
-    boxes = [index._cells(box.ranges) for box in wanted.boxes]
-    if not (index.axes and boxes) or (members is None and index.bits > 12):
-        return
-    length = min(length, index.bits)
-    plain = Cover(index._axis_order, [axis.bits for axis in index.axes.values()], boxes, length).cells(members)
-    assert DzSet(plain) == index.tables.cover(boxes, length, members)
 
 
 limits = st.tuples(st.none() | st.integers(0, 112), st.integers(1, 40))

@@ -30,19 +30,6 @@ def test_a_wanted_event_is_never_missed(case, length, members):
         assert cover.longest <= (index.bits if length is None else length)
 
 
-@given(cases(), st.none() | st.integers(0, 112), st.none() | st.integers(1, 6))
-def test_plain_python_covers_as_the_kernels_do(case, length, members):
-    index, wanted, _ = case
-    most = index.bits if length is None else min(length, index.bits)
-    for each in wanted:
-        boxes = [index.bounds(box.ranges) for box in each.boxes]
-        plain, compiled = (by.cover_nodes(boxes, most, members) for by in (index, index.tables))
-        size = [sum((index.layout.end[n] - n + 1) // 2 for n in nodes) for nodes in (plain, compiled)]
-        assert size[0] == size[1]  # of several best covers, each may have found another
-        if members is None:
-            assert sorted(plain) == sorted(compiled)
-
-
 @given(cases())
 def test_without_limits_a_cover_is_exactly_the_leaves_that_a_box_meets(case):
     index, wanted, _ = case

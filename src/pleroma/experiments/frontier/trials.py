@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pleroma.arrays.types import Ints
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covered, covers_of
-from pleroma.evaluation.dz_rows import DzRows, events_in, ordered, unfilled
 from pleroma.evaluation.grid_evaluator import GridEvaluator, deliveries
 from pleroma.evaluation.network_outcome import Placement
 from pleroma.evaluation.outcome import Outcome, checked
@@ -27,6 +26,7 @@ from pleroma.evaluation.tree_counts import deliveries_of, rules_of
 from pleroma.experiments.workload_source import Source, generated
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.codes import Codes
+from pleroma.index.dz_rows import DzRows, events_in, ordered, unfilled
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn
 from pleroma.learning.rule_counts import fullest_switch_rules

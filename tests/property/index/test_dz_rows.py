@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.evaluation.dz_rows import events_in, gathered, members, ordered, packed, unfilled, union
 from pleroma.index import Dz, DzSet
 from pleroma.index.codes import Codes
+from pleroma.index.dz_rows import events_in, gathered, members, ordered, packed, unfilled, union
 from pleroma.index.longest_match import filled
 
 MORE = 6

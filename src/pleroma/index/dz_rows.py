@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Ints, Words
-from pleroma.index import DzSet
 from pleroma.index.codes import Codes
+from pleroma.index.dzset import DzSet
 
 DzRows = NDArray[np.uint64]
 """Rows of (first 64 bits, the other 48 with the length)."""
