@@ -20,7 +20,7 @@ BLOCKING_TWINS = {"Client", "Publisher", "Subscription"}
 """`pleroma.client.blocking` has the asynchronous client's classes again, under the same names."""
 
 SHARED_CLASSES_2026_11_16 = """
-Network Placement Reported
+Network Placement
 """
 SHARED_CONSTANTS_2026_11_16 = """
 LINE MOST_EVENTS PART_KINDS SHOWN WIDEST
@@ -31,11 +31,9 @@ experiments/figures/catalogue.py
 """
 FILES_WITH_BANNERS_2026_11_16 = """
 client/client.py client/inband/conversation.py client/session/registration_keeper.py client/session/subscription.py
-content/attribute.py content/filter.py content/schema.py control/control_state.py control/log/sqlite_log.py
-control/state/network_rules.py control/transition/plan_change.py control/transition/schema_plans.py
-experiments/figures/plan_changes.py index/dzset.py index/grid_index.py index/selective_index.py index/tree_index.py
-matching/engine.py pipeline/lake/lake.py pipeline/lake/lake_layout.py pipeline/watch/replanner.py
-selection/dimension_selection.py wire/inband_messages.py
+content/attribute.py content/filter.py content/schema.py experiments/figures/plan_changes.py index/dzset.py
+index/grid_index.py index/selective_index.py index/tree_index.py matching/engine.py pipeline/lake/lake.py
+pipeline/lake/lake_layout.py selection/dimension_selection.py wire/inband_messages.py
 """
 
 
