@@ -48,7 +48,7 @@ def subscribe(who: str, text: str, host: str = "h3", schema: Schema = WEATHER, l
     return Register("subscription", who, HostId(host), schema.name, boxes(schema, text), lease)
 
 
-def settled(*commands: Command, topology: Topology = LINE, settings: ControlSettings = SMALL) -> ControlState:
+def state_after(*commands: Command, topology: Topology = LINE, settings: ControlSettings = SMALL) -> ControlState:
     """A state in which all of these were carried out, from position 1 on."""
     state = ControlState(topology, settings)
     for position, command in enumerate(commands, 1):
@@ -59,7 +59,7 @@ def settled(*commands: Command, topology: Topology = LINE, settings: ControlSett
 
 def peopled(*commands: Command) -> ControlState:
     """The two schemas at positions 1 and 2, the people at 3 to 6, then the commands."""
-    return settled(CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, PAT, SUE, BEN, *commands)
+    return state_after(CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, PAT, SUE, BEN, *commands)
 
 
 def fresh_tables(state: ControlState) -> Mapping[SwitchId, FlowTable]:

@@ -189,7 +189,7 @@ class World:
 
     # -- people ------------------------------------------------------------------------------------------------
 
-    async def settle(self, folder: Path, publishers: int = 5, interests: int = 14) -> None:
+    async def populate(self, folder: Path, publishers: int = 5, interests: int = 14) -> None:
         self.folder = folder
         await self.start()
         for command in (CreateSchema(SPACE), ANN, AdoptPlan("space", PLANS[-1])):

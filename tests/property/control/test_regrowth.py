@@ -11,7 +11,7 @@ from pleroma.control.transition.regrowth import Regrowth, differing
 from pleroma.index import EVERYTHING, Dz, DzSet, GridIndex
 from pleroma.routing import build
 from pleroma.switches import EmbeddedNetwork, Packet
-from support.control_cases import ANN, WEATHER, advertise, settled
+from support.control_cases import ANN, WEATHER, advertise, state_after
 from support.plan_change_cases import regrowths, trees
 from support.strategies import filters
 
@@ -68,7 +68,7 @@ def test_between_plans_of_other_kinds_everything_may_change():
 @given(trees(WEATHER, most=30), st.lists(st.tuples(wanted, st.sampled_from(["h1", "h2", "h3"])), max_size=8), st.data())
 def test_whoever_comes_or_goes_is_served_by_the_tree_that_is_there(index, coming, data):
     line = build("line:3")
-    state = settled(CreateSchema(WEATHER), ANN, AdoptPlan("weather", index), advertise("ann", "true", "h2"))
+    state = state_after(CreateSchema(WEATHER), ANN, AdoptPlan("weather", index), advertise("ann", "true", "h2"))
     network = EmbeddedNetwork(line)
     network.install([op for op in state.rules.everything() if hasattr(op, "flow")])
     standing = {}

@@ -52,7 +52,7 @@ from support.control_cases import (
     boxes,
     fresh_tables,
     peopled,
-    settled,
+    state_after,
     subscribe,
 )
 from support.routing_oracle import walk
@@ -86,27 +86,27 @@ def receivers(state, entry, event, host):
 
 class TestSchemas:
     def test_the_first_plan_is_a_regular_grid(self):
-        entry = settled(CreateSchema(WEATHER)).schemas["weather"]
+        entry = state_after(CreateSchema(WEATHER)).schemas["weather"]
         assert (entry.number, str(entry.prefix), entry.epoch) == (0, "00", 1)
         assert entry.index == GridIndex.regular(WEATHER, 7)
 
     def test_its_bits_can_be_chosen(self):
-        assert settled(CreateSchema(WEATHER, 3)).schemas["weather"].index.bits == 3
+        assert state_after(CreateSchema(WEATHER, 3)).schemas["weather"].index.bits == 3
 
     def test_the_answer_says_what_a_publisher_must_know(self):
-        state = settled(CreateSchema(WEATHER))
+        state = state_after(CreateSchema(WEATHER))
         result = state.apply(2, CreateSchema(TRAFFIC))
         assert result == Done({"schema": "traffic", "number": 1, "prefix": "01", "epoch": 1}, [])
 
     def test_prefixes_do_not_overlap_and_run_out(self):
         names = [type(WEATHER)(f"w{i}", WEATHER.attributes) for i in range(5)]
-        state = settled(*map(CreateSchema, names[:4]))
+        state = state_after(*map(CreateSchema, names[:4]))
         prefixes = [entry.prefix for entry in state.schemas.values()]
         assert not any(a.overlaps(b) for a, b in itertools.combinations(prefixes, 2))
         assert isinstance(refused(state, CreateSchema(names[4])), LimitReached)
 
     def test_a_name_is_given_once(self):
-        assert isinstance(refused(settled(CreateSchema(WEATHER)), CreateSchema(WEATHER)), AlreadyThere)
+        assert isinstance(refused(state_after(CreateSchema(WEATHER)), CreateSchema(WEATHER)), AlreadyThere)
 
     @pytest.mark.parametrize("bits", [-1, 19, True, 2.5, "7"])
     def test_a_plan_has_the_bits_that_the_prefix_leaves(self, bits):
@@ -243,7 +243,7 @@ class TestRights:
         assert len(state.registrations) == 2
 
     def test_what_several_boxes_allow_together_is_allowed(self):
-        state = settled(
+        state = state_after(
             CreateSchema(WEATHER),
             CreatePrincipal("joe", "subscriber", DIGEST, read={"weather": "wind < 4 or temperature > 7"}),
             subscribe("joe", "temperature > 9 or (wind < 2 and temperature > 3)"),
@@ -256,7 +256,7 @@ class TestRights:
         assert (type(error), error.field, error.value, error.allowed) == (NotAllowed, "schema", "traffic", "weather")
 
     def test_publishing_gives_no_right_to_read(self):
-        state = settled(CreateSchema(WEATHER), CreatePrincipal("joe", "both", DIGEST, publish={"weather": "true"}))
+        state = state_after(CreateSchema(WEATHER), CreatePrincipal("joe", "both", DIGEST, publish={"weather": "true"}))
         assert refused(state, subscribe("joe", "true")).allowed == "nothing"
 
     def test_a_star_opens_all_schemas_but_those_named(self):
@@ -283,7 +283,7 @@ class TestRights:
 
     def test_advertisements_do_not_count_as_subscriptions(self):
         joe = CreatePrincipal("joe", "both", DIGEST, {"*": "true"}, {"*": "true"}, 1)
-        state = settled(CreateSchema(WEATHER), joe, advertise("joe", "true"), subscribe("joe", "true"))
+        state = state_after(CreateSchema(WEATHER), joe, advertise("joe", "true"), subscribe("joe", "true"))
         assert isinstance(refused(state, subscribe("joe", "true")), LimitReached)
 
 
@@ -479,7 +479,7 @@ class TestPlans:
         assert isinstance(refused(state, AdoptPlan("weather", GridIndex.regular(TRAFFIC, 3))), PlanError)
         assert isinstance(refused(state, AdoptPlan("whether", GridIndex.regular(WEATHER, 3))), UnknownName)
         long = ControlSettings(schema_bits=2, max_members=4, default_bits=3, max_length=5)
-        state = settled(CreateSchema(WEATHER), settings=long)
+        state = state_after(CreateSchema(WEATHER), settings=long)
         error = refused(state, AdoptPlan("weather", GridIndex.regular(WEATHER, 4)))
         assert (type(error), error.value) == (PlanError, 4)
 

@@ -21,7 +21,7 @@ from pleroma.control.state.command import canonical, written
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere
 from pleroma.routing import Topology
-from support.control_cases import ANN, LINE, SMALL, WEATHER, advertise, settled, subscribe
+from support.control_cases import ANN, LINE, SMALL, WEATHER, advertise, state_after, subscribe
 
 MAC = "02:00:00:00:00:07"
 NEW = LearnHost("kiosk", "R2", 7, "fd00::77", MAC)
@@ -42,14 +42,14 @@ def restarted(state, topology=LINE):
 
 
 def test_a_host_that_was_learned_can_be_registered_at():
-    state = settled(CreateSchema(WEATHER), ANN, NEW)
+    state = state_after(CreateSchema(WEATHER), ANN, NEW)
     assert state.topology.host["kiosk"].address == "fd00::77"
     assert state.topology.host["kiosk"].mac == MAC
     assert isinstance(state.apply(5, subscribe("ann", "wind < 3", host="kiosk")), Done)
 
 
 def test_what_is_registered_there_has_an_effect_once_somebody_routes_on_it():
-    state = settled(CreateSchema(WEATHER), ANN, NEW, advertise("ann", "true", host="h1"))
+    state = state_after(CreateSchema(WEATHER), ANN, NEW, advertise("ann", "true", host="h1"))
     assert not state.apply(6, subscribe("ann", "true", host="kiosk")).flows
     ops = state.router.change_topology(state.topology)
     assert {op.switch for op in ops} == {"R1", "R2"}
@@ -58,7 +58,7 @@ def test_what_is_registered_there_has_an_effect_once_somebody_routes_on_it():
 
 
 def test_learning_it_again_changes_nothing():
-    state = settled(NEW)
+    state = state_after(NEW)
     before = state.topology
     assert isinstance(state.apply(2, NEW), Done)
     assert isinstance(state.apply(3, LearnHost("kiosk", "R2", 7, "FD00:0::77", MAC.upper())), Done)
@@ -79,7 +79,7 @@ def test_learning_it_again_changes_nothing():
     ],
 )
 def test_what_belongs_to_another_host_is_refused(command, field):
-    refused(settled(NEW), command, AlreadyThere, field)
+    refused(state_after(NEW), command, AlreadyThere, field)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_belongs_to_another_host_is_refused(command, field):
     ],
 )
 def test_what_is_no_host_is_refused_and_changes_nothing(command):
-    state = settled()
+    state = state_after()
     refused(state, command, ControlError)
     assert state.topology is LINE
 
@@ -113,7 +113,7 @@ def test_a_switch_that_nobody_described_comes_with_its_first_host():
 
 
 def test_a_host_where_something_stands_is_not_forgotten():
-    state = settled(CreateSchema(WEATHER), ANN, NEW, subscribe("ann", "wind < 3", host="kiosk"))
+    state = state_after(CreateSchema(WEATHER), ANN, NEW, subscribe("ann", "wind < 3", host="kiosk"))
     error = refused(state, ForgetHost("kiosk"), AlreadyThere, "host")
     assert "1 registrations stand" in error.reason
     assert isinstance(state.apply(6, Withdraw("s4", "ann")), Done)
@@ -123,7 +123,7 @@ def test_a_host_where_something_stands_is_not_forgotten():
 
 
 def test_hosts_of_the_description_are_not_forgotten():
-    state = settled()
+    state = state_after()
     refused(state, ForgetHost("h1"), NotAllowed, "host")
     refused(state, ForgetHost("nobody"), NotThere, "host")
 
@@ -140,7 +140,7 @@ commands = st.builds(
 
 @given(st.lists(commands, max_size=20))
 def test_any_history_ends_in_the_same_hosts_from_the_log_and_from_a_snapshot(history):
-    state, log = settled(), []
+    state, log = state_after(), []
     for position, command in enumerate(history, 1):
         foretold = state.check(command)
         assert (foretold is None) == isinstance(state.apply(position, command), Done)

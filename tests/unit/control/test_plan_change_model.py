@@ -17,7 +17,7 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, build
 from pleroma.switches.simulated.cables import Cables
 from pleroma.switches.simulated.simulated_table import SimulatedTable
-from support.control_cases import ANN, advertise, settled, subscribe
+from support.control_cases import ANN, advertise, state_after, subscribe
 from support.plan_change_cases import selective
 
 SPACE = Schema("space", (Integer("x", False, 0, 3), Integer("y", False, 0, 3)))
@@ -146,7 +146,7 @@ def world(shape, old, limit=None):
     wants = [subscribe("ann", text, host, SPACE) for host, text in interests]
     commands = [CreateSchema(SPACE), ANN, AdoptPlan("space", old)]
     commands += [advertise("ann", "true", host, SPACE) for host in hosts] + wants
-    return topology, settled(*commands, topology=topology), wants
+    return topology, state_after(*commands, topology=topology), wants
 
 
 def wanted(wants, host, event):

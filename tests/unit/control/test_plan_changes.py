@@ -43,7 +43,7 @@ from support.control_cases import (
     advertise,
     fresh_tables,
     peopled,
-    settled,
+    state_after,
     subscribe,
 )
 from support.plan_change_cases import Mirror
@@ -108,7 +108,7 @@ class TestLightweight:
         assert state.plans.change is None
 
     def test_what_both_plans_have_in_common_stays(self):
-        state = settled(CreateSchema(WEATHER), ANN, advertise("ann", "true"), subscribe("ann", "true"))
+        state = state_after(CreateSchema(WEATHER), ANN, advertise("ann", "true"), subscribe("ann", "true"))
         _, swapped, _ = after(state, change(), SWAP, CLEAR)
         assert swapped.switch_ops == []
 
@@ -120,7 +120,7 @@ class TestLightweight:
             assert not any(traffic.covers(dz) for dz in touched)
 
     def test_a_table_for_a_single_rule_has_no_room_for_it(self):
-        state = settled(CreateSchema(WEATHER), ANN, topology=LINE.with_limit(1))
+        state = state_after(CreateSchema(WEATHER), ANN, topology=LINE.with_limit(1))
         refused = state.apply(9, change())
         assert isinstance(refused.error, LimitReached)
         assert state.plans.change is None
@@ -164,7 +164,7 @@ class TestVersioning:
         assert isinstance(state.apply(201, further[1]).error, LimitReached)
 
     def test_without_a_spare_prefix_it_is_refused(self):
-        state = settled(
+        state = state_after(
             CreateSchema(WEATHER), ANN, settings=ControlSettings(schema_bits=0, default_bits=7, max_length=20)
         )
         assert isinstance(state.apply(9, change(method="versioning")).error, LimitReached)
@@ -221,7 +221,7 @@ class TestPartsOfTrees:
 
     def test_versions_need_no_spare_prefix_then(self):
         settings = ControlSettings(schema_bits=0, default_bits=7, max_length=20)
-        state = settled(CreateSchema(WEATHER), ANN, AdoptPlan("weather", COLD_AND_WARM), settings=settings)
+        state = state_after(CreateSchema(WEATHER), ANN, AdoptPlan("weather", COLD_AND_WARM), settings=settings)
         after(state, change(BY_WIND_WHEN_WARM, "versioning"), SWAP, CLEAR)
         assert state.schemas["weather"].epoch == 3
 
@@ -260,7 +260,7 @@ class TestPartsOfTrees:
         assert state.plans.change.area.covers(even.changed(other).under(state.schemas["weather"].prefix))
 
     def test_a_small_table_has_room_for_one(self):
-        state = settled(CreateSchema(WEATHER), ANN, AdoptPlan("weather", TWO_PLACES), topology=LINE.with_limit(9))
+        state = state_after(CreateSchema(WEATHER), ANN, AdoptPlan("weather", TWO_PLACES), topology=LINE.with_limit(9))
         after(state, change(COLD_AND_WARM))
         assert state.plans.change.area == DzSet([state.schemas["weather"].prefix])
 
@@ -330,7 +330,7 @@ RING = build("ring:4")
 def test_events_keep_to_one_tree_after_a_link_was_away(method, cut):
     people = (advertise("ann", "true", host.name) for host in RING.hosts)
     interests = (subscribe("ann", "wind < 4", host.name) for host in RING.hosts)
-    state = settled(CreateSchema(WEATHER), ANN, *people, *interests, topology=RING)
+    state = state_after(CreateSchema(WEATHER), ANN, *people, *interests, topology=RING)
     mirror = Mirror(RING)
     mirror.take(state.rules.everything())
     for now in (RING.without(links=[cut]), RING):
@@ -348,7 +348,7 @@ def test_events_keep_to_one_tree_after_a_link_was_away(method, cut):
 def test_a_link_that_goes_during_a_change_takes_the_detours_along():
     people = (advertise("ann", "true", host.name) for host in RING.hosts)
     interests = (subscribe("ann", "wind < 4", host.name) for host in RING.hosts)
-    state = settled(CreateSchema(WEATHER), ANN, *people, *interests, change(), topology=RING)
+    state = state_after(CreateSchema(WEATHER), ANN, *people, *interests, change(), topology=RING)
     mirror = Mirror(RING)
     mirror.take(state.rules.everything())
     used = state.router.families[0].tree.links[0]

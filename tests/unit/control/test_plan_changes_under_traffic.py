@@ -28,7 +28,7 @@ async def running(folder, seed, work):
     clock = asyncio.create_task(world.pass_time())
 
     async def all_work():
-        await world.settle(folder)
+        await world.populate(folder)
         await world.sleep(0.01)
         await work(world)
         world.silent = True

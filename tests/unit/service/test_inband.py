@@ -22,7 +22,7 @@ from pleroma.service.inband.switch_carrier import SwitchCarrier
 from pleroma.switches.openflow.openflow_network import Arrival
 from pleroma.wire.api_call import ApiRequest
 from pleroma.wire.inband_messages import MessageKind, MessagePart, MessageRefused, RefusalReason, pack, unpack
-from support.control_cases import ANN, BEN, LINE, TRAFFIC, WEATHER, settled
+from support.control_cases import ANN, BEN, LINE, TRAFFIC, WEATHER, state_after
 from support.inband_pipes import LossyNetwork, controller_of
 from support.service.in_process import ADMIN, world
 from support.waiting import run
@@ -53,7 +53,7 @@ class Echo:
 
 
 def echoing(network, *, topology=LINE, app=None, joins=False, clock=time.monotonic, **limits):
-    state = settled(CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN, topology=topology)
+    state = state_after(CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN, topology=topology)
     limits = InbandLimits(**({"datagrams_per_s": 1e6} | limits))
     rewired = []
     controller = controller_of(state)
