@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pleroma.index.dz import Dz
-from pleroma.routing.flow import Change
+from pleroma.routing.flow import Change, in_safe_order
 from pleroma.routing.topology import HostId, Port, SwitchId, Topology
 
 
@@ -22,6 +22,10 @@ class AdmitOp(NamedTuple):
     change: Change
     port: Port
     dz: Dz
+
+    @property
+    def depth(self) -> int:
+        return self.dz.bit_length()
 
     def __str__(self) -> str:
         return f"{self.switch}: {self.change} {self.dz} at port {self.port}"
@@ -86,11 +90,11 @@ class AdmissionChanges(NamedTuple):
     def at(self, topology: Topology, host: HostId) -> list[AdmitOp]:
         """As operations at a host's port, in an order in which no event that stays admitted is refused meanwhile."""
         place = topology.host[host]
-        return [
+        return in_safe_order(
             AdmitOp(place.switch, change, place.port, dz)
             for change, cells in ((Change.ADD, self.come), (Change.DELETE, self.gone))
             for dz in sorted(cells)
-        ]
+        )
 
 
 def _upward(dz: int) -> Iterator[int]:

@@ -149,7 +149,7 @@ def in_safe_order(ops: Iterable[Op]) -> list[Op]:
     Applied one by one in this order, no event that is wanted both before and after is lost in between. An event that
     meets a new rule finds all deeper new rules in place, so it is treated as it will be in the end. No rule is deleted
     before the last addition is in force. A deleted rule uncovers rules of the new state, never a shallower old rule.
-    This is the one place that orders operations: the router's and those that an OpenFlow switch is sent.
+    This is the one place that orders operations: those of the router, admissions, and what a switch is sent.
     """
     kinds: dict[Change, list[Op]] = {change: [] for change in Change}
     for op in ops:

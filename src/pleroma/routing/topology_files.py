@@ -129,9 +129,9 @@ def wire(
     return topology
 
 
-def check_size(field: str, size: int, least: int, most: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int) or not least <= size <= most:
-        reason = f"must be a whole number from {least:,} to {most:,}, not {shown(size)}"
+def check_size(field: str, size: int, smallest: int, largest: int) -> None:
+    if isinstance(size, bool) or not isinstance(size, int) or not smallest <= size <= largest:
+        reason = f"must be a whole number from {smallest:,} to {largest:,}, not {shown(size)}"
         raise TopologyError(reason, field=field, value=size)
 
 

@@ -41,7 +41,7 @@ class Beacons:
     def start(self) -> None:
         if self._discovered.discovers:
             now = asyncio.get_running_loop().time()
-            self._heard = {way: now for link in self._discovered.topology.links for way in _ways(link)}
+            self._heard = {each: now for link in self._discovered.topology.links for each in _directions(link)}
             self._task = asyncio.create_task(self._run(), name="beacons")
 
     def stop(self) -> None:
@@ -90,7 +90,7 @@ class Beacons:
         silent = (
             link
             for link in self._discovered.topology.links
-            if any(self._heard.get(w, since) <= since for w in _ways(link))
+            if any(self._heard.get(w, since) <= since for w in _directions(link))
         )
         unheard = frozenset(place for link in silent for place in link.ends)
         if unheard != self.unheard:
@@ -98,6 +98,6 @@ class Beacons:
             self._on_change()
 
 
-def _ways(link: Link) -> tuple[tuple[Place, Place], tuple[Place, Place]]:
+def _directions(link: Link) -> tuple[tuple[Place, Place], tuple[Place, Place]]:
     one, other = link.ends
     return (one, other), (other, one)
