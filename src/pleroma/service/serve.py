@@ -30,10 +30,10 @@ from pleroma.service.deployment import Deployment
 from pleroma.service.http.admin_token import make_admin_token
 from pleroma.service.http.application import create_app
 from pleroma.service.http.context import Service
+from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.http_server import http_server
 from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of
 from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
-from pleroma.service.planes.data_plane import DataPlane
 from pleroma.service.planes.embedded_plane import over_embedded
 from pleroma.service.planes.openflow_plane import over_openflow
 

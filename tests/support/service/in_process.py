@@ -17,6 +17,7 @@ from pleroma.routing import build
 from pleroma.service import ServiceSettings, create_app
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.tokens import digest
+from pleroma.service.planes.embedded_plane import EmbeddedPlane
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service.openapi_document import OpenApiDocument
 
@@ -86,7 +87,7 @@ async def world(
     ):
         if "admin" not in controller.state.principals:
             await controller.submit(CreatePrincipal("admin", "admin", digest(ADMIN)))
-        api = Api(create_app(controller, network, settings))
+        api = Api(create_app(controller, EmbeddedPlane(network), settings))
         async with api.client:
             if schema and "stock" not in controller.state.schemas:
                 await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA})

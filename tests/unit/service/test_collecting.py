@@ -23,6 +23,7 @@ from pleroma.service.collecting.landing_queue import LandingQueue, ReportedCount
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.models.samples import MAX_ACCEPTED_SAMPLES
 from pleroma.service.http.tokens import digest
+from pleroma.service.planes.embedded_plane import EmbeddedPlane
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service.in_process import ADMIN, UNLIMITED, Api, world
 from support.waiting import run
@@ -48,7 +49,7 @@ async def collecting(folder, running=False, schema=True, **settings):
                 await controller.submit(CreateSchema(STOCK))
         given = CollectingSettings(str(folder / "lake"), **{"land_seconds": 0.05} | settings)
         collection = await Collection.open(controller, given)
-        api = Api(create_app(controller, network, UNLIMITED, collection))
+        api = Api(create_app(controller, EmbeddedPlane(network), UNLIMITED, collection))
         async with api.client:
             if not running:
                 yield api, collection, collection.lake

@@ -15,6 +15,7 @@ from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.recent_events import RecentEvents
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.tokens import digest
+from pleroma.service.planes.embedded_plane import EmbeddedPlane
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service.in_process import ADMIN, UNLIMITED, Api, world
 from support.waiting import run
@@ -124,7 +125,7 @@ async def sampling(folder):
         await controller.submit(AdoptPlan("stock", TREE))
         settings = CollectingSettings(str(folder / "lake"))
         async with await Collection.open(controller, settings) as collection:
-            api = Api(create_app(controller, network, UNLIMITED, collection))
+            api = Api(create_app(controller, EmbeddedPlane(network), UNLIMITED, collection))
             async with api.client:
                 await api.advertise("true", "h1")
                 yield api

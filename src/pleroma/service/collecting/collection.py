@@ -23,7 +23,7 @@ from pleroma.service.collecting.lake_writer import LakeWriter
 from pleroma.service.collecting.landing_queue import LandingQueue, ReportedCounters, SampledEvents
 from pleroma.service.collecting.recent_events import RecentEvents
 from pleroma.service.collecting.subscription_snapshots import CHANGE_CHECK_SECONDS, SubscriptionSnapshots
-from pleroma.service.http.metrics import counter, gauge
+from pleroma.service.metric_families import counter, gauge
 
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake

@@ -13,6 +13,7 @@ from pleroma.control import Controller
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.http import openapi, problems
 from pleroma.service.http.context import Service
+from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.gate import Gate
 from pleroma.service.http.gauges import gauges
 from pleroma.service.http.limits import BodyLimit, Buckets
@@ -33,26 +34,22 @@ from pleroma.service.http.resources.trace import trace
 from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
 from pleroma.service.lease_keeper import LeaseKeeper
-from pleroma.service.planes.data_plane import DataPlane
-from pleroma.service.planes.embedded_plane import EmbeddedPlane
 from pleroma.service.service_settings import ServiceSettings
-from pleroma.switches.live.live_network import LiveNetwork
 
 _DESCRIPTION = "The controller of a content-based publish/subscribe network. docs/api.md is the guide to this."
 
 
 def create_app(
     controller: Controller,
-    network: DataPlane | LiveNetwork,
+    plane: DataPlane,
     settings: ServiceSettings | None = None,
     collection: Collection | None = None,
 ) -> FastAPI:
-    """The API of a controller and a network that are open and stay open. `app.state.service` holds its parts.
+    """The API of a controller and a data plane that are open and stay open. `app.state.service` holds its parts.
 
     Leases expire only inside `async with app.state.service.leases`, and a collection lands only inside its own.
     """
     settings = settings or ServiceSettings()
-    plane = EmbeddedPlane(network) if isinstance(network, LiveNetwork) else network
     metrics = Metrics(partial(gauges, controller, plane, collection))
     leased = LeaseKeeper(controller, settings.lease_seconds)
     service = Service(controller, plane, settings, metrics, leased, collection)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pleroma.control import Controller, ControlState, SchemaEntry
 from pleroma.errors import NotFound, UnknownName
 from pleroma.service.collecting.collection import Collection
+from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.metrics import Metrics
 from pleroma.service.lease_keeper import LeaseKeeper
-from pleroma.service.planes.data_plane import DataPlane
 from pleroma.service.service_settings import ServiceSettings
 
 

@@ -8,8 +8,8 @@ from prometheus_client.core import Metric
 
 from pleroma.control import Controller
 from pleroma.service.collecting.collection import Collection
-from pleroma.service.http.metrics import counter, gauge
-from pleroma.service.planes.data_plane import DataPlane
+from pleroma.service.http.data_plane import DataPlane
+from pleroma.service.metric_families import counter, gauge
 
 
 def gauges(controller: Controller, network: DataPlane, collection: Collection | None) -> Iterator[Metric]:

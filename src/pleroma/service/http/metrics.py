@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -97,18 +97,3 @@ class RequestMeter:
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
-
-
-def gauge(name: str, what: str, values: Iterable[tuple[str, float]], label: str | None = None) -> Metric:
-    return _filled(GaugeMetricFamily(name, what, labels=[label] if label else None), values)
-
-
-def counter(name: str, what: str, values: Iterable[tuple[str, float]], label: str | None = None) -> Metric:
-    return _filled(CounterMetricFamily(name, what, labels=[label] if label else None), values)
-
-
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: Iterable[tuple[str, float]]) -> Metric:
-    labelled = bool(family._labelnames)
-    for label, value in values:
-        family.add_metric([label] if labelled else [], value)
-    return family

@@ -23,12 +23,12 @@ from pleroma.routing.presence import Place
 from pleroma.service.http.asgi_call import call_app
 from pleroma.service.http.gate import IN_BAND_SCOPE, InBandCaller
 from pleroma.service.http.limits import Buckets
-from pleroma.service.http.metrics import counter
 from pleroma.service.http.problems import problem_response
 from pleroma.service.inband.carrier import Arrival_contra, InbandAdmission, InbandCarrier, Peer
 from pleroma.service.inband.inband_limits import InbandLimits
 from pleroma.service.inband.inband_session import InbandSession, SessionRequest
 from pleroma.service.inband.session_table import SessionTable
+from pleroma.service.metric_families import counter
 from pleroma.wire.api_call import ApiRequest, ApiResponse
 from pleroma.wire.api_terms import ANSWER_HEADERS
 from pleroma.wire.inband_messages import (

@@ -31,9 +31,9 @@ from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Presence, SwitchId, SwitchOp, Topology
 from pleroma.routing.presence import Place
 from pleroma.routing.topology import Port
-from pleroma.service.http.metrics import counter, gauge
 from pleroma.service.inband.carrier import Peer
 from pleroma.service.inband.inband_server import InbandServer
+from pleroma.service.metric_families import counter, gauge
 from pleroma.switches.live.event_trace import Trace
 from pleroma.wire.attach import SECRET_BYTES
 from pleroma.wire.socket_sessions import SocketAddress

@@ -16,7 +16,7 @@ from pleroma.control import Controller, ControlSettings
 from pleroma.index.address import IPV6
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Presence, SwitchId, Topology
-from pleroma.service.http.metrics import counter, gauge
+from pleroma.service.metric_families import counter, gauge
 from pleroma.switches.live.event_trace import Trace
 from pleroma.switches.live.live_network import LOOPBACK, LiveNetwork
 from pleroma.switches.simulated.network_counters import HostCounters

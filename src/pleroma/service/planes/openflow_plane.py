@@ -21,10 +21,10 @@ from pleroma.index.dz import Dz
 from pleroma.routing import Change, FlowOp, Host, HostId, Presence, SwitchId, Topology
 from pleroma.routing.presence import Place
 from pleroma.routing.topology_files import from_json, to_json
-from pleroma.service.http.metrics import counter, gauge
 from pleroma.service.inband.host_admission import HostAdmission
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.inband.switch_carrier import SwitchCarrier
+from pleroma.service.metric_families import counter, gauge
 from pleroma.switches.live.event_trace import Trace, trace
 from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology

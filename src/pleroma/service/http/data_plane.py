@@ -1,4 +1,4 @@
-"""The network as the service needs it: simulated switches, OpenFlow switches, or a broker.
+"""The network as the API needs it: simulated switches, OpenFlow switches, or a broker (`service.planes`).
 
 They carry the same packets for the same registrations. They differ in how a program joins, in what they can count, and
 in whether parts of them may be away.
