@@ -22,7 +22,7 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_layout import MAX_PART_ROWS
 from pleroma.pipeline.passes.summary_pass import gather, gather_landed
 from pleroma.pipeline.spark_session import session
-from pleroma.selection.advice import advise_from
+from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.selection.traffic_summary import NumberedBatch, SummaryPass, TrafficSummary
 from pleroma.workloads import EXPRESSIVE, Workload, generate
 
@@ -59,7 +59,7 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
                     rows = spark.read.parquet(f"{folder}/10m/events/*/*/*/*.parquet")
                     through, _ = _timed(partial(gather, rows, data.schema, data.subscriptions))
                     advance(1)
-        advising, _ = _timed(lambda: advise_from(found, data.subscriptions, BITS))
+        advising, _ = _timed(lambda: advise_from(found, AdviceQuestion(data.subscriptions, BITS)))
         advance(1)
     loop = asyncio.run(ClosedLoop(SUBSCRIBERS, RATE, SECONDS, lambda _: None).run())
     advance(1)

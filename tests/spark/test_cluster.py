@@ -30,7 +30,7 @@ from pleroma.pipeline.watch.streaming_job import start_watching
 from pleroma.pipeline.watch.window_counts import CountWindows, LakeHistory, WindowCounter
 from pleroma.pipeline.watch.windows import TrafficWindow
 from pleroma.selection import traffic_summary
-from pleroma.selection.advice import advise_from
+from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.workloads import EXPRESSIVE, generate
 from support.watch_cases import SCHEMA, WINDOW, Recorded, land, new_lake
 
@@ -122,8 +122,8 @@ def test_tuning_finds_the_same_plan_when_a_worker_is_killed(cluster, cluster_spa
     here = traffic_summary.summarise_traffic(data.events, data.subscriptions, draw=2_000)
     with worker_killed_during(job, cluster, marks, set(range(PARTS))) as there:
         assert there.events == here.events == 3_000
-        settings = {"selections": ("evs", "cs"), "splits": ("regular",)}
-        mine, its = (advise_from(each, data.subscriptions, 16, **settings) for each in (here, there))
+        question = AdviceQuestion(data.subscriptions, 16, selections=("evs", "cs"), splits=("regular",))
+        mine, its = (advise_from(each, question) for each in (here, there))
         assert [IndexPlan(1, each.index).dumps() for each in its] == [IndexPlan(1, each.index).dumps() for each in mine]
         for each in dataclasses.fields(here.statistics):
             assert np.array_equal(getattr(there.statistics, each.name), getattr(here.statistics, each.name)), each.name

@@ -14,7 +14,7 @@ import pleroma.cli
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
 from pleroma.selection import traffic_summary
-from pleroma.selection.advice import advise_from
+from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.workloads import EXPRESSIVE, generate
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -51,10 +51,7 @@ def test_a_lake_is_tuned_on_by_spark_submit(tmp_path):
     )
     here = advise_from(
         traffic_summary.summarise_traffic(data.events, data.subscriptions, numbers=ids),
-        data.subscriptions,
-        9,
-        max_members=None,
-        rules=60,
+        AdviceQuestion(data.subscriptions, 9, max_members=None, rules=60),
     )
     alike = [each for each in told["techniques"] if each["technique"] != "learned from all events"]
     assert [each["technique"] for each in alike] == [each.technique for each in here]

@@ -14,7 +14,7 @@ from pleroma.index import IndexPlan
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.passes.summary_pass import gather, gather_landed
 from pleroma.selection import traffic_summary
-from pleroma.selection.advice import advise_from
+from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.workloads import EXPRESSIVE, generate
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -55,8 +55,9 @@ def test_however_events_are_split_the_same_is_gathered(data, here, rows, partiti
 
 def test_the_plan_is_bit_for_bit_that_of_the_tuner_in_one_process(data, here, rows):
     there = gather(rows.repartition(5), data.schema, data.subscriptions, draw=2_000)
-    settings = {"selections": ("evs", "sos", "cs", "ges"), "splits": ("regular", "adaptive"), "rules": 300}
-    mine, its = (advise_from(each, data.subscriptions, 16, **settings) for each in (here, there))
+    selections, splits = ("evs", "sos", "cs", "ges"), ("regular", "adaptive")
+    question = AdviceQuestion(data.subscriptions, 16, selections=selections, splits=splits, rules=300)
+    mine, its = (advise_from(each, question) for each in (here, there))
     assert [each.technique for each in mine] == [each.technique for each in its]
     assert [IndexPlan(1, each.index).dumps() for each in mine] == [IndexPlan(1, each.index).dumps() for each in its]
 

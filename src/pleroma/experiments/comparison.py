@@ -17,7 +17,7 @@ from pleroma.experiments.frontier.frontier import WORKLOADS
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated
 from pleroma.index import MAX_LENGTH
-from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise
+from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, AdviceQuestion, advise
 from pleroma.selection.dimension_selection import TECHNIQUES
 from pleroma.selection.splits import SPLITS
 from pleroma.workloads import StockModel
@@ -106,8 +106,7 @@ class Comparison:
         if not isinstance(sized, StockModel):
             sized = replace(sized, events=self.events)
         workload = generated(sized)
-        advice = advise(
-            workload.events,
+        question = AdviceQuestion(
             workload.subscriptions,
             scenario.bits,
             max_members=self.members,
@@ -115,6 +114,7 @@ class Comparison:
             splits=self.splits,
             seed=scenario.seed,
         )
+        advice = advise(workload.events, question)
         return {each.technique: (each.outcome.waste.rate, float(each.outcome.rules)) for each in advice}
 
 

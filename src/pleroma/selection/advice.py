@@ -1,12 +1,13 @@
-"""Trying the techniques on a workload and saying which is best, by events that none of them has seen."""
+"""Advice on an index: all techniques are tried on a workload and judged by events that none of them has seen."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from pleroma.errors import TuningError, UnknownName
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.network_outcome import NetworkJudge, Placement
 from pleroma.evaluation.outcome import Judge, Outcome
-from pleroma.evaluation.sample import Sample
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.fitting import Budget
@@ -26,18 +26,22 @@ from pleroma.selection.splits import SPLITS, SplitMethod
 from pleroma.selection.traffic_summary import TrafficSummary, summarise_traffic
 
 DEFAULT_SPLITS = ("regular", "adaptive", "selective")
-"""The splits that send an event once."""
+"""Ways to split the event space that send an event once."""
 LEARNED = "learned"
-"""A tree grown for the workload: `learning.learner`."""
+"""The technique of a tree grown for the training events: `learning.learner`."""
 LEARNED_FROM_ALL = "learned from all events"
-"""The same, where events are too many to have them all here: `learning.level_growth`."""
+"""The technique of a tree grown for more events than fit into one process: `learning.level_growth`."""
 SHORTER_LENGTHS = (8, 10, 12, 14, 16, 20)
-"""What techniques may shorten their dz to when rules are limited."""
+"""Bits that techniques may shorten their dz to when rules are limited."""
 MAX_UNLIMITED_BITS = 10
-"""Up to so many bits, covers need no limit on their members."""
+"""Covers of dz up to so many bits need no limit on their members."""
 LONG_DZ_MEMBERS = 32
+"""The limit on members for longer dz where only rules are limited."""
 FINALISTS_PER_LENGTH = 2
+"""Where rules are limited, so many sets of dimensions are judged for every length."""
 DEFAULT_SELECTIONS = ("evs", "sms", "emcs", "sfs", "cs", "pfs-cmm", "ges")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,135 +80,213 @@ class Advice:
         return len(self.index.regions) - 1 if isinstance(self.index, SelectiveIndex) else 0
 
 
-def advise(
-    events: EventBatch, subscriptions: Sequence[Filter], bits: int, *, seed: int = 0, **how: Any
-) -> list[Advice]:
-    """Every selection with every way to split, and a learned tree, best first. Half of the events train, half judge.
+@dataclass(frozen=True, slots=True, eq=False)
+class AdviceQuestion:
+    """What an index is wanted for, what it may take, and which techniques to try."""
 
-    The others of its arguments are those of `advise_from`.
+    subscriptions: Sequence[Filter]
+    bits: int
+    max_members: int | None = 32
+    """The limit on dz per subscription."""
+    rules: int | None = None
+    """The limit on rules. Techniques may take fewer bits to keep to it; those that do not keep to it come last.
+
+    Without a limit, the tree may take as many rules as the best of the others.
     """
-    return advise_from(summarise_traffic(events, subscriptions, seed=seed), subscriptions, bits, seed=seed, **how)
+    selections: Sequence[str] = DEFAULT_SELECTIONS
+    """Ways to select dimensions: each is tried with every split, beside all dimensions."""
+    splits: Sequence[str] = DEFAULT_SPLITS
+    seed: int = 0
+    placement: Placement | None = None
+    """Where the subscriptions are: waste is then that at the hosts, and rules are those of the fullest switch.
+
+    Without a placement, every subscription has a port of its own on one switch.
+    """
+
+    def __post_init__(self) -> None:
+        for name in self.splits:
+            if name not in SPLITS:
+                raise UnknownName("split", name, SPLITS)
+
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths of dz that techniques may choose from."""
+        return [self.bits] if self.rules is None else [*(n for n in SHORTER_LENGTHS if n < self.bits), self.bits]
+
+    def members(self, length: int) -> int | None:
+        """The limit on dz per subscription for dz of a length.
+
+        Where rules are limited and members are not, covers of long dz would have more members than any table has room
+        for.
+        """
+        if self.max_members is None and self.rules is not None and length > MAX_UNLIMITED_BITS:
+            return LONG_DZ_MEMBERS
+        return self.max_members
+
+    def judge(self, events: EventBatch) -> Judge | NetworkJudge:
+        if self.placement is None:
+            return Judge(self.subscriptions, events)
+        return NetworkJudge(self.subscriptions, events, self.placement)
+
+
+def advise(events: EventBatch, question: AdviceQuestion) -> list[Advice]:
+    """Every selection with every way to split, and a learned tree, best first. Half of the events train, half judge."""
+    return advise_from(summarise_traffic(events, question.subscriptions, seed=question.seed), question)
 
 
 def advise_from(
-    gathered: TrafficSummary,
-    subscriptions: Sequence[Filter],
-    bits: int,
+    summary: TrafficSummary,
+    question: AdviceQuestion,
     *,
-    max_members: int | None = 32,
-    rules: int | None = None,
-    selections: Iterable[str] = DEFAULT_SELECTIONS,
-    splits: Iterable[str] = DEFAULT_SPLITS,
-    seed: int = 0,
-    placement: Placement | None = None,
-    grown: Callable[[Budget], TreeIndex] | None = None,
+    grow_from_all: Callable[[Budget], TreeIndex] | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> list[Advice]:
-    """The same from what a pass over the events has gathered.
+    """The same advice from the summary of a pass over the events.
 
-    Each technique chooses its number of dimensions by the training events, under the same limit on members. Those that
-    choose dimensions by evaluation do so with the split in the loop. With a limit on `rules`, each may also take fewer
-    bits to keep to it, and what does not comes last; without one, the tree may take as many as the best of the others.
-    Without a `placement`, every subscription has a port of its own on one switch; with it, waste is that at the hosts,
-    and rules are those of the fullest switch. `grown` makes another tree, from more events than were drawn.
+    `grow_from_all` makes another tree, from more events than the summary has.
     """
-
-    def judge(events: EventBatch) -> Judge | NetworkJudge:
-        if placement is None:
-            return Judge(subscriptions, events)
-        return NetworkJudge(subscriptions, events, placement)
-
-    training, unseen, statistics = gathered.training, gathered.judging, gathered.statistics
-    by_training, by_unseen = judge(training), judge(unseen)
-    sample = by_training.sample
-    regular = GridEvaluator(sample, bits)
-    judges = GridEvaluator(by_unseen.sample, bits)
-    everything = tuple(range(len(sample.schema)))
-    lengths = [bits] if rules is None else [*(n for n in SHORTER_LENGTHS if n < bits), bits]
+    trial = _Trial(summary, question)
     found = []
-    for name in splits:
-        if name not in SPLITS:
-            raise UnknownName("split", name, SPLITS)
-        ways = {n: way for n in lengths if (way := _split(name, sample, n, n == bits)) is not None}
-        known: dict[tuple[int, Dimensions], Outcome] = {}
-        for selection in (None, *selections):
-            seconds = 0.0
-            sets: dict[tuple[int, Dimensions], None] = {}
-            for length, split in ways.items():
-                start = time.perf_counter()
-                evidence = Evidence(statistics, split if selection in EVALUATING else regular, seed)
-                counts = range(1, len(everything) + 1)
-                chosen = [everything] if selection is None else [select(selection, evidence, n) for n in counts]
-                seconds += time.perf_counter() - start
-                if rules is not None:  # with many lengths to try, only the best by the bits alone
-                    chosen = sorted(set(chosen), key=lambda dims: split.waste(dims).deliveries)[:FINALISTS_PER_LENGTH]
-                sets |= dict.fromkeys((length, dims) for dims in chosen)
-            limits = {length: _members(length, max_members, rules) for length in ways}
-            for length, dims in sets:
-                if (length, dims) not in known:
-                    known[length, dims] = by_training.outcome(ways[length].index(dims), limits[length])
-            best = min(sets, key=lambda each: _rank(known[each], rules))
-            start = time.perf_counter()
-            index = ways[best[0]].index(best[1])
-            seconds += time.perf_counter() - start
-            found.append(
-                Advice(
-                    name if selection is None else f"{selection} + {name}",
-                    best[1],
-                    index,
-                    by_unseen.outcome(index, limits[best[0]]),
-                    limits[best[0]],
-                    judges.waste_of(index),
-                    {len(dims): known[best[0], dims].waste for length, dims in sets if length == best[0]},
-                    seconds,
-                )
-            )
+    for name in question.splits:
+        for each in trial.with_split(name):
+            found.append(each)
             advance(1)
-    room = min(found, key=lambda each: _rank(each.outcome, rules)).outcome.rules if rules is None else rules
-    budget = Budget(rules=max(room, 1), own=() if placement is None else placement.limits)
-    learning = sample if placement is None else sample.grouped(placement.homes)
-    spread = () if placement is None else placement.spread
-
-    def learned(budget: Budget) -> TreeIndex:
-        return learn(learning, bits, budget, spread=spread, seed=seed).index
-
-    for name, made in ((LEARNED, learned), (LEARNED_FROM_ALL, grown)):
-        if made is not None:
-            start = time.perf_counter()
-            tree = made(budget)
-            seconds = time.perf_counter() - start
-            outcome = by_unseen.outcome(tree, max_members)
-            found.append(
-                Advice(name, dimensions_by_use(tree), tree, outcome, max_members, judges.waste_of(tree), {}, seconds)
-            )
+    budget = trial.tree_budget(found)
+    for name, grow in ((LEARNED, trial.learn), (LEARNED_FROM_ALL, grow_from_all)):
+        if grow is not None:
+            found.append(trial.tree(name, grow, budget))
             advance(1)
+    rules = question.rules
     return sorted(
         found, key=lambda each: (exceeds_room(each.outcome, rules), each.outcome.waste.rate, each.outcome.rules)
     )
 
 
-def _members(length: int, most: int | None, rules: int | None) -> int | None:
-    """Where rules are limited and members are not, covers of long dz would have more of them than any table."""
-    return LONG_DZ_MEMBERS if most is None and rules is not None and length > MAX_UNLIMITED_BITS else most
+class _Candidate(NamedTuple):
+    """A length of dz and a set of dimensions that a technique may choose."""
+
+    length: int
+    dimensions: Dimensions
 
 
-def _split(name: str, sample: Sample, bits: int, needed: bool) -> SplitMethod | None:
-    """None where a technique has no use for so few bits."""
-    try:
-        return SPLITS[name](sample, bits)
-    except TuningError:
-        if needed:
-            raise
-        return None
+class _Trial:
+    """Tries techniques on a summary of the traffic: they choose by its training events, and unseen ones judge them."""
+
+    def __init__(self, summary: TrafficSummary, question: AdviceQuestion) -> None:
+        self._question = question
+        self._statistics = summary.statistics
+        self._training, self._unseen = question.judge(summary.training), question.judge(summary.judging)
+        self._regular = GridEvaluator(self._training.sample, question.bits)
+        self._unlimited = GridEvaluator(self._unseen.sample, question.bits)
+
+    def with_split(self, name: str) -> Iterator[Advice]:
+        """What a way to split does with all dimensions, then with those of each selection."""
+        methods = self._methods(name)
+        known: dict[_Candidate, Outcome] = {}
+        for selection in (None, *self._question.selections):
+            candidates, seconds = self._candidates(selection, methods)
+            best = self._best(candidates, methods, known)
+            index, making = _timed(partial(methods[best.length].index, best.dimensions))
+            members = self._question.members(best.length)
+            yield Advice(
+                name if selection is None else f"{selection} + {name}",
+                best.dimensions,
+                index,
+                self._unseen.outcome(index, members),
+                members,
+                self._unlimited.waste_of(index),
+                {len(each.dimensions): known[each].waste for each in candidates if each.length == best.length},
+                seconds + making,
+            )
+
+    def _methods(self, name: str) -> dict[int, SplitMethod]:
+        """By length: the split, unless it has no use for so few bits."""
+        found = {}
+        for length in self._question.lengths:
+            try:
+                found[length] = SPLITS[name](self._training.sample, length)
+            except TuningError:
+                if length == self._question.bits:
+                    raise
+        return found
+
+    def _candidates(self, selection: str | None, methods: Mapping[int, SplitMethod]) -> tuple[list[_Candidate], float]:
+        """What a selection proposes for dz of every length, and the seconds it took to choose dimensions."""
+        found: dict[_Candidate, None] = {}
+        seconds = 0.0
+        for length, split in methods.items():
+            sets, choosing = _timed(partial(self._selected, selection, split))
+            seconds += choosing
+            if self._question.rules is not None:  # there are many lengths to try
+                sets = _finalists(split, sets)
+            found |= dict.fromkeys(_Candidate(length, dims) for dims in sets)
+        return list(found), seconds
+
+    def _selected(self, selection: str | None, split: SplitMethod) -> list[Dimensions]:
+        """All dimensions, or for every count those that a selection chooses; it may evaluate them with the split."""
+        everything = tuple(range(len(self._training.sample.schema)))
+        if selection is None:
+            return [everything]
+        evidence = Evidence(self._statistics, split if selection in EVALUATING else self._regular, self._question.seed)
+        return [select(selection, evidence, count) for count in range(1, len(everything) + 1)]
+
+    def _best(
+        self,
+        candidates: Sequence[_Candidate],
+        methods: Mapping[int, SplitMethod],
+        known: dict[_Candidate, Outcome],
+    ) -> _Candidate:
+        """The best candidate by the training events. What is not `known` of any candidate is found out."""
+        for each in candidates:
+            if each not in known:
+                index = methods[each.length].index(each.dimensions)
+                known[each] = self._training.outcome(index, self._question.members(each.length))
+        return min(candidates, key=lambda each: _rank(known[each], self._question.rules))
+
+    def tree_budget(self, found: Sequence[Advice]) -> Budget:
+        """The rules that the question allows, or as many as the best of the other techniques takes."""
+        question = self._question
+        rules = question.rules
+        if rules is None:
+            rules = min(found, key=lambda each: _rank(each.outcome, question.rules)).outcome.rules
+        return Budget(rules=max(rules, 1), own=() if question.placement is None else question.placement.limits)
+
+    def learn(self, budget: Budget) -> TreeIndex:
+        """A tree learned from the training events."""
+        question, sample = self._question, self._training.sample
+        if question.placement is None:
+            return learn(sample, question.bits, budget, seed=question.seed).index
+        grouped = sample.grouped(question.placement.homes)
+        return learn(grouped, question.bits, budget, spread=question.placement.spread, seed=question.seed).index
+
+    def tree(self, name: str, grow: Callable[[Budget], TreeIndex], budget: Budget) -> Advice:
+        """What a tree does that is grown within a budget."""
+        index, seconds = _timed(lambda: grow(budget))
+        members = self._question.max_members
+        outcome = self._unseen.outcome(index, members)
+        unlimited = self._unlimited.waste_of(index)
+        return Advice(name, dimensions_by_use(index), index, outcome, members, unlimited, {}, seconds)
+
+
+def _finalists(split: SplitMethod, sets: Sequence[Dimensions]) -> list[Dimensions]:
+    """The sets of dimensions that waste least with the bits alone, whatever the rules."""
+    return sorted(set(sets), key=lambda dims: split.waste(dims).deliveries)[:FINALISTS_PER_LENGTH]
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    """What some work returns, and the seconds it took."""
+    start = time.perf_counter()
+    made = work()
+    return made, time.perf_counter() - start
 
 
 def exceeds_room(outcome: Outcome, rules: int | None) -> bool:
-    """Whether some table has more rules than it may have."""
+    """Whether some table needs more rules than it has room for."""
     return outcome.beyond > 0 or (rules is not None and outcome.rules > rules)
 
 
 def _rank(outcome: Outcome, rules: int | None) -> tuple[int, int]:
-    """First what keeps to the limit, and of what does not, what comes nearest."""
+    """Orders outcomes: those within the limit by deliveries, then the others by rules."""
     return outcome.rules if exceeds_room(outcome, rules) else 0, outcome.waste.deliveries
 
 

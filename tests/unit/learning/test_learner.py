@@ -17,7 +17,7 @@ from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import SampleGrowth, learn, regrown
 from pleroma.learning.smoothing import SMOOTHINGS, WeightedPoints
 from pleroma.routing import build
-from pleroma.selection.advice import LEARNED, advise
+from pleroma.selection.advice import LEARNED, AdviceQuestion, advise
 from pleroma.selection.traffic_summary import summarise_traffic
 from pleroma.switches.simulated.simulation import simulate
 from pleroma.workloads import THESIS, generate
@@ -104,12 +104,9 @@ def test_with_the_same_rules_the_tree_wastes_several_times_less():
         each.technique: each.outcome
         for each in advise(
             narrow.events,
-            narrow.subscriptions,
-            12,
-            rules=600,
-            max_members=None,
-            selections=("ges",),
-            splits=("adaptive",),
+            AdviceQuestion(
+                narrow.subscriptions, 12, rules=600, max_members=None, selections=("ges",), splits=("adaptive",)
+            ),
         )
     }
     tree, greedy = found[LEARNED], found["ges + adaptive"]
@@ -122,7 +119,8 @@ def test_what_was_learned_too_well_shows_on_other_events():
     workload = generate(replace(THESIS, distribution="zipfian", subscriptions=100, events=2_000, seed=3))
     few = workload.events[:400]
     parts = summarise_traffic(few, workload.subscriptions, seed=0)
-    advice = advise(few, workload.subscriptions, 20, rules=2_000, max_members=None, selections=(), splits=("regular",))
+    limits = {"rules": 2_000, "max_members": None, "selections": (), "splits": ("regular",)}
+    advice = advise(few, AdviceQuestion(workload.subscriptions, 20, **limits))
     tree = next(each for each in advice if each.technique == LEARNED)
     known = judge(tree.index, workload.subscriptions, parts.training).waste
     later = judge(tree.index, workload.subscriptions, workload.events[1_000:]).waste

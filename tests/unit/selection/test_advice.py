@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from pleroma.errors import TuningError
-from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise
+from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, AdviceQuestion, advise
 from pleroma.workloads import THESIS, generate
 
 
@@ -16,7 +16,7 @@ def workload():
 
 @pytest.fixture(scope="module")
 def advice(workload):
-    return advise(workload.events, workload.subscriptions, 10, max_members=16)
+    return advise(workload.events, AdviceQuestion(workload.subscriptions, 10, max_members=16))
 
 
 def test_every_selection_is_tried_with_every_split_and_without(advice):
@@ -51,8 +51,8 @@ def test_half_of_the_events_judge(workload, advice):
 
 def test_nothing_to_learn_from_is_said_in_one_line(workload):
     with pytest.raises(TuningError, match="two events"):
-        advise(workload.events[:1], workload.subscriptions, 10)
+        advise(workload.events[:1], AdviceQuestion(workload.subscriptions, 10))
     with pytest.raises(TuningError, match="no subscriptions"):
-        advise(workload.events, [], 10)
+        advise(workload.events, AdviceQuestion([], 10))
     with pytest.raises(TuningError, match="1 to 112 bits"):
-        advise(workload.events, workload.subscriptions, 0)
+        advise(workload.events, AdviceQuestion(workload.subscriptions, 0))

@@ -12,7 +12,7 @@ from pleroma.errors import TuningError, UnknownName
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.index import GridIndex, Rectangle, evaluate
-from pleroma.selection.advice import advise
+from pleroma.selection.advice import AdviceQuestion, advise
 from pleroma.selection.clusters import rectangles
 from pleroma.selection.dimension_selection import Evidence, select
 from pleroma.selection.selective_indexing import SelectiveSplit
@@ -93,7 +93,7 @@ def test_brute_force_with_a_split_in_the_loop_finds_the_best_set_for_that_split(
 def test_a_split_of_unknown_name_is_refused():
     workload = generate(replace(EXPRESSIVE, dimensions=2, subscriptions=3, events=10))
     with pytest.raises(UnknownName, match="selectve"):
-        advise(workload.events, workload.subscriptions, 6, splits=["selectve"])
+        advise(workload.events, AdviceQuestion(workload.subscriptions, 6, splits=["selectve"]))
 
 
 def test_subscriptions_on_few_hosts_are_delivered_once_a_host():
@@ -110,7 +110,10 @@ def test_advice_chooses_dimensions_with_the_split_in_the_loop():
     settings = {"dimensions": 4, "subscriptions": 30, "events": 400, "distribution": "zipfian", "variance": "random"}
     workload = generate(replace(EXPRESSIVE, placement="inside", width=0.1, seed=2, **settings))
     (*_, brute) = sorted(
-        advise(workload.events, workload.subscriptions, 8, max_members=None, selections=["bes"], splits=["adaptive"]),
+        advise(
+            workload.events,
+            AdviceQuestion(workload.subscriptions, 8, max_members=None, selections=["bes"], splits=["adaptive"]),
+        ),
         key=lambda each: len(each.by_count),
     )
     split = SPLITS["adaptive"](

@@ -59,7 +59,7 @@ def tune(
     from pleroma.pipeline.passes.tree_pass import grown_from
     from pleroma.pipeline.spark_progress import followed
     from pleroma.pipeline.spark_session import session
-    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise_from
+    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, AdviceQuestion, advise_from
 
     if plan is not None and not plan.resolve().parent.is_dir():
         raise SetupError(f"the folder {plan.resolve().parent} does not exist", field="--plan", value=str(plan))
@@ -74,16 +74,8 @@ def tune(
             return grown_from(traffic, subscriptions, bits, budget, seed=seed, held_out=seen.held_out)
 
         with progress("trying techniques", (len(DEFAULT_SELECTIONS) + 1) * len(DEFAULT_SPLITS) + 1 + every) as advance:
-            found = advise_from(
-                seen,
-                subscriptions,
-                bits,
-                max_members=most,
-                rules=rules,
-                seed=seed,
-                grown=grown if every else None,
-                advance=advance,
-            )
+            question = AdviceQuestion(subscriptions, bits, max_members=most, rules=rules, seed=seed)
+            found = advise_from(seen, question, grow_from_all=grown if every else None, advance=advance)
     best = found[0]
     if plan is not None:
         plan.write_text(IndexPlan(1, best.index).dumps() + "\n", encoding="utf-8")

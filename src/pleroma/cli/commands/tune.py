@@ -55,7 +55,7 @@ def tune(
     from pleroma.evaluation.placement import placement_of
     from pleroma.index import IndexPlan
     from pleroma.routing import build
-    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, advise_from
+    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, AdviceQuestion, advise_from
     from pleroma.selection.traffic_summary import summarise_traffic
     from pleroma.workloads import Workload
 
@@ -73,16 +73,10 @@ def tune(
     placement = None if network is None else placement_of(network, count, rules=rules, seed=seed)
     with progress("trying techniques", (len(DEFAULT_SELECTIONS) + 1) * len(DEFAULT_SPLITS) + 1) as advance:
         seen = summarise_traffic(data.events, data.subscriptions, seed=seed)
-        found = advise_from(
-            seen,
-            data.subscriptions,
-            bits,
-            max_members=most,
-            rules=rules,
-            seed=seed,
-            placement=placement,
-            advance=advance,
+        question = AdviceQuestion(
+            data.subscriptions, bits, max_members=most, rules=rules, seed=seed, placement=placement
         )
+        found = advise_from(seen, question, advance=advance)
     placed = {} if network is None else _placed(network, data, seen.judging, found, seed)
     if placed:
         found.sort(key=lambda each: _on_network(each, placed[each.technique], rules))

@@ -43,7 +43,7 @@ from pleroma.experiments.demonstration.watch_process import StartWatcher, Watche
 from pleroma.index import Index
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.routing import build
-from pleroma.selection.advice import advise
+from pleroma.selection.advice import AdviceQuestion, advise
 from pleroma.switches.simulated.simulation import SIMULATION_MEMBERS
 from pleroma.workloads import Workload, generate_stock
 
@@ -262,6 +262,6 @@ class ClosedLoop:
 
 def first_plan(data: Workload, seen: EventBatch) -> Index:
     """A tree learned from these events and all subscriptions."""
-    return advise(
-        seen, data.subscriptions, DEMO_BITS, max_members=SIMULATION_MEMBERS, selections=(), splits=("regular",)
-    )[0].index
+    members = SIMULATION_MEMBERS
+    question = AdviceQuestion(data.subscriptions, DEMO_BITS, max_members=members, selections=(), splits=("regular",))
+    return advise(seen, question)[0].index

@@ -23,7 +23,7 @@ from pleroma.experiments.demonstration.replay import DeliveryCounts, Subscribers
 from pleroma.experiments.demonstration.running_controller import RunningController, embedded
 from pleroma.index import Index
 from pleroma.routing import Topology, build
-from pleroma.selection.advice import advise
+from pleroma.selection.advice import AdviceQuestion, advise
 from pleroma.switches.simulated.simulation import SIMULATION_MEMBERS, simulate
 from pleroma.workloads import StockModel, Workload, generate_stock
 
@@ -178,7 +178,9 @@ class Demonstration:
 def best_plan(data: Workload, seen: EventBatch, topology: Topology) -> tuple[Index, str]:
     """The plan that wastes least at the hosts of a network, of the best that the techniques find, and its technique."""
     sample = seen[:TUNING_EVENTS]
-    found = advise(sample, data.subscriptions, DEMO_BITS, selections=DEMO_SELECTIONS, splits=("adaptive", "selective"))
+    splits = ("adaptive", "selective")
+    question = AdviceQuestion(data.subscriptions, DEMO_BITS, selections=DEMO_SELECTIONS, splits=splits)
+    found = advise(sample, question)
     tried = replace(data, events=sample)
     results = [(simulate(topology, tried, each.index).waste.rate, each) for each in found[:PLANS_TRIED]]
     _, best = min(results, key=lambda each: each[0])

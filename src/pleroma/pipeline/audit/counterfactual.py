@@ -53,7 +53,7 @@ def compare_with_best(
     from pleroma.evaluation.outcome import judge
     from pleroma.pipeline.lake.lake_layout import EventColumns
     from pleroma.pipeline.passes.summary_pass import gather
-    from pleroma.selection.advice import advise_from
+    from pleroma.selection.advice import AdviceQuestion, advise_from
 
     wanted = [row.filter for row in held.snapshots[-1].rows]
     if not wanted:
@@ -61,7 +61,7 @@ def compare_with_best(
     gathered = gather(events, held.schema, wanted, numbers=EventColumns.of(held.schema).id, seed=seed)
     members = plan.members if rules is None else None
     given = plan.plan.index.bits if bits is None else bits
-    best = advise_from(gathered, wanted, given, max_members=members, rules=rules, seed=seed)[0]
+    best = advise_from(gathered, AdviceQuestion(wanted, given, max_members=members, rules=rules, seed=seed))[0]
     before = judge(plan.plan.index, wanted, gathered.judging, plan.members)
     return Counterfactual(
         technique=best.technique,

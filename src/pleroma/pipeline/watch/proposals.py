@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pleroma.content import Filter
 from pleroma.evaluation.outcome import judge
 from pleroma.index import Index, Waste
 from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.pipeline.watch.plan_holder import PlanInForce
-from pleroma.selection.advice import advise_from
+from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.selection.traffic_summary import TrafficSummary
 
 
@@ -34,10 +33,16 @@ def propose(
     in_force: PlanInForce, gathered: TrafficSummary, subscriptions: Sequence[Filter], settings: WatchSettings
 ) -> Proposal:
     """The best plan that the techniques and the learned tree find for gathered traffic."""
-    bits = settings.bits or in_force.index.bits
-    limits: dict[str, Any] = {"max_members": in_force.members, "rules": settings.rules}
-    limits |= {"selections": settings.selections, "splits": settings.splits}
-    best = advise_from(gathered, subscriptions, bits, **limits, seed=settings.seed)[0]
+    question = AdviceQuestion(
+        subscriptions,
+        settings.bits or in_force.index.bits,
+        max_members=in_force.members,
+        rules=settings.rules,
+        selections=settings.selections,
+        splits=settings.splits,
+        seed=settings.seed,
+    )
+    best = advise_from(gathered, question)[0]
     before = judge(in_force.index, subscriptions, gathered.judging, in_force.members)
     return Proposal(best.technique, best.index, before.waste, best.outcome.waste, best.outcome.rules)
 
