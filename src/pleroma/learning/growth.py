@@ -52,8 +52,8 @@ class GrowthLimits(NamedTuple):
     """
 
 
-class GrownTree(NamedTuple):
-    """A tree as far as it is grown, and what it takes to go on.
+class TreeNodes(NamedTuple):
+    """What is known of every node.
 
     Node 0 is the root, children are neighbours, and the children of the k-th split are nodes 2k + 1 and 2k + 2: the
     tree after fewer splits is a beginning of the arrays.
@@ -75,6 +75,12 @@ class GrownTree(NamedTuple):
     """By node: where its events begin in `order`."""
     end: Ints
     """By node: where its events end in `order`."""
+
+
+class GrownTree(NamedTuple):
+    """A tree as far as it is grown, and what it takes to go on."""
+
+    nodes: TreeNodes
     valued: Int
     """The cost and the best cut of so many nodes are known."""
     order: Ranks
@@ -90,17 +96,10 @@ class GrownTree(NamedTuple):
 
 
 class _Growth(NamedTuple):
-    """A tree while it is grown, in arrays with room for all nodes to come. The fields are those of `GrownTree`."""
+    """A tree while it is grown."""
 
-    dim: Ints
-    at: Ints
-    child: Ints
-    cost: Floats
-    depth: Ints
-    low: Ints
-    high: Ints
-    begin: Ints
-    end: Ints
+    nodes: TreeNodes
+    """Arrays with room for all nodes to come."""
     order: Ranks
     spare: Ranks
     """Room for the events of one node."""
@@ -116,7 +115,7 @@ class _Growth(NamedTuple):
 def root_alone(events: int, cuts: Ints) -> GrownTree:
     """A tree before its first split. `cuts[d]` is how many candidate cuts dimension d has."""
     zero = np.zeros(1, np.int64)
-    return GrownTree(
+    nodes = TreeNodes(
         dim=np.array([-1]),
         at=zero,
         child=zero,
@@ -126,6 +125,9 @@ def root_alone(events: int, cuts: Ints) -> GrownTree:
         high=cuts.astype(np.int64)[None, :],
         begin=zero,
         end=np.array([events]),
+    )
+    return GrownTree(
+        nodes,
         valued=0,
         order=np.arange(events, dtype=np.int32),
         waiting=np.zeros((0, 3), np.int64),
@@ -139,7 +141,7 @@ def root_alone(events: int, cuts: Ints) -> GrownTree:
 def grow(tree: GrownTree, traffic: RankedTraffic, limits: GrowthLimits) -> GrownTree:
     """The tree grown further, as far as the limits allow or any cut saves something."""
     growth = _begun(tree, traffic, limits)
-    valued, count = tree.valued, tree.dim.shape[0]
+    valued, count = tree.valued, tree.nodes.dim.shape[0]
     while True:
         for node in range(valued, count):
             _value(growth, node, traffic, limits)
@@ -153,13 +155,14 @@ def grow(tree: GrownTree, traffic: RankedTraffic, limits: GrowthLimits) -> Grown
 @compiled
 def _value(growth: _Growth, node: Int, traffic: RankedTraffic, limits: GrowthLimits) -> None:
     """Find what a new leaf costs and its best cut; put it on the heap if that saves something."""
-    cost, boxes, scratch = growth.cost, growth.boxes, growth.scratch
-    events = growth.order[growth.begin[node] : growth.end[node]]
+    nodes, boxes, scratch = growth.nodes, growth.boxes, growth.scratch
+    cost = nodes.cost
+    events = growth.order[nodes.begin[node] : nodes.end[node]]
     cost[node] = traffic.weight[events].sum() * met_by(boxes[node], traffic.boxes, scratch)
     gain: float = 0.0
     d: Int = np.int64(-1)
     k: Int = np.int64(0)
-    bits = limits.bits - growth.depth[node]
+    bits = limits.bits - nodes.depth[node]
     if bits > 0 and cost[node] > 0.0:
         binned = _binned(growth, node, events, traffic)
         patient = can_wait(cost[node], cost[0], limits.leaves, bits)
@@ -173,12 +176,12 @@ def _value(growth: _Growth, node: Int, traffic: RankedTraffic, limits: GrowthLim
 @compiled
 def _cut_best(growth: _Growth, count: Int, traffic: RankedTraffic) -> None:
     """Cut the leaf whose cut saves most; its halves become nodes `count` and `count + 1`."""
-    low, high, begin, end = growth.low, growth.high, growth.begin, growth.end
+    dim, at, child, _, depth, low, high, begin, end = growth.nodes
     _, node, d, k = heapq.heappop(growth.heap)
-    growth.dim[node], growth.at[node], growth.child[node] = d, k, count
+    dim[node], at[node], child[node] = d, k, count
     middle = _part(traffic.ranks[d], k, growth.order, growth.spare, begin[node], end[node])
     for half in range(count, count + 2):
-        growth.depth[half] = growth.depth[node] + 1
+        depth[half] = depth[node] + 1
         low[half], high[half] = low[node], high[node]
         begin[half], end[half] = begin[node], end[node]
     high[count, d], low[count + 1, d] = k, k + 1
@@ -209,7 +212,7 @@ def _part(rank: Ranks, k: Int, order: Ranks, spare: Ranks, begin: Int, end: Int)
 def _binned(growth: _Growth, node: Int, events: Ranks, traffic: RankedTraffic) -> BinnedNode:
     """The weight of a node's events by bin, `MAX_BINS` places for each dimension."""
     _, _, bins, shift, offset, weights = growth.binned
-    low, high = growth.low[node], growth.high[node]
+    low, high = growth.nodes.low[node], growth.nodes.high[node]
     for d in range(low.shape[0]):
         span, by = high[d] - low[d], 0
         while span >> by >= MAX_BINS:
@@ -226,12 +229,8 @@ def _binned(growth: _Growth, node: Int, events: Ranks, traffic: RankedTraffic) -
 @compiled
 def _begun(tree: GrownTree, traffic: RankedTraffic, limits: GrowthLimits) -> _Growth:
     """The tree in arrays with room for all its nodes to come, and its waiting leaves with their boxes in lists."""
-    dims, count = traffic.ranks.shape[0], tree.dim.shape[0]
-    room = max(2 * limits.splits + 1, count)
-    dim = _longer(tree.dim, room)
-    dim[count:] = -1
-    low, high = np.zeros((room, dims), np.int64), np.zeros((room, dims), np.int64)
-    low[:count], high[:count] = tree.low, tree.high
+    count = tree.nodes.dim.shape[0]
+    nodes = _with_room(tree.nodes, max(2 * limits.splits + 1, count))
     boxes = [_no_boxes() for _ in range(count)]
     if not tree.valued:
         boxes[0] = np.arange(traffic.boxes.first.shape[1]).astype(np.int32)
@@ -241,23 +240,30 @@ def _begun(tree: GrownTree, traffic: RankedTraffic, limits: GrowthLimits) -> _Gr
         node, d, k = tree.waiting[i]
         heap.append((tree.gain[i], node, d, k))
         boxes[node] = tree.boxes[tree.bounds[i] : tree.bounds[i + 1]].copy()
+    dims = traffic.ranks.shape[0]
     places = np.arange(dims) * MAX_BINS
-    return _Growth(
-        dim,
-        _longer(tree.at, room),
-        _longer(tree.child, room),
-        _longer(tree.cost, room),
-        _longer(tree.depth, room),
-        low,
-        high,
-        _longer(tree.begin, room),
-        _longer(tree.end, room),
-        tree.order.copy(),
-        np.empty_like(tree.order),
-        heap,
-        boxes,
-        BinnedNode(low[0], high[0], places.copy(), places.copy(), places, np.empty(dims * MAX_BINS)),
-        cut_scratch(traffic.boxes),
+    binned = BinnedNode(nodes.low[0], nodes.high[0], places.copy(), places.copy(), places, np.empty(dims * MAX_BINS))
+    return _Growth(nodes, tree.order.copy(), np.empty_like(tree.order), heap, boxes, binned, cut_scratch(traffic.boxes))
+
+
+@compiled
+def _with_room(nodes: TreeNodes, room: Int) -> TreeNodes:
+    """The nodes at the beginning of longer arrays; all nodes to come are leaves."""
+    dim, at, child, cost, depth, low, high, begin, end = nodes
+    leaves = np.full(room, -1, np.int64)
+    leaves[: dim.shape[0]] = dim
+    lowest, highest = np.zeros((room, low.shape[1]), np.int64), np.zeros((room, high.shape[1]), np.int64)
+    lowest[: low.shape[0]], highest[: high.shape[0]] = low, high
+    return TreeNodes(
+        leaves,
+        _longer(at, room),
+        _longer(child, room),
+        _longer(cost, room),
+        _longer(depth, room),
+        lowest,
+        highest,
+        _longer(begin, room),
+        _longer(end, room),
     )
 
 
@@ -274,23 +280,19 @@ def _ended(growth: _Growth, count: Int) -> GrownTree:
     meeting = np.empty(bounds[-1], np.int32)
     for i in range(len(heap)):
         meeting[bounds[i] : bounds[i + 1]] = boxes[waiting[i, 0]]
-    return GrownTree(
-        growth.dim[:count],
-        growth.at[:count],
-        growth.child[:count],
-        growth.cost[:count],
-        growth.depth[:count],
-        growth.low[:count],
-        growth.high[:count],
-        growth.begin[:count],
-        growth.end[:count],
-        count,
-        growth.order,
-        waiting,
-        gain,
-        meeting,
-        bounds,
+    dim, at, child, cost, depth, low, high, begin, end = growth.nodes
+    nodes = TreeNodes(
+        dim[:count],
+        at[:count],
+        child[:count],
+        cost[:count],
+        depth[:count],
+        low[:count],
+        high[:count],
+        begin[:count],
+        end[:count],
     )
+    return GrownTree(nodes, count, growth.order, waiting, gain, meeting, bounds)
 
 
 @compiled

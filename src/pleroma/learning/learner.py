@@ -60,8 +60,9 @@ class SampleGrowth:
         self._grown = grow(self._grown, self._traffic, GrowthLimits(self.bits, splits, self.leaves))
 
     def splits(self, most: int) -> SplitSequence:
-        count = min(2 * most + 1, len(self._grown.dim))
-        dim, at, child = (each[:count] for each in self._grown[:3])
+        nodes = self._grown.nodes
+        count = min(2 * most + 1, len(nodes.dim))
+        dim, at, child = nodes.dim[:count], nodes.at[:count], nodes.child[:count]
         values = np.zeros(count)
         for d, cuts in enumerate(self._cuts):
             values[dim == d] = cuts[at[dim == d]]
