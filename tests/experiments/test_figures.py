@@ -40,14 +40,15 @@ TIMED = {
 """Lines and points of figures whose claims are about processor time, on which a busy machine has an influence."""
 
 
-@pytest.fixture(scope="module")
-def timed():
-    return cache(lambda name: FIGURES[name].run(True, lambda _: None))
+@cache
+def report_of(name):
+    """A figure at small size, run once."""
+    return FIGURES[name].run(True, lambda _: None)
 
 
 @pytest.mark.parametrize("name", TIMED)
-def test_figures_of_times_are_measured(timed, name):
-    report = timed(name)
+def test_figures_of_times_are_measured(name):
+    report = report_of(name)
     labels, points = TIMED[name]
     assert {label: list(line) for label, line in report.lines.items()} == dict.fromkeys(labels, points)
     assert all(value > 0 for line in report.lines.values() for value in line.values())
@@ -58,20 +59,20 @@ def test_figures_of_times_are_measured(timed, name):
     ("name", "label"),
     [("tama-fig6", "each subscription"), ("tama-fig10", "direct"), ("tama-fig11", "deleted by number")],
 )
-def test_several_times_as_many_take_longer(timed, name, label):
-    fewest, *_, most = timed(name).lines[label].values()
+def test_several_times_as_many_take_longer(name, label):
+    fewest, *_, most = report_of(name).lines[label].values()
     assert most > fewest
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "fig8a" and name not in TIMED])
 def test_exactly_the_documented_claims_hold(name):  # fig8a takes real switches
-    report = FIGURES[name].run(True, lambda _: None)
+    report = report_of(name)
     assert report.verdicts
     assert [verdict.claim for verdict in report.verdicts if not verdict.holds] == NOT_REPRODUCED.get(name, [])
 
 
 def test_a_report_has_a_line_for_each_technique_and_a_point_for_each_count():
-    report = FIGURES["fig12a"].run(True, lambda _: None)
+    report = report_of("fig12a")
     assert {label: list(line) for label, line in report.lines.items()} == {
         "evs": list(range(8, 0, -1)),
         "random": list(range(8, 0, -1)),
@@ -102,15 +103,15 @@ def test_every_figure_names_its_paper():
 
 
 def test_every_kind_of_figure_says_what_it_measured_and_where():
-    times = FIGURES["fig13b"].run(True, lambda _: None)
+    times = report_of("fig13b")
     assert times.y == "seconds"
     assert list(times.lines["gs"]) == [20, 40, 60, 80, 100]
-    thesis = FIGURES["thesis-times"].run(True, lambda _: None)
+    thesis = report_of("thesis-times")
     assert thesis.ticks[-1] == "bes"
     assert thesis.lines["thesis"][7] == 8 * 3600
-    lengths = FIGURES["fig8d"].run(True, lambda _: None)
+    lengths = report_of("fig8d")
     assert list(lengths.lines["zipfian, 100"]) == [5, 10, 15, 20, 25, 30]
-    counts = FIGURES["thesis-5.25"].run(True, lambda _: None)
+    counts = report_of("thesis-5.25")
     assert len(set(counts.lines["ges, automatic"].values())) == 1
     assert counts.rows[-1][-1].startswith("chose ")
 
@@ -141,6 +142,6 @@ def test_claims_about_times_counts_and_lengths_can_fail():
 
 
 def test_adaptive_splits_are_compared_by_number_of_subscriptions():
-    report = FIGURES["fig11d"].run(True, lambda _: None)
+    report = report_of("fig11d")
     assert list(report.lines["regular"]) == [100, 200, 400, 1_000]
     assert all(verdict.holds for verdict in report.verdicts)
