@@ -200,7 +200,7 @@ def test_what_is_asked_for_wrongly_is_refused(tmp_path):
 
 
 def test_only_so_many_events_are_kept():
-    recent = RecentEvents(most=10)
+    recent = RecentEvents(max_events=10)
     for number in range(7):
         prices = np.full(4, float(number))
         recent.add(EventBatch.from_columns(STOCK, {"price": prices, "volume": np.ones(4, int), "ticker": ["A"] * 4}))
