@@ -37,6 +37,9 @@ class Registrations(Mapping[str, Registered]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_id)
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._by_id)
+
     def __len__(self) -> int:
         return len(self._by_id)
 
