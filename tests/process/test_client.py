@@ -207,9 +207,9 @@ def test_waste_is_filtered_counted_and_reported(service):
             assert subscription.info.wasted > 0
             assert subscription.info.wasted + 21 == far.info["packets"]
             before = service.ask("GET", "/v1/statistics")
-            await far._members.report()
-            await near._members.report()
-            await far._members.report()  # nothing new
+            await far._connection.registrations.report()
+            await near._connection.registrations.report()
+            await far._connection.registrations.report()  # nothing new
             after = service.ask("GET", "/v1/statistics")
             assert after["by_subscription"][subscription.id]["wasted"] == subscription.info.wasted
             assert after["by_subscription"][subscription.id]["delivered"] == 21
@@ -425,7 +425,11 @@ def test_a_new_plan_is_adopted_without_a_restart(service):
             for dimensions in (["volume"], ["price", "volume"], ["ticker"]):
                 epoch = await new_plan(service, 20, dimensions)
                 for each in (near, far):
-                    await until(lambda each=each, epoch=epoch: each._members.plans._channels["stock"].epoch == epoch)
+                    await until(
+                        lambda each=each, epoch=epoch: (
+                            each._connection.registrations.plans._channels["stock"].epoch == epoch
+                        )
+                    )
                 assert publisher.channel.epoch == epoch
                 publisher.publish_many(quote(float(p), v) for p in range(0, 600, 100) for v in (5, 15))
                 total += 3
@@ -549,7 +553,7 @@ def test_malformed_packets_are_counted_and_ignored(service):
                 await until(lambda: far.info["packets"] == 103)
             # the kernel keeps what does not come from the host's port away from the socket
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-                stranger.sendto(frame, far._link._socket.socket.getsockname())
+                stranger.sendto(frame, far._connection.attachment.link()._socket.socket.getsockname())
             publisher.publish(quote(6.0))
             assert [p.event["price"] for p in await drained(subscription, 1)] == [6.0]
             assert (far.info["malformed"], far.info["unknown"], far.info["packets"]) == (102, 1, 104)

@@ -43,7 +43,7 @@ def test_the_readmes_program_too(service):
 def test_the_page_knows_all_counters():
     from pleroma.client.session.event_source import PublisherInfo
     from pleroma.client.session.inbox import SubscriptionInfo
-    from pleroma.client.session.receiver import ReceiverInfo
+    from pleroma.client.session.subscribed_schemas import ReceiverInfo
 
     for kind in (PublisherInfo, SubscriptionInfo, ReceiverInfo):
         assert [name for name in kind.__slots__ if f"`{name}`" not in PAGE] == []

@@ -72,20 +72,20 @@ def test_a_client_that_missed_two_plans_reads_them_again(service):
     async def work():
         async with pleroma.connect(service.url, service.token, "h1") as client:
             publisher = await client.advertise("stock")
-            members = client._members
-            read, reading, is_deaf = members.plans.read, 0, False
+            keeper = client._connection.registrations
+            read, reading, is_deaf = keeper.plans.read, 0, False
 
             async def perhaps(*asked):
                 nonlocal reading
                 if is_deaf:
-                    return members.plans._channels["stock"]
+                    return keeper.plans._channels["stock"]
                 reading += 1
                 try:
                     return await read(*asked)
                 finally:
                     reading -= 1
 
-            members.plans.read = perhaps
+            keeper.plans.read = perhaps
             now = await asyncio.to_thread(service.ask, "PUT", PLAN, {"index": index_of([0, 0]), "method": "at_once"})
             await until(lambda: publisher.channel.epoch == now["epoch"], 30)
             is_deaf = True
@@ -95,7 +95,7 @@ def test_a_client_that_missed_two_plans_reads_them_again(service):
                 await asyncio.to_thread(service.ask, "PUT", PLAN, {"index": index_of(order), "method": "at_once"})
             assert publisher.channel.epoch == epoch
             is_deaf = False
-            members._lease.hurry()
+            keeper._lease.hurry()
             await until(lambda: publisher.channel.epoch == epoch + 2, 30)
 
     asyncio.run(asyncio.wait_for(work(), 100))

@@ -280,7 +280,7 @@ def test_a_port_that_refuses_is_told_from_one_that_is_slow(service):
             service.send_signal(signal.SIGSTOP)
             try:
                 await asyncio.sleep(0.3)
-                client._link.doubt()
+                client._connection.attachment.link().doubt()
                 await until(lambda: not client.is_connected, 5)
             finally:
                 service.send_signal(signal.SIGCONT)
@@ -292,7 +292,7 @@ def test_a_port_that_refuses_is_told_from_one_that_is_slow(service):
 def test_the_socket_is_closed_in_the_end(service):
     async def work():
         async with pleroma.connect(service.url, service.token, "h1") as client:
-            ours = client._link._socket.socket
+            ours = client._connection.attachment.link()._socket.socket
         assert ours.fileno() == -1
         assert isinstance(ours, socket.socket)
 

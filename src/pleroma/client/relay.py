@@ -1,77 +1,99 @@
-"""A client that passes events on, for a broker that is joined to another: packets come out once, as they are.
+"""A client that passes events on, for a broker that is joined to another broker.
 
-It registers and stays in place like any client, but has no readers: what arrives is not sorted into inboxes but handed
-over, and what it publishes are others' events, under the numbers that they have.
+A relay registers like any client, but has no readers: every event that arrives is handed over once, whichever
+subscriptions it matches, and what it publishes are events of others under the numbers that they have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 from pleroma.client.client import PATIENCE_SECONDS, Client
-from pleroma.client.session.receiver import Receiver
-from pleroma.content import Schema
-from pleroma.errors import WireError
-from pleroma.wire import EventPacket, peek
-from pleroma.wire.api_terms import ANY_HOST
+from pleroma.client.session.duplicates import Duplicates
+from pleroma.client.session.publisher import Publisher
+from pleroma.client.session.subscribed_schemas import SubscribedSchemas
+from pleroma.client.session.subscription import Subscription
+from pleroma.content import Filter, Schema
+from pleroma.wire import EventPacket
 
-HandOver = Callable[[EventPacket], None]
 
-
-class Relay(Client):
-    """`hand_over` gets every event that comes, whichever of the subscriptions it is for.
-
-    `forgotten` is called when the numbers of publishers begin to mean others.
-    """
+class Relay:
+    """`on_event` gets every event that arrives. `on_forget` is called when publishers' numbers are given out anew."""
 
     def __init__(
         self,
         url: str,
         token: str | None,
-        hand_over: HandOver,
-        forgotten: Callable[[], None] = lambda: None,
+        on_event: Callable[[EventPacket], None],
+        on_forget: Callable[[], None] = lambda: None,
         *,
         principal: str | None = None,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        super().__init__(url, token, ANY_HOST, principal=principal, patience=patience)
-        self._receiver = _HandsOver(hand_over, forgotten)
+        self._client = Client(
+            url,
+            token,
+            principal=principal,
+            patience=patience,
+            receiver=lambda on_outdated: RelayReceiver(on_event, on_forget, on_outdated),
+        )
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client.is_connected
+
+    async def connected(self) -> None:
+        """Wait until the relay is attached to the network."""
+        await self._client.connected()
 
     async def schemas(self) -> list[Schema]:
-        """All that the controller has."""
-        pages = self._api.pages("/v1/schemas", patience=self.patience)
-        return [Schema.from_json(each["schema"]) async for page in pages for each in page]
+        """All schemas that the controller has."""
+        return await self._client.schemas()
+
+    async def subscribe(self, schema: str, filter: Filter) -> Subscription:
+        return await self._client.subscribe(schema, filter)
+
+    async def advertise(self, schema: str, filter: Filter) -> Publisher:
+        return await self._client.advertise(schema, filter)
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
 
 
-class _HandsOver(Receiver):
-    def __init__(self, hand_over: HandOver, forgotten: Callable[[], None]) -> None:
-        super().__init__()
-        self._hand_over = hand_over
-        self._forgotten = forgotten
+class RelayReceiver:
+    """Hands every event over once, instead of matching it with the subscriptions of this client."""
 
-    def forget(self) -> None:
-        super().forget()
-        self._forgotten()
+    def __init__(
+        self,
+        on_event: Callable[[EventPacket], None],
+        on_forget: Callable[[], None],
+        on_outdated: Callable[[str], object],
+    ) -> None:
+        self.schemas = SubscribedSchemas(on_outdated)
+        self._on_event = on_event
+        self._on_forget = on_forget
+        self._duplicates = Duplicates()
 
-    def settle(self) -> bool:
-        """Nobody asks whose fault anything is."""
+    def forget_publishers(self) -> None:
+        self._duplicates.clear()
+        self._on_forget()
+
+    def cover_next(self) -> bool:
+        """A relay does not count waste, so it needs no covers."""
         return False
 
     def echo(self, data: bytes) -> None:
-        """What was sent away does not come back."""
+        """An event that goes up must not come down again."""
 
     def receive(self, data: bytes) -> None:
-        self.info.packets += 1
-        try:
-            space = self._spaces.get(peek(data).schema_number)
-            if space is None:
-                self.info.unknown += 1
-                return
-            packet = space.channel.codec.decode(data)
-        except WireError:
-            self.info.malformed += 1
-            return
-        if packet.epoch > space.channel.epoch:
-            self.outdated(space.channel.schema.name)
-        if not self._duplicates.repeats(packet.publisher, packet.sequence):
-            self._hand_over(packet)
+        self.schemas.info.packets += 1
+        found = self.schemas.read(data)
+        if found is not None:
+            _, packet = found
+            if not self._duplicates.repeats(packet.publisher, packet.sequence):
+                self._on_event(packet)

@@ -58,7 +58,7 @@ def test_a_slow_answer_counts_from_when_it_was_asked_for():
         controller = Controller(standing(), standing(), seconds=16.0)
         lease = controller.lease()
         await lease.renew()
-        assert not (await lease.renew()).unbroken
+        assert not (await lease.renew()).is_unbroken
 
     asyncio.run(main())
 
@@ -69,10 +69,10 @@ def test_after_an_expiry_or_another_controller_nothing_is_certain():
         lease = controller.lease()
         await lease.renew()
         assert await lease.renew() is None
-        assert not (await lease.renew()).unbroken
-        assert (await lease.renew()).unbroken
+        assert not (await lease.renew()).is_unbroken
+        assert (await lease.renew()).is_unbroken
         lease.doubt()
-        assert not (await lease.renew()).unbroken
+        assert not (await lease.renew()).is_unbroken
 
     asyncio.run(main())
 

@@ -8,7 +8,8 @@ from pleroma.client.session import plan_follower as following
 from pleroma.client.session.event_source import EventSource
 from pleroma.client.session.inbox import Inbox
 from pleroma.client.session.plan_follower import PlanFollower
-from pleroma.client.session.receiver import EventListener, Receiver
+from pleroma.client.session.receiver import Receiver
+from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Filter
 from pleroma.errors import ControllerAway
 from pleroma.index import IPV4, IPV6, GridIndex, IndexPlan
@@ -96,10 +97,10 @@ def test_another_range_of_addresses_makes_other_channels():
 
 
 def test_a_packet_of_a_later_plan_says_that_there_is_one():
-    receiver, wire, heard = Receiver(), Wire(), []
-    receiver.outdated = heard.append
+    wire, heard = Wire(), []
+    receiver = Receiver(heard.append)
     everything = EventListener(Filter.everything(STOCK), Inbox())
-    receiver.listen(channel(epoch=2), everything)
+    receiver.schemas.listen(channel(epoch=2), everything)
     for epoch in (1, 2, 3):
         EventSource(Filter.everything(STOCK), channel(epoch=epoch), epoch, wire).publish(quote(5.0))
     for packet in wire.packets:

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from pleroma.client.session.event_source import EventSource
 from pleroma.client.session.inbox import Inbox, SubscriptionInfo
-from pleroma.client.session.receiver import EventListener, Receiver
+from pleroma.client.session.receiver import Receiver
+from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Filter, Integer, Schema
 from support.client_parts import Wire, channel, quote, twice, wanted
 from support.strategies import STOCK, events, filters
@@ -18,13 +19,13 @@ def listening(*texts, through=None, queue=100):
     through = through or channel()
     listeners = [EventListener(wanted(text), Inbox(queue)) for text in texts]
     for each in listeners:
-        receiver.listen(through, each)
-    settled(receiver)
+        receiver.schemas.listen(through, each)
+    all_covered(receiver)
     return receiver, *listeners
 
 
-def settled(receiver):
-    while receiver.settle():
+def all_covered(receiver):
+    while receiver.cover_next():
         pass
 
 
@@ -44,7 +45,7 @@ def test_each_subscription_gets_exactly_what_its_filter_matches(data):
     published = data.draw(st.lists(events(STOCK), max_size=8))
     receiver, listeners = Receiver(), [EventListener(each, Inbox()) for each in drawn]
     for each in listeners:
-        receiver.listen(channel(), each)
+        receiver.schemas.listen(channel(), each)
     for frame in sent(published):
         receiver.receive(frame)
     for each in listeners:
@@ -74,7 +75,7 @@ def test_forgetting_lets_a_number_be_given_out_again():
     receiver, everything = listening("true")
     frames = sent([quote()])
     receiver.receive(frames[0])
-    receiver.forget()
+    receiver.forget_publishers()
     receiver.receive(frames[0])
     assert len(taken(everything)) == 2
 
@@ -105,15 +106,15 @@ def test_until_its_cells_are_known_a_subscription_is_under_suspicion():
         EventListener(wanted("price < 10"), Inbox()),
         EventListener(wanted("price > 990"), Inbox()),
     )
-    receiver.listen(through, cheap)
-    receiver.listen(through, dear)
+    receiver.schemas.listen(through, cheap)
+    receiver.schemas.listen(through, dear)
     frames = sent([quote(600.0)] * 4, through)
     receiver.receive(frames[0])
-    assert receiver.settle()
+    assert receiver.cover_next()
     receiver.receive(frames[1])
-    assert receiver.settle()
+    assert receiver.cover_next()
     receiver.receive(frames[2])
-    assert not receiver.settle()
+    assert not receiver.cover_next()
     assert [each.inbox.info.wasted for each in (cheap, dear)] == [1, 1]
     assert receiver.info.stray == 1
 
@@ -137,7 +138,7 @@ def test_what_this_client_sent_itself_is_no_waste():
 def test_one_that_left_is_not_charged():
     through = channel(bits=2, dimensions=["price"])
     receiver, first, second = listening("price < 10", "price < 20", through=through)
-    receiver.ignore(first)
+    receiver.schemas.ignore(first)
     for frame in sent([quote(100.0)], through):
         receiver.receive(frame)
     assert [each.inbox.info.wasted for each in (first, second)] == [0, 1]
@@ -146,8 +147,8 @@ def test_one_that_left_is_not_charged():
 def test_waste_follows_the_plan():
     old, new = channel(bits=2, dimensions=["price"]), channel(bits=2, epoch=2, dimensions=["volume"])
     receiver, cheap = listening("price < 10 and volume > 1000", through=old)
-    receiver.adopt(new)
-    settled(receiver)
+    receiver.schemas.adopt(new)
+    all_covered(receiver)
     for frame in sent([quote(600.0, 900)], new):
         receiver.receive(frame)
     assert cheap.inbox.info.wasted == 1
@@ -162,7 +163,7 @@ def test_waste_follows_the_plan():
 
 def test_a_schema_may_come_back_under_another_number():
     receiver, everything = listening("true", through=channel(number=5))
-    receiver.adopt(channel(number=6))
+    receiver.schemas.adopt(channel(number=6))
     for frame in [*sent([quote()], channel(number=6)), *sent([quote()], channel(number=5))]:
         receiver.receive(frame)
     assert len(taken(everything)) == 1
@@ -172,7 +173,7 @@ def test_a_schema_may_come_back_under_another_number():
 def test_schemas_are_kept_apart():
     receiver, stocks = listening("true")
     numbers = EventListener(Filter.everything(OTHER), Inbox())
-    receiver.listen(channel(number=6, schema=OTHER, bits=2), numbers)
+    receiver.schemas.listen(channel(number=6, schema=OTHER, bits=2), numbers)
     wire = Wire()
     EventSource(Filter.everything(OTHER), channel(number=6, schema=OTHER, bits=2), 7, wire).publish({"x": 3})
     for frame in [*sent([quote()]), *wire.packets]:
@@ -185,9 +186,9 @@ def test_a_closed_subscription_gets_nothing_and_its_schema_is_unknown():
     receiver, first, second = listening("true", "true")
     frames = sent([quote(), quote(), quote()])
     receiver.receive(frames[0])
-    receiver.ignore(first)
+    receiver.schemas.ignore(first)
     receiver.receive(frames[1])
-    receiver.ignore(second)
+    receiver.schemas.ignore(second)
     receiver.receive(frames[2])
     assert [len(taken(first)), len(taken(second))] == [1, 2]
     assert receiver.info.unknown == 1
@@ -195,8 +196,8 @@ def test_a_closed_subscription_gets_nothing_and_its_schema_is_unknown():
 
 def test_those_who_wait_are_woken_and_no_others():
     receiver, woken = Receiver(), []
-    receiver.listen(channel(), EventListener(wanted("price < 10"), Inbox(), lambda: woken.append("cheap")))
-    receiver.listen(channel(), EventListener(wanted("price > 10"), Inbox(), lambda: woken.append("dear")))
+    receiver.schemas.listen(channel(), EventListener(wanted("price < 10"), Inbox(), lambda: woken.append("cheap")))
+    receiver.schemas.listen(channel(), EventListener(wanted("price > 10"), Inbox(), lambda: woken.append("dear")))
     for frame in sent([quote(5.0), quote(10.0), quote(11.0)]):
         receiver.receive(frame)
     assert woken == ["cheap", "dear"]
@@ -208,8 +209,8 @@ def test_a_full_inbox_does_not_keep_events_from_another():
         EventListener(wanted("true"), Inbox(2)),
         EventListener(wanted("true"), Inbox(100)),
     )
-    receiver.listen(channel(), slow)
-    receiver.listen(channel(), fast)
+    receiver.schemas.listen(channel(), slow)
+    receiver.schemas.listen(channel(), fast)
     for frame in sent([quote(float(n)) for n in range(50)]):
         receiver.receive(frame)
     assert [e["price"] for e in taken(slow)] == [48.0, 49.0]

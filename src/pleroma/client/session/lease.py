@@ -1,4 +1,4 @@
-"""The lease of a client: by renewing it, the client says that it is there, and so keeps what it registered.
+"""The lease of a client. By renewing the lease the client says that it is there, and so keeps what it registered.
 
 A client that is killed renews nothing, and the controller withdraws its registrations by itself.
 """
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from pleroma.client.api import ControllerApi
 
 RENEWALS_PER_PERIOD = 3
-"""Renewals in a period: two may be lost."""
+"""So that two may be lost."""
 
 
 class LeaseRenewal(NamedTuple):
-    """The ids of what stands under a lease, and whether it cannot have expired since it was renewed before."""
+    """What the controller answered to a renewal."""
 
-    standing: Set[str]
-    unbroken: bool
+    registered: Set[str]
+    """The ids of all registrations under the lease."""
+    is_unbroken: bool
+    """Whether the lease cannot have expired since the renewal before."""
 
 
 def _since_boot() -> float:
@@ -38,7 +40,9 @@ class Lease:
         self._api = api
         self._clock = clock
         self._seconds: float | None = None
+        """The period: without a renewal for so long, the lease expires. None until the first renewal tells."""
         self._renewed: float | None = None
+        """When the last renewal was asked for; None if it is not known whether the lease still stands."""
         self._due = asyncio.Event()
 
     @property
@@ -47,21 +51,21 @@ class Lease:
         return None if self._seconds is None else self._seconds / RENEWALS_PER_PERIOD
 
     def begin(self) -> None:
-        """Something was registered under it."""
+        """Something was registered under the lease: the first renewal is due."""
         if self._seconds is None:
             self._due.set()
 
     def hurry(self) -> None:
-        """Renew it now."""
+        """Have the lease renewed now."""
         self._due.set()
 
     def doubt(self) -> None:
-        """Nobody knows what the controller still has."""
+        """Have the lease renewed now; it may have expired, or the controller may have forgotten it."""
         self._renewed = None
         self._due.set()
 
     async def wait(self, seconds: float | None) -> None:
-        """Until the next renewal is due; without a number, until somebody asks for one."""
+        """Wait until a renewal is due, for at most so many seconds; None: until somebody asks for one."""
         try:
             async with asyncio.timeout(seconds):
                 await self._due.wait()
@@ -69,13 +73,13 @@ class Lease:
             pass
         self._due.clear()
 
-    async def renew(self, plans: Mapping[str, int] | None = None) -> LeaseRenewal | None:
-        """None if it has expired. `plans` has the epochs that the client publishes by."""
+    async def renew(self, epochs: Mapping[str, int] | None = None) -> LeaseRenewal | None:
+        """Renew the lease; None if it has expired. `epochs` has the plans that the client publishes by, by schema."""
         asked = self._clock()
-        using = [{"plans": dict(plans)}] if plans else []
+        using = [{"plans": dict(epochs)}] if epochs else []
         try:
             answer = (await self._api.ask("PUT", f"/v1/leases/{self.name}", *using)).body
-            standing, seconds = frozenset(answer["registrations"]), float(answer["seconds"])
+            registered, seconds = frozenset(answer["registrations"]), float(answer["seconds"])
         except RequestRefused as refused:
             if refused.status != 404:
                 raise
@@ -83,6 +87,7 @@ class Lease:
             return None
         except (KeyError, TypeError, ValueError) as error:
             raise ClientError(f"the controller's lease cannot be read: {error!r}", field="lease") from None
-        unbroken = self._renewed is not None and self._clock() - self._renewed < min(seconds, self._seconds or seconds)
+        shorter_period = min(seconds, self._seconds or seconds)
+        is_unbroken = self._renewed is not None and self._clock() - self._renewed < shorter_period
         self._renewed, self._seconds = asked, seconds
-        return LeaseRenewal(standing, unbroken)
+        return LeaseRenewal(registered, is_unbroken)

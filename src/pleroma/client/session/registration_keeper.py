@@ -1,7 +1,14 @@
-"""The publishers and subscriptions of a client, and how they are kept in place at the controller.
+"""Keeps the publishers and subscriptions of a client registered at the controller.
 
-What the application asked for is remembered here, registered under one lease, and made again when the controller lost
-it. What somebody withdrew on purpose is not: its reader, or its publisher, is told.
+What the application has asked for, its *members*, are remembered here and registered under one lease, which is renewed
+for as long as there are any. Registrations get lost in two ways:
+
+- The controller lost them: it was away, the lease expired, or the client has another attachment now. Then they are
+  *restored*: looked for, and registered again if they are not there.
+- Somebody withdrew them on purpose, or the client may not have them any more. Then their members are *dismissed*: the
+  reader of the subscription, or the publisher, gets an error.
+
+A renewal of the lease tells the two apart: it lists what stands, and whether the lease can have expired meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from pleroma.client.links.network_link import NetworkLink
 from pleroma.client.session.lease import Lease
 from pleroma.client.session.plan_follower import PlanFollower
 from pleroma.client.session.publisher import Publisher
-from pleroma.client.session.receiver import Receiver
+from pleroma.client.session.receiver import PacketReceiver
 from pleroma.client.session.registrar import Registrar
 from pleroma.client.session.registration import ClientRegistration
 from pleroma.client.session.reports import UnreportedCounters
@@ -30,9 +37,9 @@ if TYPE_CHECKING:
     from pleroma.client.api import ControllerApi
 
 CLOSE_SECONDS = 3.0
-"""Seconds that closing may take when nobody answers."""
+"""How long closing may take when the controller does not answer."""
 MAX_REGISTRATIONS_IN_FLIGHT = 8
-"""Registrations made at the same time after a reconnect."""
+"""Registrations that are restored at the same time."""
 
 log = logging.getLogger("pleroma.client")
 
@@ -41,46 +48,45 @@ Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class RegistrationKeeper:
-    """`link` gives the link of the moment, `start` begins work in the background."""
+    """`link` gives the link of the moment, `start` begins a task in the background.
 
-    def __init__(self, api: ControllerApi, receiver: Receiver, link: Callable[[], NetworkLink], start: Start) -> None:
+    `plans` follows the plans of the schemas that members use, and has members go by new ones.
+    """
+
+    def __init__(
+        self, api: ControllerApi, lease: Lease, receiver: PacketReceiver, link: Callable[[], NetworkLink], start: Start
+    ) -> None:
         self.plans = PlanFollower(api, self._adopt)
         self.members: dict[Member, None] = {}
         self._api = api
         self._receiver = receiver
         self._link = link
         self._start = start
-        self._reports = UnreportedCounters()
-        self._lease = Lease(api)
-        self._registrar = Registrar(api, self._lease.name)
-        self._mending: dict[Member, asyncio.Task[None]] = {}
+        self._unreported = UnreportedCounters()
+        self._lease = lease
+        self._registrar = Registrar(api, lease.name)
+        self._restoring: dict[Member, asyncio.Task[None]] = {}
         self._undoing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(MAX_REGISTRATIONS_IN_FLIGHT)
 
-    @property
-    def lease(self) -> str:
-        """What all are registered under."""
-        return self._lease.name
-
-    # -- joining and leaving -------------------------------------------------------------------------------------
-
     async def join(self, member: Member, patience: float) -> None:
+        """Register a new member, and keep it registered from now on."""
         link = self._link()
         try:
             await self._register(member, link, patience)
-        except asyncio.CancelledError:  # nobody knows whether it stands now
+        except asyncio.CancelledError:  # nobody knows whether the controller has the registration now
             task = self._start(self._undo(member.registration, link.attachment.host, patience))
             self._undoing.add(task)
             task.add_done_callback(self._undoing.discard)
             raise
         self.members[member] = None
-        self._reports.add(member)
+        self._unreported.add(member)
         self._lease.begin()
-        if link is not self._link():  # another attachment meanwhile
-            self.mend(self.members)
+        if link is not self._link():  # the client was attached anew meanwhile
+            self._restore(self.members)
 
     async def leave(self, member: Member) -> None:
-        """Withdraw it. It ends here first, so that nobody puts it back in place meanwhile."""
+        """Withdraw a member's registration. The member ends first, so that nothing restores it meanwhile."""
         if member not in self.members:
             return
         if isinstance(member, Publisher):
@@ -92,47 +98,78 @@ class RegistrationKeeper:
             await self._withdraw(member)
 
     async def leave_all(self, patience: float) -> list[str]:
-        """Withdraw everything, where anybody answers; returns what still stands."""
+        """Withdraw all registrations if the controller answers; returns the ids of those that still stand."""
         members = list(self.members)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(patience, CLOSE_SECONDS)):  # it may be slow, with many who leave at once
+            # with many members the controller may need longer than `CLOSE_SECONDS`
+            async with asyncio.timeout(max(patience, CLOSE_SECONDS)):
                 with contextlib.suppress(PleromaError):
                     await self.report()
                 await asyncio.gather(*map(self._withdraw, members), *self._undoing, return_exceptions=True)
         return [each.id for each in members if each.id is not None]
 
     def dismiss(self, member: Member, failure: PleromaError | None) -> None:
-        """Nothing more comes of this one."""
+        """End a member. With a failure, its reader or publisher gets that error."""
         if member not in self.members:
             return
         del self.members[member]
-        self._reports.remove(member)
+        self._unreported.remove(member)
         if isinstance(member, Subscription):
-            self._receiver.ignore(member.listener)
+            self._receiver.schemas.ignore(member.listener)
             member.end(failure)
         else:
             member.failure = failure or member.failure
             member.stop()
 
     async def report(self) -> None:
-        """Say what was counted since the last time, and hand over what was sampled."""
+        """Tell the controller what was counted since the last report, and send it the sampled events."""
         try:
             await self._report_counters()
         finally:
             for publisher in [each for each in self.members if isinstance(each, Publisher)]:
                 await send_samples(self._api, publisher.samples)
 
+    async def stay(self) -> None:
+        """Renew the lease, for ever, while there are members."""
+        backoff = Backoff(most=1.0)
+        while True:
+            pause = self._lease.pause
+            if self.members:
+                try:
+                    await self._renew()
+                    backoff.reset()
+                    pause = self._lease.pause or backoff.pause()
+                except RequestRefused as refused:
+                    if refused.status == 401:  # the principal was removed, and all that it registered with it
+                        for member in list(self.members):
+                            self.dismiss(member, refused)
+                    log.info("%s", refused)
+                    pause = backoff.pause(refused.retry_after)
+                except PleromaError as error:
+                    log.info("%s", error)
+                    pause = backoff.pause()
+            await self._lease.wait(pause)
+
+    async def come_back(self) -> None:
+        """Restore all registrations, after the controller was away."""
+        await self.stop_restoring()
+        self._lease.doubt()
+        self._restore(self.members)
+
+    async def stop_restoring(self) -> None:
+        await cancelled(self._restoring.values())
+
     async def _report_counters(self) -> None:
-        report = self._reports.write()
+        report = self._unreported.write()
         if report is None:
             return
         try:
             await self._api.ask("POST", "/v1/reports", report.body)
         except RequestRefused as refused:
-            if refused.status == 404:  # a subscription that the controller does not know: the lease tells which
+            if refused.status == 404:  # the controller does not know one of the subscriptions: a renewal tells which
                 self._lease.hurry()
             raise
-        self._reports.accepted(report)
+        self._unreported.accepted(report)
 
     async def _register(self, member: Member, link: NetworkLink, patience: float) -> None:
         registration = member.registration
@@ -144,7 +181,7 @@ class RegistrationKeeper:
             member.reroute(channel, answer["publisher"], link)
 
     async def _undo(self, registration: ClientRegistration, host: str, patience: float) -> None:
-        """Repeat the request to learn what came of it, and withdraw that."""
+        """Repeat a request to learn whether the controller carried it out, and withdraw what it registered."""
         with contextlib.suppress(PleromaError):
             answer = await self._registrar.register(registration, host, patience)
             await self._registrar.withdraw(registration, answer["id"], patience)
@@ -157,49 +194,27 @@ class RegistrationKeeper:
             registration.id = registration.host = None
 
     def _adopt(self, channel: SchemaChannel, before: SchemaChannel | None) -> None:
-        """Another plan, or another schema of the same name."""
-        concerned = [each for each in self.members if each.registration.schema == channel.schema.name]
+        """Have the members of a schema go by its new channel; end them if it is another schema of the same name."""
+        name = channel.schema.name
+        concerned = [each for each in self.members if each.registration.schema == name]
         if before is not None and channel.schema != before.schema:
-            name = channel.schema.name
             for member in concerned:
                 self.dismiss(member, ClientError(f"{name!r} is another schema now", field="schema", value=name))
             return
-        self._receiver.adopt(channel)
+        self._receiver.schemas.adopt(channel)
         for member in concerned:
             if isinstance(member, Publisher):
                 member.reroute(channel)
         if before is not None and channel.epoch != before.epoch:
-            log.info("adopted plan %d of %s", channel.epoch, channel.schema.name)
+            log.info("adopted plan %d of %s", channel.epoch, name)
             if any(isinstance(each, Publisher) for each in concerned):
-                self._lease.hurry()  # the controller waits for those who publish by the old one
-
-    # -- staying in place ----------------------------------------------------------------------------------------
-
-    async def stay(self) -> None:
-        """Renew the lease for as long as there is anybody to keep in place."""
-        backoff = Backoff(most=1.0)
-        while True:
-            pause = self._lease.pause
-            if self.members:
-                try:
-                    await self._renew()
-                    backoff.reset()
-                    pause = self._lease.pause or backoff.pause()
-                except RequestRefused as refused:
-                    if refused.status == 401:  # whatever a principal registered goes with it
-                        for member in list(self.members):
-                            self.dismiss(member, refused)
-                    log.info("%s", refused)
-                    pause = backoff.pause(refused.retry_after)
-                except PleromaError as error:
-                    log.info("%s", error)
-                    pause = backoff.pause()
-            await self._lease.wait(pause)
+                self._lease.hurry()  # the controller waits for those who publish by the old plan
 
     async def _renew(self) -> None:
-        before = {each: each.id for each in self.members if each not in self._mending}
+        """Renew the lease, and restore or dismiss the members whose registrations do not stand any more."""
+        before = {each: each.id for each in self.members if each not in self._restoring}
         try:
-            renewal = await self._lease.renew(self._plans_in_use())
+            renewal = await self._lease.renew(self._epochs_in_use())
         except RequestRefused as refused:
             if refused.code != "plan_too_old":
                 raise
@@ -209,47 +224,38 @@ class RegistrationKeeper:
             return
         if renewal is None:
             log.warning("the lease expired; registering everything again")
-            self.mend(self.members)
+            self._restore(self.members)
             return
-        for member, identity in before.items():
-            touched = member.id != identity or member in self._mending or member not in self.members
-            if touched or identity in renewal.standing:
+        for member, id_before in before.items():
+            has_changed = member.id != id_before or member in self._restoring or member not in self.members
+            if has_changed or id_before in renewal.registered:
                 continue
-            if renewal.unbroken:
+            if renewal.is_unbroken:
                 reason = "it was withdrawn, by an administrator or with the same token"
-                log.warning("%s %s is gone: %s", member.registration.kind, identity, reason)
-                self.dismiss(member, ClientError(reason, field="id", value=identity))
+                log.warning("%s %s is gone: %s", member.registration.kind, id_before, reason)
+                self.dismiss(member, ClientError(reason, field="id", value=id_before))
             else:
-                self.mend([member])
+                self._restore([member])
 
-    def _plans_in_use(self) -> dict[str, int]:
-        """By schema, the epoch that events are published by."""
+    def _epochs_in_use(self) -> dict[str, int]:
+        """By schema, the epoch of the plan that events are published by."""
         publishers = (each for each in self.members if isinstance(each, Publisher))
         return {each.channel.schema.name: each.channel.epoch for each in publishers}
 
-    async def come_back(self) -> None:
-        """Put everything back in place, after the controller was away."""
-        await self.stop_mending()
-        self._lease.doubt()
-        self.mend(self.members)
-
-    async def stop_mending(self) -> None:
-        await cancelled(self._mending.values())
-
-    def mend(self, members: Iterable[Member]) -> None:
-        """Begin with those that are not being mended already: two at a time would register twice."""
+    def _restore(self, members: Iterable[Member]) -> None:
+        """Begin to restore members, except those that are being restored: they would be registered twice."""
         for member in list(members):
-            if member not in self._mending:
-                task = self._mending[member] = self._start(self._mend(member))
-                task.add_done_callback(lambda _, member=member: self._mending.pop(member))  # type: ignore[misc]
+            if member not in self._restoring:
+                task = self._restoring[member] = self._start(self._restore_one(member))
+                task.add_done_callback(lambda _, member=member: self._restoring.pop(member))  # type: ignore[misc]
 
-    async def _mend(self, member: Member) -> None:
-        """See that a registration still stands, or make it again; for as long as that takes."""
+    async def _restore_one(self, member: Member) -> None:
+        """Try again and again, until the member is registered or the controller refuses it for good."""
         backoff, registration = Backoff(), member.registration
         while member in self.members:
             try:
                 async with self._slots:
-                    await self._stand_again(member)
+                    await self._find_or_register(member)
                 return
             except RequestRefused as refused:
                 if refused.status in (400, 401, 403):
@@ -261,7 +267,8 @@ class RegistrationKeeper:
                 log.info("%s", error)
             await asyncio.sleep(backoff.pause())
 
-    async def _stand_again(self, member: Member) -> None:
+    async def _find_or_register(self, member: Member) -> None:
+        """See that a member's registration stands at the host of the present link, or make it again."""
         registration, link = member.registration, self._link()
         channel = await self.plans.read(registration.schema)
         there = await self._registrar.find(registration, link.attachment.host)
@@ -269,16 +276,16 @@ class RegistrationKeeper:
             if isinstance(member, Publisher):
                 member.reroute(channel, there["publisher"], link)
             return
-        if registration.host == link.attachment.host:
+        if registration.host == link.attachment.host:  # the controller lost it, and may give out its number again
             registration.lost()
-            self._receiver.forget()
+            self._receiver.forget_publishers()
         await self._register(member, link, 0.0)
         if member not in self.members and registration.id is not None:  # closed meanwhile
             await self._registrar.withdraw(registration, registration.id, CLOSE_SECONDS)
 
 
 async def cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel, and wait until they are gone."""
+    """Cancel tasks, and wait until they have ended."""
     waiting = list(tasks)
     for task in waiting:
         task.cancel()

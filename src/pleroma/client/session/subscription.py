@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Self
 
 from pleroma.client.session.inbox import QUEUE_EVENTS, Inbox, SubscriptionInfo
-from pleroma.client.session.receiver import EventListener
 from pleroma.client.session.registration import ClientRegistration
+from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Event, Filter
 from pleroma.errors import ClientClosed, PleromaError
 from pleroma.wire import EventPacket

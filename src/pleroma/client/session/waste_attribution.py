@@ -1,7 +1,8 @@
-"""Whose fault an unwanted event is: the cells by which each subscription makes the network bring events.
+"""Which subscription an unwanted event is due to: the cells in which each makes the network bring events.
 
-The controller encloses a filter with cells, and so can a client, but for a thousand filters that takes seconds. So it
-is done one filter at a time, when there is time. Until its cells are known, a subscription is under suspicion.
+The controller encloses each filter with cells, its cover. A client computes the same covers, but for a thousand filters
+that takes seconds. So it covers one filter at a time, when it has nothing else to do. A subscription that is not
+covered yet may be due for any event.
 """
 
 from __future__ import annotations
@@ -17,44 +18,46 @@ T = TypeVar("T", bound=Hashable)
 
 
 class WasteAttribution(Generic[T]):
-    def __init__(self, index: Index, members: int) -> None:
+    """Filters with their owners, under one plan. A cover has at most `max_members` cells."""
+
+    def __init__(self, index: Index, max_members: int) -> None:
         self.index = index
-        self._members = members
-        self._pending: dict[T, Filter] = {}
+        self._max_members = max_members
+        self._uncovered: dict[T, Filter] = {}
         self._owners: dict[int, dict[T, None]] = {}
-        """By cell, in the order in which they came."""
+        """By cell, in the order in which they were covered."""
 
     def add(self, owner: T, wanted: Filter) -> None:
-        self._pending[owner] = wanted
+        self._uncovered[owner] = wanted
 
     def remove(self, owner: T) -> None:
-        if self._pending.pop(owner, None) is not None:
+        if self._uncovered.pop(owner, None) is not None:
             return
         for cell in [cell for cell, owners in self._owners.items() if owner in owners]:
             del self._owners[cell][owner]
             if not self._owners[cell]:
                 del self._owners[cell]
 
-    def settle(self) -> bool:
-        """Find the cells of one subscription; False if those of all are known."""
-        if not self._pending:
+    def cover_next(self) -> bool:
+        """Find the cells of one filter; False if all are covered."""
+        if not self._uncovered:
             return False
-        owner, wanted = next(iter(self._pending.items()))
-        del self._pending[owner]
+        owner, wanted = next(iter(self._uncovered.items()))
+        del self._uncovered[owner]
         try:
-            cover = self.index.cover(wanted, max_members=self._members)
-        except PleromaError:  # a plan that has no cells for this filter brings nothing
+            cover = self.index.cover(wanted, max_members=self._max_members)
+        except PleromaError:  # the plan has no cells for this filter, so the network brings nothing for it
             return True
         for cell in cover:
             self._owners.setdefault(int(cell), {})[owner] = None
         return True
 
     def culprit(self, event: Event) -> T | None:
-        """One that makes the network bring this event, if any does."""
+        """An owner whose filter makes the network bring this event; None if there is none."""
         for dz in self.index.dzs(event):
             code = int(dz)
             while code:
                 if (owners := self._owners.get(code)) is not None:
                     return next(iter(owners))
                 code >>= 1
-        return next(iter(self._pending), None)
+        return next(iter(self._uncovered), None)

@@ -1,0 +1,119 @@
+"""The schemas that a client is subscribed to, by the number that packets carry, and how a packet of one is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pleroma.client.session.inbox import Inbox
+from pleroma.client.session.schema_channel import SchemaChannel
+from pleroma.client.session.waste_attribution import WasteAttribution
+from pleroma.content import Filter
+from pleroma.errors import WireError
+from pleroma.matching.edge_filter import EdgeFilter
+from pleroma.wire import EventPacket, peek
+
+
+@dataclass(slots=True)
+class ReceiverInfo:
+    """Counters of a client's socket."""
+
+    packets: int = 0
+    malformed: int = 0
+    """Datagrams that are no packet, or one of another edition of the schema."""
+    unknown: int = 0
+    """Packets of schemas that nothing here is subscribed to."""
+    stray: int = 0
+    """Events outside every subscription's cells: for another client at the same host, or sent by an earlier plan."""
+
+
+class EventListener:
+    """A subscription as the receiver sees it; `wake` is called whenever an event was put into its inbox."""
+
+    __slots__ = ("filter", "inbox", "wake")
+
+    def __init__(self, filter: Filter, inbox: Inbox, wake: Callable[[], object] = lambda: None) -> None:
+        self.filter = filter
+        self.inbox = inbox
+        self.wake = wake
+
+
+class SubscribedSchema:
+    """The listeners to the events of one schema."""
+
+    __slots__ = ("channel", "edge", "listeners", "waste")
+
+    def __init__(self, channel: SchemaChannel) -> None:
+        self.listeners: dict[EventListener, None] = {}
+        self.edge = EdgeFilter[EventListener]()
+        self.follow(channel)
+
+    def follow(self, channel: SchemaChannel) -> None:
+        """Go by another plan. The cells that each subscription has in it are found later."""
+        self.channel = channel
+        self.waste = WasteAttribution[EventListener](channel.plan.index, channel.members)
+        for listener in self.listeners:
+            self.waste.add(listener, listener.filter)
+
+    def add(self, listener: EventListener) -> None:
+        self.listeners[listener] = None
+        self.edge.add(listener, listener.filter)
+        self.waste.add(listener, listener.filter)
+
+    def remove(self, listener: EventListener) -> None:
+        if listener in self.listeners:
+            del self.listeners[listener]
+            self.edge.remove(listener)
+            self.waste.remove(listener)
+
+
+class SubscribedSchemas:
+    """`on_outdated` is called with the name of a schema when a packet was made by a later plan than is known here."""
+
+    def __init__(self, on_outdated: Callable[[str], object] = lambda _: None) -> None:
+        self.info = ReceiverInfo()
+        self._on_outdated = on_outdated
+        self._by_number: dict[int, SubscribedSchema] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def listen(self, channel: SchemaChannel, listener: EventListener) -> None:
+        self._by_number.setdefault(channel.number, SubscribedSchema(channel)).add(listener)
+
+    def ignore(self, listener: EventListener) -> None:
+        for number, schema in list(self._by_number.items()):
+            schema.remove(listener)
+            if not schema.listeners:
+                del self._by_number[number]
+
+    def adopt(self, channel: SchemaChannel) -> None:
+        """Go by a new plan for a schema; the schema may have another number from now on."""
+        for number, schema in list(self._by_number.items()):
+            if schema.channel.schema.name == channel.schema.name:
+                del self._by_number[number]
+                self._by_number[channel.number] = schema
+                schema.follow(channel)
+                return
+
+    def cover_next(self) -> bool:
+        """Find the cells of one subscription that has none yet (milliseconds); False if all have theirs."""
+        return any(schema.waste.cover_next() for schema in self._by_number.values())
+
+    def read(self, data: bytes, *, is_echo: bool = False) -> tuple[SubscribedSchema, EventPacket] | None:
+        """A packet and its schema; None if it cannot be read or nothing is subscribed to its schema.
+
+        That a packet that this client sent itself has a schema of no subscription is normal, and is not counted.
+        """
+        try:
+            schema = self._by_number.get(peek(data).schema_number)
+            if schema is None:
+                self.info.unknown += not is_echo
+                return None
+            packet = schema.channel.codec.decode(data)
+        except WireError:
+            self.info.malformed += 1
+            return None
+        if packet.epoch > schema.channel.epoch:
+            self._on_outdated(schema.channel.schema.name)
+        return schema, packet

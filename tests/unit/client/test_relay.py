@@ -1,0 +1,59 @@
+"""What a relay does with packets: every event is handed over once, whatever it matches, and nothing comes back."""
+
+from pleroma.client.relay import RelayReceiver
+from pleroma.client.session.event_source import EventSource
+from pleroma.client.session.inbox import Inbox
+from pleroma.client.session.subscribed_schemas import EventListener
+from pleroma.content import Filter
+from support.client_parts import Wire, channel, quote, wanted
+from support.strategies import STOCK
+
+
+def published(*prices, number=1, epoch=1):
+    wire = Wire()
+    source = EventSource(Filter.everything(STOCK), channel(epoch=epoch), number, wire)
+    for price in prices:
+        source.publish(quote(price))
+    return wire.packets
+
+
+def relaying():
+    events, forgotten, outdated = [], [], []
+    receiver = RelayReceiver(lambda packet: events.append(packet.event), lambda: forgotten.append(1), outdated.append)
+    listener = EventListener(wanted("price < 10"), Inbox())
+    receiver.schemas.listen(channel(), listener)
+    return receiver, events, forgotten, outdated, listener
+
+
+def test_every_event_is_handed_over_once_whatever_it_matches():
+    receiver, events, _, outdated, listener = relaying()
+    packets = published(5.0, 15.0)
+    for packet in packets * 2:
+        receiver.receive(packet)
+    assert events == [quote(5.0), quote(15.0)]
+    assert (receiver.schemas.info.packets, listener.inbox.info.delivered, outdated) == (4, 0, [])
+
+
+def test_what_was_sent_does_not_come_back_and_what_is_no_packet_is_counted():
+    receiver, events, _, _, _ = relaying()
+    (packet,) = published(5.0)
+    receiver.echo(packet)
+    receiver.receive(packet[:-1])
+    assert (events, receiver.schemas.info.malformed) == ([], 1)
+
+
+def test_when_numbers_are_given_out_anew_no_event_is_a_repetition():
+    receiver, events, forgotten, _, _ = relaying()
+    (packet,) = published(5.0)
+    receiver.receive(packet)
+    receiver.forget_publishers()
+    receiver.receive(packet)
+    assert (events, forgotten) == ([quote(5.0)] * 2, [1])
+
+
+def test_a_packet_of_a_later_plan_says_that_there_is_one_and_no_covers_are_made():
+    receiver, _, _, outdated, _ = relaying()
+    for packet in published(5.0, epoch=2):
+        receiver.receive(packet)
+    assert outdated == ["stock"]
+    assert not receiver.cover_next()
