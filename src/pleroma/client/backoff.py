@@ -1,7 +1,7 @@
-"""How long to wait before trying again: longer each time, and never the same for two clients.
+"""How long to wait before trying again: longer each time, and with chance in it.
 
-A thousand clients that lost their controller at one moment must not all come back at one moment, so each pause is drawn
-between half of what it could be and all of it.
+A thousand clients that lost their controller at one moment must not all come back at one moment. So each pause is drawn
+at random between half of its longest and its longest.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Backoff:
         self._next = first
 
     def reset(self) -> None:
-        """It worked; the next pause is a short one again."""
+        """The attempt has succeeded: the next pause is the first, short one again."""
         self._next = self._first
 
     def pause(self, at_least: float = 0.0) -> float:
-        """The time to wait now. `at_least` is what the other side asked for."""
+        """Seconds to wait now; `at_least` as many as the other side asked for."""
         wait = self._next * (0.5 + 0.5 * self._chance())
         self._next = min(self._next * self._factor, self._most)
         return max(wait, at_least)

@@ -1,7 +1,7 @@
 """The client for programs without an event loop: the same names, without `await`.
 
-The event loop runs in a thread of its own. Publishing and taking events that are there happen in the caller's thread;
-only what must wait crosses over.
+An event loop runs in a thread of its own. Publishing, and taking events that have been received, happen in the caller's
+thread; only calls that must wait are handed over to the event loop.
 """
 
 from __future__ import annotations

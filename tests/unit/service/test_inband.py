@@ -279,9 +279,9 @@ def test_that_there_is_no_session_is_not_believed_of_one_that_works(monkeypatch)
         (pipe,) = network.pipes.values()
         for n in range(10):
             pipe.deliver(pack(MessageRefused(session.welcome.session + bytes(8), RefusalReason.NO_SESSION)))
-            assert conversation._session.doubted is not None
+            assert conversation._session.doubted_since is not None
             assert (await asked(conversation, f"/again{n}")).status == 207
-            assert conversation._session.doubted is None
+            assert conversation._session.doubted_since is None
         assert len(server.sessions) == 1
 
     run(main)
@@ -456,7 +456,7 @@ def test_a_hello_alone_changes_nothing():
         server = echoing(network, joins=True)
         conversation = network.conversation(host="kiosk", **NEW)
         async with asyncio.timeout(5):
-            await conversation._greeted()
+            await conversation._begin_session()
         assert "kiosk" not in server._controller.state.topology.host
 
     run(main)

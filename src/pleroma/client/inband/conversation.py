@@ -1,8 +1,15 @@
-"""Requests and answers between a host and the controller in datagrams that may be lost, repeated or out of order.
+"""Requests and answers between a client and the controller, in datagrams that may be lost, repeated or out of order.
 
-The client keeps the clock: what is not answered is sent again, what is incomplete is asked for, part by part. The
-controller carries a request out once, however often it comes. The first request begins a session; when the controller
-has forgotten that, what was under way is lost as with a broken connection, and the next request begins another.
+A conversation goes like this:
+
+1. The client sends `Hello` with the name of its principal, until the controller answers with `Welcome`. That begins a
+   session, and both sides now have a key that nobody else has.
+2. The client numbers its requests, and sends each in parts that fit into a datagram. The controller carries a request
+   out once, however often its parts arrive, and sends the answer in parts too.
+3. Each side asks the other for parts that it lacks. Only the client keeps a clock: while nothing arrives, it sends the
+   last part of its request again, or asks again for the parts of the answer.
+4. If the controller says that it does not know the session, the client waits a while for a sign of the contrary, since
+   anybody can say so. Then the requests under way end with `SessionLost`, and the next request begins a new session.
 """
 
 from __future__ import annotations
@@ -32,48 +39,54 @@ from pleroma.wire.inband_messages import (
 from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, Assembly, cut, pack_numbers, unpack_numbers
 
 MAX_REQUESTS_IN_FLIGHT = 8
-"""Requests under way; others wait."""
+"""Other requests wait for one of these to end."""
 FIRST_RESEND_SECONDS = 0.2
 MAX_RESEND_SECONDS = 1.0
-"""Seconds until something is sent again."""
+RESEND_FACTOR = 1.5
+"""A pause before something is sent again is by so much longer than the pause before it."""
 DOUBT_SECONDS = 0.5
-"""How long a session is doubted before it counts as lost: that there is none anybody can say."""
+"""How long the client waits for a sign of the session, after somebody said that there is none."""
 
 
 class Pipe(Protocol):
-    """A way to the controller."""
+    """A way to the controller for datagrams."""
 
     def send(self, data: bytes) -> None:
-        """Send a datagram, or fail to."""
+        """Send a datagram, which may get lost."""
 
     def close(self) -> None: ...
 
 
 class SessionLost(Exception):
-    """The session ended before the answer came; nobody knows whether the request was carried out."""
+    """The session ended before the answer came; it is not known whether the request was carried out."""
 
 
 @dataclass(slots=True)
-class _Session:
-    name: bytes
+class _ClientSession:
+    id: bytes
     key: bytes
     pipe: Pipe
+    """The one that the controller answered the hello at."""
     host: str
-    doubted: float | None = None
-    """Since when somebody says that there is no such session."""
+    doubted_since: float | None = None
+    """When somebody first said that the controller does not know this session; None if nobody does."""
 
 
 @dataclass(slots=True)
 class _PendingRequest:
-    """A request, and as much of its answer as has come."""
+    """A request, and as much of its answer as has arrived."""
 
     parts: Sequence[bytes]
     answer: Assembly | None = None
-    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    progress: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the controller has sent anything about this request."""
 
 
 class Conversation:
-    """`open_pipes` is called once, with what is to be called with each pipe and each datagram that comes from it."""
+    """`open_pipes` is called once, with a callable for each datagram that arrives and the pipe that it came by.
+
+    `host` is the name that this machine asks to have as a host.
+    """
 
     def __init__(
         self,
@@ -83,16 +96,17 @@ class Conversation:
         open_pipes: Callable[[Callable[[Pipe, bytes], None]], Sequence[Pipe]],
     ) -> None:
         self.refusal: RefusalReason | None = None
-        """What somebody said to the last hello that was not answered otherwise."""
+        """Why somebody refused the present hello. It may be anybody who says so."""
         self._hello = Hello(secrets.token_bytes(NONCE_BYTES), principal, host)
         self._key = key
         self._open_pipes = open_pipes
         self._pipes: Sequence[Pipe] | None = None
-        self._session: _Session | None = None
+        self._session: _ClientSession | None = None
         self._welcomed = asyncio.Event()
         self._greeting = asyncio.Lock()
         self._sequence = count(1)
-        self._waiting: dict[int, _PendingRequest] = {}
+        self._pending: dict[int, _PendingRequest] = {}
+        """By sequence number."""
         self._slots = asyncio.Semaphore(MAX_REQUESTS_IN_FLIGHT)
 
     @property
@@ -101,13 +115,13 @@ class Conversation:
 
     @property
     def host(self) -> str:
-        """The name of the host that this is, as far as the controller knew when the session began."""
+        """The name that the controller had for this host when the session began; empty if it had none."""
         return self._session.host if self._session else ""
 
     async def ask(self, request: ApiRequest) -> ApiResponse:
-        """The answer, however long that takes; or `Lost`."""
+        """The answer to a request, however long that takes; raises `SessionLost` if there can be none any more."""
         async with self._slots:
-            session = await self._greeted()
+            session = await self._begin_session()
             return await self._exchange(session, request)
 
     def close(self) -> None:
@@ -115,9 +129,24 @@ class Conversation:
             pipe.close()
         self._pipes = ()
 
-    # -- sessions ------------------------------------------------------------------------------------------------
+    def received(self, pipe: Pipe, data: bytes) -> None:
+        """Take a datagram. What is not genuine is ignored, and nothing in it raises an error."""
+        try:
+            message = unpack(data)
+        except WireError:
+            return
+        match message:
+            case Welcome():
+                self._take_welcome(pipe, message, data)
+            case MessageRefused():
+                self._take_refusal(message)
+            case MessagePart():
+                self._take_part(message, data)
+            case Hello():
+                pass  # from another client
 
-    async def _greeted(self) -> _Session:
+    async def _begin_session(self) -> _ClientSession:
+        """The present session, or a new one: says hello at all pipes, until the controller answers at one."""
         async with self._greeting:
             if self._pipes is None:
                 self._pipes = self._open_pipes(self.received)
@@ -127,113 +156,96 @@ class Conversation:
                 hello = pack(self._hello, self._key)
                 for pipe in self._pipes:
                     pipe.send(hello)
-                await _within(self._welcomed, pause)
-                pause = min(1.5 * pause, MAX_RESEND_SECONDS)
+                await _happens(self._welcomed, pause)
+                pause = min(RESEND_FACTOR * pause, MAX_RESEND_SECONDS)
             return self._session
 
-    def _lose(self, session: _Session) -> None:
-        if self._session is session:
-            self._session = None
-            self._hello = replace(self._hello, nonce=secrets.token_bytes(NONCE_BYTES))
-
-    # -- requests ------------------------------------------------------------------------------------------------
-
-    async def _exchange(self, session: _Session, request: ApiRequest) -> ApiResponse:
+    async def _exchange(self, session: _ClientSession, request: ApiRequest) -> ApiResponse:
+        """Send a request and gather the answer."""
         sequence = next(self._sequence)
-        floor = min(self._waiting, default=sequence)
-        waiting = self._waiting[sequence] = _PendingRequest(cut(replace(request, floor=floor).pack()))
+        floor = min(self._pending, default=sequence)
+        pending = self._pending[sequence] = _PendingRequest(cut(replace(request, floor=floor).pack()))
         try:
-            self._send_parts(session, sequence, waiting, range(min(MAX_PARTS_IN_FLIGHT, len(waiting.parts))))
+            self._send_parts(session, sequence, pending, range(min(MAX_PARTS_IN_FLIGHT, len(pending.parts))))
             pause = FIRST_RESEND_SECONDS
-            while waiting.answer is None or not waiting.answer.is_complete:
-                waiting.stirred.clear()
-                if await _within(waiting.stirred, pause):
+            while pending.answer is None or not pending.answer.is_complete:
+                pending.progress.clear()
+                if await _happens(pending.progress, pause):
                     pause = FIRST_RESEND_SECONDS
                     continue
-                pause = min(1.5 * pause, MAX_RESEND_SECONDS)
-                self._check(session)
-                if waiting.answer is None:
-                    self._send_parts(session, sequence, waiting, [len(waiting.parts) - 1])
+                pause = min(RESEND_FACTOR * pause, MAX_RESEND_SECONDS)
+                self._check_session(session)
+                if pending.answer is None:  # the last part alone: the controller then asks for those that it lacks
+                    self._send_parts(session, sequence, pending, [len(pending.parts) - 1])
                 else:
-                    self._ask_for_more(session, sequence, waiting.answer)
-            return ApiResponse.unpack(waiting.answer.whole())
+                    self._ask_for_parts(session, sequence, pending.answer)
+            return ApiResponse.unpack(pending.answer.whole())
         finally:
-            del self._waiting[sequence]
+            del self._pending[sequence]
 
-    def _check(self, session: _Session) -> None:
-        doubted = session.doubted
-        if doubted is not None and asyncio.get_running_loop().time() - doubted >= DOUBT_SECONDS:
-            self._lose(session)
+    def _check_session(self, session: _ClientSession) -> None:
+        """End the session if it was doubted for too long; raises `SessionLost` if it has ended."""
+        since = session.doubted_since
+        is_over = since is not None and asyncio.get_running_loop().time() - since >= DOUBT_SECONDS
+        if is_over and self._session is session:
+            self._session = None
+            self._hello = replace(self._hello, nonce=secrets.token_bytes(NONCE_BYTES))
         if self._session is not session:
             raise SessionLost
 
-    def _send_parts(self, session: _Session, sequence: int, waiting: _PendingRequest, numbers: Sequence[int]) -> None:
+    def _send_parts(
+        self, session: _ClientSession, sequence: int, pending: _PendingRequest, numbers: Sequence[int]
+    ) -> None:
         for number in numbers:
-            body = waiting.parts[number]
-            part = MessagePart(MessageKind.REQUEST, session.name, sequence, number, len(waiting.parts), body)
+            body, many = pending.parts[number], len(pending.parts)
+            part = MessagePart(MessageKind.REQUEST, session.id, sequence, number, many, body)
             session.pipe.send(pack(part, session.key))
 
-    def _ask_for_more(self, session: _Session, sequence: int, answer: Assembly) -> None:
-        lacking = pack_numbers(answer.lacking())
-        session.pipe.send(
-            pack(MessagePart(MessageKind.LACKS_RESPONSE, session.name, sequence, 0, 1, lacking), session.key)
-        )
+    def _ask_for_parts(self, session: _ClientSession, sequence: int, answer: Assembly) -> None:
+        """Tell the controller which parts of an answer have not arrived."""
+        numbers = pack_numbers(answer.lacking())
+        part = MessagePart(MessageKind.LACKS_RESPONSE, session.id, sequence, 0, 1, numbers)
+        session.pipe.send(pack(part, session.key))
 
-    # -- what comes ----------------------------------------------------------------------------------------------
-
-    def received(self, pipe: Pipe, data: bytes) -> None:
-        """A datagram. What is not genuine is passed over, and nothing in it raises an error."""
-        try:
-            message = unpack(data)
-        except WireError:
-            return
-        match message:
-            case Welcome():
-                self._heed_welcome(pipe, message, data)
-            case MessageRefused():
-                self._heed_refusal(message)
-            case MessagePart():
-                self._heed_part(message, data)
-            case Hello():
-                pass  # another client's
-
-    def _heed_welcome(self, pipe: Pipe, welcome: Welcome, data: bytes) -> None:
+    def _take_welcome(self, pipe: Pipe, welcome: Welcome, data: bytes) -> None:
         if self._session is None and welcome.nonce == self._hello.nonce and is_genuine(data, self._key):
             key = session_key(self._key, welcome.nonce, welcome.server_nonce)
-            self._session = _Session(welcome.session, key, pipe, welcome.host)
+            self._session = _ClientSession(welcome.session, key, pipe, welcome.host)
             self.refusal = None
             self._welcomed.set()
 
-    def _heed_refusal(self, refused: MessageRefused) -> None:
+    def _take_refusal(self, refused: MessageRefused) -> None:
+        """Remember why a hello was refused, or begin to doubt the session. A refusal carries no proof."""
         session = self._session
         if session is None:
             if refused.about == self._hello.nonce:
                 self.refusal = refused.reason
-        elif refused.about[: len(session.name)] == session.name and session.doubted is None:
-            session.doubted = asyncio.get_running_loop().time()
+        elif refused.about[: len(session.id)] == session.id and session.doubted_since is None:
+            session.doubted_since = asyncio.get_running_loop().time()
 
-    def _heed_part(self, part: MessagePart, data: bytes) -> None:
-        session, waiting = self._session, self._waiting.get(part.sequence)
-        if session is None or part.session != session.name or not is_genuine(data, session.key):
+    def _take_part(self, part: MessagePart, data: bytes) -> None:
+        """Take a part of an answer, or send the parts of a request that the controller lacks."""
+        session, pending = self._session, self._pending.get(part.sequence)
+        if session is None or part.session != session.id or not is_genuine(data, session.key):
             return
-        session.doubted = None
-        if waiting is None:
+        session.doubted_since = None
+        if pending is None:
             return
         if part.kind is MessageKind.LACKS_REQUEST:
-            waiting.stirred.set()
-            self._send_parts(session, part.sequence, waiting, unpack_numbers(part.body, waiting.parts))
+            pending.progress.set()
+            self._send_parts(session, part.sequence, pending, unpack_numbers(part.body, pending.parts))
         elif part.kind is MessageKind.RESPONSE:
-            if waiting.answer is None:
-                waiting.answer = Assembly(part.parts)
-            if waiting.answer.parts != part.parts:
+            if pending.answer is None:
+                pending.answer = Assembly(part.parts)
+            if pending.answer.parts != part.parts:
                 return
-            waiting.stirred.set()
-            if waiting.answer.add(part.part, part.body):
-                self._ask_for_more(session, part.sequence, waiting.answer)
+            pending.progress.set()
+            if pending.answer.add(part.part, part.body):
+                self._ask_for_parts(session, part.sequence, pending.answer)
 
 
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    """Whether it happened in time."""
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, for at most so many seconds; returns whether it happened."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

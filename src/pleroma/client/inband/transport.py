@@ -1,6 +1,6 @@
 """`inband://`: the controller's API for a program on a host that has no network but the switches' own.
 
-It is a transport of httpx, so whoever uses the API does not see by what way requests go. Streams cannot be carried.
+It is a transport of httpx, so the API client sends requests as it does over HTTP. Streams cannot be carried.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPTIONS = ("host", "interface")
 
 @dataclass(frozen=True, slots=True)
 class InbandAddress:
-    """What an address says: where the controller is asked, at which interface, and what the host is to be called."""
+    """What an `inband://` address says: the controller's addresses, the interface, and the name to have as a host."""
 
     addresses: tuple[IPv4Address | IPv6Address, ...]
     interface: str | None = None
@@ -55,7 +55,7 @@ class InbandAddress:
 
 
 class InbandTransport(httpx.AsyncBaseTransport):
-    """`open_pipes` is for tests; by default sockets are opened at the first request."""
+    """`open_pipes` opens the pipes at the first request; by default, multicast sockets by the address."""
 
     def __init__(
         self,

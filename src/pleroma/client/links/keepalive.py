@@ -1,7 +1,8 @@
-"""Whether the host's port still knows us: `attach` is repeated, each answer is a sign of life.
+"""Whether an attachment is still alive: the client repeats `attach`, and each answer is a sign of life.
 
-The network forgets a socket that has not said `attach` for `seconds`. So it is said three times as often, and where no
-answer came for that long, or the last few went unanswered in quick succession, the attachment counts as lost.
+The network forgets a socket that has not sent `attach` for `seconds`, so the client sends it three times in that time.
+While an answer is due, it repeats `attach` in quick succession. When several of these probes stay unanswered, or one is
+refused, the attachment is lost.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 ATTACHES_PER_PERIOD = 3
 MAX_UNANSWERED_PROBES = 4
 PROBE_SECONDS = 0.25
-"""Seconds between attempts while an answer is due."""
+"""Between two probes while an answer is due."""
 
 
 class KeepAlive:
-    """Times come from the caller, in seconds of a clock that only goes forward."""
+    """The caller passes the time in, in seconds of a clock that only goes forward."""
 
     def __init__(self, seconds: float, now: float) -> None:
         self.seconds = seconds
         self._asked = 0
-        """Attempts since the last answer."""
+        """How often `attach` was sent since the last answer."""
         self._next = now
+        """When `attach` is to be sent next."""
         self._refused = False
 
     @property
@@ -32,11 +34,11 @@ class KeepAlive:
         return self._asked > 0
 
     def wait(self, now: float) -> float:
-        """Seconds until `attach` is to be said (again)."""
+        """Seconds until `attach` is to be sent."""
         return max(self._next - now, 0.0)
 
     def asked(self, now: float) -> None:
-        """`attach` was said."""
+        """`attach` was sent."""
         self._asked += 1
         self._next = now + min(PROBE_SECONDS, self.seconds / ATTACHES_PER_PERIOD)
 
@@ -45,10 +47,10 @@ class KeepAlive:
         self._next = now + self.seconds / ATTACHES_PER_PERIOD
 
     def doubt(self, now: float) -> None:
-        """Something else failed: ask at once."""
+        """Something else suggests that the other side is gone: have `attach` sent at once."""
         if not self._asked:
             self._next = now
 
     def refused(self) -> None:
-        """The other side said that it does not know us, or that nobody is there."""
+        """The other side does not know this socket, or nobody listens there: the attachment is lost."""
         self._refused = True

@@ -1,8 +1,8 @@
-"""The way into a network of real switches: one socket at the host's own address.
+"""The link into a network of real switches: one socket at the host's own address.
 
-A packet goes to the multicast address of its cell, and what comes was rewritten to the host by the last switch. None of
-this takes the controller, so a client goes on sending and receiving while that is away: it is its lease that says how
-long its registrations stand.
+A packet is sent to the multicast address of its cell; the last switch rewrites the address to that of the receiving
+host. No controller is involved, so a client goes on sending and receiving while the controller is away, for as long as
+its lease keeps its registrations.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _REASONS = {
 
 
 class NativeLink:
-    """`receive` gets every packet that comes, `echo` every one that was sent.
+    """`receive` gets every packet that arrives, `echo` every packet that was sent.
 
-    No switch brings a packet back to the port it came from, so what this client publishes and also wants must take the
-    short way.
+    No switch sends a packet back to the port it came from. So events that this client publishes and also subscribes to
+    reach its subscriptions by `echo`.
     """
 
     def __init__(
@@ -80,14 +80,13 @@ class NativeLink:
         return True
 
     async def stay(self) -> None:
-        """For ever: nobody but the owner of the socket can take it away."""
+        """For ever: the socket is the client's own, and nobody else can take it away."""
         await asyncio.Event().wait()
 
     def doubt(self) -> None:
-        """The network is there, whatever the controller does."""
+        """Nothing to find out: the network is there whether the controller is or not."""
 
     def close(self) -> None:
-        """After taking what has arrived."""
         if not self._socket.is_closed:
             self._socket.read()
             self._socket.close()

@@ -1,7 +1,7 @@
-"""How a client is joined to the network: packets out, packets in, at one host.
+"""The link between a client and the network: packets out, packets in, at one host.
 
-There are two kinds, and the controller says which: a tunnel to a simulated host (`tunnel_link`), and the host's own
-network (`native_link`).
+There are two kinds, and the controller's attachment says which: a tunnel to a simulated host or a broker
+(`tunnel_link`), and the network of real switches that the host is in (`native_link`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pleroma.index.address import IPV6, AddressRange
 
 @dataclass(frozen=True, slots=True)
 class HostAttachment:
-    """What the controller hands out for a host.
+    """What the controller tells a client that wants to be at a host.
 
-    `where` is the port of a tunnel, which the secret opens; or, without a secret, the host's own address and the port
-    that events come to.
+    With a secret, `where` is the address and port of a tunnel, to which the client attaches with the secret. Without
+    one, `where` is the host's own address and the port that events come to.
     """
 
     host: str
@@ -30,7 +30,7 @@ class HostAttachment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], asked: str | None = None) -> HostAttachment:
-        """`asked` is where the controller was asked: a tunnel that is not said to be elsewhere begins there."""
+        """`asked` is the host of the API, where a tunnel begins if the controller names no other host."""
         try:
             addresses = AddressRange.parse(data["range"]) if "range" in data else IPV6
             is_native = data.get("network", "tunnel") == "native"
@@ -66,16 +66,16 @@ class NetworkLink(Protocol):
         """Stay attached; returns when the attachment is lost."""
 
     def doubt(self) -> None:
-        """Something suggests that the controller is gone: find out."""
+        """Something suggests that the controller is gone: find out soon whether the attachment is lost."""
 
     def close(self) -> None:
-        """Detach, after taking what has arrived."""
+        """Detach, after taking the packets that have arrived. May be called twice."""
 
 
 def open_link(
     attachment: HostAttachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None]
 ) -> NetworkLink:
-    """The link that an attachment is for; `receive` gets every packet that comes, `echo` every one that was sent."""
+    """The link that an attachment describes; `receive` gets each packet that arrives, `echo` each that was sent."""
     if attachment.is_native:
         from pleroma.client.links.native_link import NativeLink
 

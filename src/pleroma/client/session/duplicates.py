@@ -1,7 +1,7 @@
-"""Which events came before: the publisher's number and the sequence number tell.
+"""Which events were received before, by the publisher's number and the sequence number.
 
 An event that lies in several cells of a plan may arrive several times, shortly one after another. So it is enough to
-remember the last few thousand: two sets, of which the older is forgotten as a whole when the newer is full.
+remember the last few thousand events: in two sets, of which the older is dropped when the newer is full.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Duplicates:
         return len(self._newer) + len(self._older)
 
     def repeats(self, publisher: int, sequence: int) -> bool:
-        """Whether this event came before; from now on it did."""
+        """Whether this event was received before. It is remembered from now on."""
         event = publisher << 64 | sequence
         if event in self._newer or event in self._older:
             return True

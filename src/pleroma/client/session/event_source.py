@@ -1,8 +1,8 @@
-"""The sending side of an advertisement: check, number, encode, send.
+"""Publishing: events are checked, numbered, encoded and sent.
 
-`publish` neither waits nor asks anybody: an event beyond the advertisement is refused here, and a datagram that the
-socket does not take is counted. Everything that another plan or another session changes is in one value that is
-swapped as a whole, so events may be published from any thread while that happens.
+`publish` neither waits nor asks the controller: an event outside the advertisement is refused here, and a datagram that
+the socket does not take is counted. Channel, number and sender, which change with a new plan or a new attachment, are
+one tuple that is swapped as a whole. So events may be published from any thread meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pleroma.errors import ClientClosed, OutsideAdvertisement, PleromaError
 
 class Sender(Protocol):
     def send(self, address: bytes, packet: bytes) -> bool:
-        """Hand a packet to the network, for this address; False if it was not taken."""
+        """Send a packet to an address in the network; False if it was not taken."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class PublisherInfo:
 
 
 class EventSource:
-    """Events to numbered datagrams on a sender, for one advertisement."""
+    """Publishes events of one advertisement, through a sender and under the number of its publisher."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class EventSource:
     def reroute(
         self, channel: SchemaChannel | None = None, number: int | None = None, sender: Sender | None = None
     ) -> None:
-        """Go on by another plan, under another number or through another socket."""
+        """Go on by another plan, under another number or through another sender."""
         old = self._route
         if channel is not None:
             self.samples.follow(channel)
@@ -102,7 +102,7 @@ class EventSource:
         return event
 
     def pass_on(self, event: Event, sequence: int, time: int) -> None:
-        """Somebody else's event, as it was numbered there and when it was published."""
+        """Send an event of another publisher, with the sequence number and time that it has there."""
         self._send_as(self._checked(event), sequence, time)
 
     def _send(self, event: Event) -> int:

@@ -1,7 +1,7 @@
-"""What a subscription has received and the application has not yet taken: a bounded queue, and counters.
+"""The events that a subscription has received and the application has not taken yet: a bounded queue, and counters.
 
-When it is full the oldest event makes room for the newest and is counted as dropped. An application that falls behind
-thus sees recent events, knows how many it missed, and slows nobody down.
+When the queue is full, the oldest event is dropped and counted. So an application that falls behind sees recent events,
+knows how many it missed, and slows nobody down.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SubscriptionInfo:
     dropped: int = 0
     """Delivered events that left the queue unread, because it was full."""
     wasted: int = 0
-    """Events that the network brought because of this subscription, and that nobody here wanted."""
+    """Events that the network brought because of this subscription, and that no subscription here matches."""
     duplicates: int = 0
     """Matching events that came once more."""
 
@@ -32,12 +32,12 @@ class SubscriptionInfo:
         return replace(self)
 
     def since(self, earlier: SubscriptionInfo) -> dict[str, int]:
-        """What was added to each counter."""
+        """By how much each counter is larger than it was earlier."""
         return {name: getattr(self, name) - getattr(earlier, name) for name in self.__slots__}
 
 
 class Inbox:
-    """Put on one side, take on the other; both may be called from different threads."""
+    """`put` and `take` may be called from different threads."""
 
     __slots__ = ("_waiting", "info", "limit")
 

@@ -1,7 +1,8 @@
-"""The plans in force, as far as this client uses them, and how it hears of new ones.
+"""The plans in force of the schemas that a client uses, and how it learns of new ones.
 
-The controller's stream says that there is a new plan; the plan itself is always read from its own address, by ETag. So
-an item that was lost costs nothing once another comes, and without any stream, asking now and then will do.
+The controller's stream only says that there is a new plan; the client then reads the plan itself, by ETag. So an item
+of the stream that was lost costs nothing once another comes. Where there is no stream, the client reads the plans every
+few seconds.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
     from pleroma.client.api import ControllerApi
 
 PLAN_STREAM_PATH = "/v1/stream?types=plan"
-MIN_POLL_SECONDS = 0.1
 POLL_SECONDS = 2.0
-"""Seconds between questions after a new plan, while there is no stream to tell."""
+"""Between two readings of the plans, while there is no stream."""
+MIN_POLL_SECONDS = 0.1
+"""Between two readings when packets of a later plan arrive."""
 
 log = logging.getLogger("pleroma.client")
 
 
 class PlanFollower:
-    """`adopt` is called with every channel that is new, and with the one it replaces."""
+    """`adopt` is called with every new channel, and with the channel that it replaces, if any."""
 
     def __init__(self, api: ControllerApi, adopt: Callable[[SchemaChannel, SchemaChannel | None], None]) -> None:
         self._api = api
@@ -40,11 +42,11 @@ class PlanFollower:
         self._due = asyncio.Event()
 
     async def channel(self, name: str, patience: float) -> SchemaChannel:
-        """What is known, or else read."""
+        """The channel of a schema: the one that is known, or else read from the controller."""
         return self._channels.get(name) or await self.read(name, patience)
 
     async def read(self, name: str, patience: float = 0.0) -> SchemaChannel:
-        """The plan in force now."""
+        """Read the plan in force of a schema from the controller, and adopt it if it is new."""
         known = self._channels.get(name)
         path = f"/v1/schemas/{quote(name, safe='')}/plan"
         answer = await self._api.ask("GET", path, patience=patience, etag=known.etag if known else None)
@@ -58,7 +60,7 @@ class PlanFollower:
         return channel
 
     def use(self, addresses: AddressRange) -> None:
-        """Events travel under these in the network that the client has joined."""
+        """Go by this range of addresses, which events have in the network that the client is attached to."""
         self._addresses = addresses
         for name, channel in self._channels.items():
             moved = channel.under(addresses)
@@ -67,14 +69,14 @@ class PlanFollower:
                 self._adopt(moved, channel)
 
     def hurry(self, name: str) -> None:
-        """Somebody goes by a later plan for a schema already."""
+        """Read the plans soon: somebody publishes by a later plan for this schema."""
         if name in self._channels:
             self._due.set()
 
     async def follow(self, doubt: Callable[[], None]) -> None:
-        """Adopt new plans, for ever; `doubt` is called when the stream breaks."""
+        """Adopt new plans, for ever. `doubt` is called when the stream ends, since the controller may be gone."""
         if not self._api.has_streams:
-            await self._ask_now_and_then()
+            await self._poll()
         backoff = Backoff(most=POLL_SECONDS)
         while True:
             pause = 0.0
@@ -85,13 +87,13 @@ class PlanFollower:
                 log.info("no stream of plans: %s", refused)
             except PleromaError as error:
                 log.info("%s", error)
-            if not pause:  # it broke, or ended in good order: perhaps the controller is going away
+            if not pause:
                 doubt()
             await asyncio.sleep(backoff.pause(at_least=pause))
             with contextlib.suppress(PleromaError):
                 await self.read_again()
 
-    async def _ask_now_and_then(self) -> NoReturn:
+    async def _poll(self) -> NoReturn:
         while True:
             try:
                 async with asyncio.timeout(POLL_SECONDS):
@@ -103,11 +105,11 @@ class PlanFollower:
                 await self.read_again()
             except PleromaError as error:
                 log.info("%s", error)
-            await asyncio.sleep(MIN_POLL_SECONDS)  # there may be many packets of a plan that is not answered yet
+            await asyncio.sleep(MIN_POLL_SECONDS)  # every packet of the later plan asks for a reading
 
     async def _listen(self, backoff: Backoff) -> None:
         async with self._api.stream(PLAN_STREAM_PATH) as items:
-            await self.read_again()  # what was missed before
+            await self.read_again()  # plans that came into force before the stream began
             backoff.reset()
             async for kind, item in items:
                 if kind in ("plan", "lost"):
@@ -115,10 +117,10 @@ class PlanFollower:
                     await self.read_again([named] if named in self._channels else None)
 
     async def read_again(self, names: Iterable[str] | None = None) -> None:
-        """These, or all that are in use."""
+        """Read the plans of these schemas, or of all that are in use."""
         for name in list(self._channels if names is None else names):
             try:
                 await self.read(name)
             except RequestRefused as refused:
-                if refused.status != 404:  # that a schema is gone, registrations will tell
+                if refused.status != 404:  # a removed schema ends its registrations, which the lease tells
                     raise

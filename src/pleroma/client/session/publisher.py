@@ -1,4 +1,4 @@
-"""The sending side, for applications: an event source with a registration at the controller."""
+"""The sending side of an advertisement, for applications: an event source with a registration at the controller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Publisher(EventSource):
 
     @property
     def id(self) -> str | None:
-        """By which the controller knows it; None while it does not."""
+        """The id of the registration at the controller; None while it is not registered."""
         return self.registration.id
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Registrations at the controller: made, looked for, withdrawn. Each of these may be repeated without harm."""
+"""The three requests about a registration: register, find, withdraw. Each may be repeated without harm."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Registrar:
-    """`lease` is what all are registered under."""
+    """Registers under the lease of this name."""
 
     def __init__(self, api: ControllerApi, lease: str) -> None:
         self._api = api
         self._lease = lease
 
     async def register(self, registration: ClientRegistration, host: str, patience: float) -> dict[str, Any]:
-        """Have it stand at a host, and nowhere else; returns what the controller says of it."""
+        """Register at a host, and withdraw what stood at another one; returns the controller's record of it."""
         old = registration.id if registration.host not in (None, host) else None
         if old is not None:
             registration.lost()
@@ -31,7 +31,7 @@ class Registrar:
         return answer
 
     async def find(self, registration: ClientRegistration, host: str) -> dict[str, Any] | None:
-        """What the controller says of it, if it still stands at this host."""
+        """The controller's record of a registration; None if it does not stand at this host any more."""
         if registration.id is None or registration.host != host:
             return None
         try:

@@ -1,7 +1,7 @@
-"""What a client has asked the controller for, and can ask for again.
+"""An advertisement or subscription as the client remembers it, to be able to register it again.
 
-A key makes a request safe to repeat. It is kept until the controller has answered; a registration that was lost is
-made under a new key, for the old one would only bring back the old answer.
+Each registration has a key, by which the controller recognises a repeated request and answers it as before. A
+registration that the controller lost is made under a new key, since the old one would bring back the old answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RegistrationKind = Literal["advertisements", "subscriptions"]
 
 
 def read_filter(schema: Schema, filter: str | Filter) -> Filter:
-    """A filter of the schema, from text or as it is."""
+    """A filter from its text; or the filter itself, if it is one of this schema."""
     if isinstance(filter, str):
         return Filter.parse(schema, filter)
     if filter.schema != schema:
@@ -34,22 +34,22 @@ class ClientRegistration:
     schema: str
     filter: Filter
     host: str | None = None
-    """Where it stands; None if it does not."""
+    """The host that it is registered at; None if it is not registered."""
     id: str | None = None
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def request(self, host: str) -> dict[str, Any]:
-        """The body that asks for it. Boxes cost the controller less than text would."""
+        """The body of a request to register. The controller reads boxes faster than text."""
         return {"schema": self.schema, "host": host, "key": self.key, "boxes": to_json(self.filter)}
 
     def stands(self, answer: Mapping[str, Any], host: str) -> None:
-        """The controller has agreed."""
+        """The controller has registered it at this host."""
         identity = answer.get("id")
         if not isinstance(identity, str):
             raise ClientError("the controller's answer has no id", field="id", value=identity)
         self.id, self.host = identity, host
 
     def lost(self) -> None:
-        """The controller does not know it (any more)."""
+        """The controller does not have it any more."""
         self.id = self.host = None
         self.key = uuid.uuid4().hex

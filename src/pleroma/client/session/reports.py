@@ -1,7 +1,7 @@
-"""What the controller has not heard yet of what was counted here.
+"""Counters that the controller has not been told of yet.
 
-Reports are increments, since several clients may share a token. Nothing counts as reported until the controller has
-accepted it; what a closed publisher still owed goes into the next one.
+A report has increments, since several clients may share a token. Nothing counts as reported until the controller has
+accepted the report. What a closed publisher had not reported is added to the next report.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ class CounterReport:
     """The counter of each publisher as it was when the report was written."""
     received: dict[Subscription, SubscriptionInfo]
     owed: int
+    """Events of closed publishers in this report."""
     body: dict[str, Any]
+    """Of the request that reports it."""
 
 
 class UnreportedCounters:
+    """Remembers the counters of publishers and subscriptions as they were in the last report that was accepted."""
+
     def __init__(self) -> None:
         self._published: dict[Publisher, int] = {}
         self._received: dict[Subscription, SubscriptionInfo] = {}
         self._owed = 0
+        """Events of closed publishers that are not reported yet."""
 
     def add(self, member: Publisher | Subscription) -> None:
         if isinstance(member, Publisher):
@@ -42,7 +47,7 @@ class UnreportedCounters:
             del self._received[member]
 
     def write(self) -> CounterReport | None:
-        """What was added since the last report that was accepted; None if nothing was."""
+        """A report of all that was counted since the last accepted one; None if nothing was."""
         published = {each: each.info.published for each in self._published}
         received = {each: each.info.copy() for each in self._received if each.id is not None}
         added = {str(each.id): now.since(self._received[each]) for each, now in received.items()}
@@ -57,7 +62,7 @@ class UnreportedCounters:
         for publisher, now in report.published.items():
             if publisher in self._published:
                 self._published[publisher] = now
-            else:  # closed meanwhile, when all that it had published was put on the bill
+            else:  # closed since the report was written: `remove` has added these events to those owed
                 self._owed -= now
         for subscription, info in report.received.items():
             if subscription in self._received:

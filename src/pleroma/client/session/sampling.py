@@ -1,7 +1,7 @@
-"""A few of a publisher's events, for the controller: drawn at the rate that the plan asks for, and kept until sent.
+"""Samples of a publisher's events for the controller: drawn at the rate that the plan asks for, and kept until sent.
 
-How many events to pass over before the next is drawn at once, when one was taken (the gaps of independent choices are
-geometric). So an event that is passed over costs one subtraction.
+When an event was drawn, the number of events to skip until the next is drawn at once (the gaps between independent
+choices have a geometric distribution). So an event that is skipped costs one subtraction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pleroma.client.api import ControllerApi
 
 MAX_WAITING_SAMPLES = 10_000
-"""Drawn events of one publisher that wait to be sent."""
+"""Of one publisher."""
 MAX_SAMPLES_PER_REQUEST = 500
 """Events in one request."""
 
@@ -34,11 +34,11 @@ class DrawnEvent(NamedTuple):
     event: Event
     channel: SchemaChannel
     at: float
-    """Seconds on a clock that never goes back."""
+    """When it was published, in seconds of a clock that never goes back."""
 
 
 class Sampler:
-    """`left` is how many events are passed over before the next is drawn: count it down with every event."""
+    """`left` is how many events are skipped before the next is drawn: the publisher counts it down with every event."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Sampler:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.dropped = 0
-        """Events that were drawn when there was no room for them."""
+        """Drawn events that were thrown away, because too many waited."""
         self._draw = draw
         self._clock = clock
         self._drawn: deque[DrawnEvent] = deque()
@@ -57,15 +57,15 @@ class Sampler:
         return len(self._drawn)
 
     def follow(self, channel: SchemaChannel) -> None:
-        """Go on with the rate of another plan."""
+        """Go on with the rate that another plan asks for."""
         self._channel = channel
         rate = channel.sample
-        # of rate 1 the gaps are 0, and without sampling the first is endless
+        # at rate 1 every gap is 0; at rate 0 the first gap never ends
         self._scale = 0.0 if rate >= 1 else 1 / math.log1p(-rate) if rate > 0 else -math.inf
         self.left = self._gap()
 
     def take(self, event: Event) -> None:
-        """The count has come to its end with this event."""
+        """Draw this event: `left` has come to its end."""
         self.left = self._gap()
         if len(self._drawn) < MAX_WAITING_SAMPLES:
             self._drawn.append(DrawnEvent(event, self._channel, self._clock()))
@@ -78,7 +78,7 @@ class Sampler:
         return math.floor(math.log(1.0 - self._draw()) * self._scale)
 
     def portion(self) -> list[DrawnEvent]:
-        """The oldest that can go together in one request, taken out; none if nothing waits."""
+        """Take out the oldest events that can be sent in one request, which all have the same plan."""
         taken: list[DrawnEvent] = []
         while (
             self._drawn
@@ -89,13 +89,13 @@ class Sampler:
         return taken
 
     def give_back(self, portion: list[DrawnEvent]) -> None:
-        """They could not be sent now. The oldest go where there is no room for all."""
+        """Put back events that could not be sent. If there is no room for all, the oldest are thrown away."""
         kept = portion[max(len(portion) + len(self._drawn) - MAX_WAITING_SAMPLES, 0) :]
         self.dropped += len(portion) - len(kept)
         self._drawn.extendleft(reversed(kept))
 
     def written(self, portion: list[DrawnEvent]) -> dict[str, Any]:
-        """As the body of a request."""
+        """Events as the body of a request."""
         now, channel = self._clock(), portion[0].channel
         columns = {
             attribute.name: [attribute.value(each.event.keys[d]) for each in portion]
@@ -111,8 +111,8 @@ class Sampler:
 
 
 async def send_samples(api: ControllerApi, samples: Sampler) -> None:
-    """Send what waits. What nobody takes now is kept, and what nobody will ever take is not."""
-    from pleroma.client.api import is_temporary  # brings httpx, which is there if somebody has an Api
+    """Send the samples that wait. If the controller is away or busy they are kept, if it refuses them they are not."""
+    from pleroma.client.api import is_temporary  # brings httpx, which is loaded already where there is an API client
 
     while portion := samples.portion():
         try:

@@ -1,7 +1,7 @@
 """One schema as a client knows it: its number, its part of the address range, and the plan in force.
 
-A channel never changes. A new plan makes a new channel, and whoever sends swaps one for the other between two events,
-so that no packet is addressed by one plan and marked with the epoch of another.
+A channel never changes. A new plan makes a new channel, which a publisher swaps for the old one between two events. So
+no packet has an address by one plan and the epoch of another.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ class SchemaChannel:
     plan: IndexPlan
     etag: str | None = field(default=None, compare=False)
     members: int = 8
-    """How many cells the controller encloses a filter with: by these it is known whose fault an unwanted event is."""
+    """How many cells the controller encloses a filter with, at most. The client counts waste by the same cells."""
     addresses: AddressRange = IPV6
-    """What events travel under in this network."""
+    """The range that the addresses of events are in."""
     sample: float = 0.0
-    """The part of its events that a publisher sends to the controller as samples."""
+    """The share of its events, from 0 to 1, that a publisher sends to the controller as samples."""
     codec: Codec = field(init=False, repr=False, compare=False)
     _first: int = field(init=False, repr=False, compare=False)
-    """The address of the prefix; the bits of an event's dz follow, in the room that is left."""
-    _room: int = field(init=False, repr=False, compare=False)
-    _size: int = field(init=False, repr=False, compare=False)
+    """The address of the prefix, as a number. The bits of an event's dz follow the prefix."""
+    _free_bits: int = field(init=False, repr=False, compare=False)
+    """Bits of an address behind the prefix."""
+    _address_bytes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codec", Codec(self.schema, self.number))
         object.__setattr__(self, "_first", int(self.addresses.address(self.prefix)))
-        object.__setattr__(self, "_room", self.addresses.bits - self.prefix.length)
-        object.__setattr__(self, "_size", self.addresses.base.max_prefixlen // 8)
+        object.__setattr__(self, "_free_bits", self.addresses.bits - self.prefix.length)
+        object.__setattr__(self, "_address_bytes", self.addresses.base.max_prefixlen // 8)
         needed, bits = self.plan.index.bits, self.addresses.bits
         if self.prefix.length + needed > bits:
             reason = f"{needed} bits behind a prefix of {self.prefix.length} are more than {bits}"
@@ -48,7 +49,7 @@ class SchemaChannel:
 
     @classmethod
     def from_json(cls, data: Any, etag: str | None = None, addresses: AddressRange = IPV6) -> SchemaChannel:
-        """What the controller answers when asked for the plan of a schema."""
+        """From the controller's answer to a request for the plan of a schema."""
         if not isinstance(data, Mapping):
             raise PlanError("the plan of a schema is an object", value=data)
         number, prefix, plan, members = (data.get(name) for name in ("number", "prefix", "plan", "members"))
@@ -75,16 +76,16 @@ class SchemaChannel:
         return self.plan.epoch
 
     def under(self, addresses: AddressRange) -> SchemaChannel:
-        """The same in a network where events travel under other addresses."""
+        """The same channel for a network where the addresses of events are in another range."""
         return self if addresses == self.addresses else replace(self, addresses=addresses)
 
     def datagrams(self, event: Event, publisher: int, sequence: int, time: int) -> list[tuple[bytes, bytes]]:
-        """What carries an event: an address and the packet, for each cell it lies in, and so perhaps none."""
+        """The addresses and the packet that carry an event: a datagram for each cell that the event lies in."""
         packet = self.codec.encode(EventPacket(self.plan.epoch, self.number, publisher, sequence, time, event))
-        made, size = [], self._size
+        made, size = [], self._address_bytes
         for dz in self.plan.index.dzs(event):
             # self.addresses.address(self.prefix.then(dz)).packed, in a seventh of the time
             length = dz.bit_length() - 1
-            address = self._first | (dz ^ 1 << length) << self._room - length
+            address = self._first | (dz ^ 1 << length) << self._free_bits - length
             made.append((address.to_bytes(size), packet))
         return made

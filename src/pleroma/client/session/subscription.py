@@ -14,7 +14,7 @@ from pleroma.errors import ClientClosed, PleromaError
 from pleroma.wire import EventPacket
 
 MAX_EVENTS_IN_A_ROW = 64
-"""Events taken before others have a turn: a busy `async for` must not keep the socket from being read."""
+"""Events taken before other tasks have a turn: a busy `async for` must not keep the socket from being read."""
 
 
 class Subscription:
@@ -36,7 +36,7 @@ class Subscription:
 
     @property
     def id(self) -> str | None:
-        """By which the controller knows it; None while it does not."""
+        """The id of the registration at the controller; None while it is not registered."""
         return self.registration.id
 
     @property
@@ -49,7 +49,7 @@ class Subscription:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will come."""
+        """Whether no more events will be received."""
         return self._ended
 
     @property
@@ -74,7 +74,7 @@ class Subscription:
         return packet.event
 
     async def _next(self) -> EventPacket | None:
-        """None when nothing more will come and everything is taken."""
+        """The next event; None if the subscription has ended and all its events are taken."""
         while (packet := self.listener.inbox.take()) is None:
             if self._failure is not None:
                 raise self._failure
@@ -99,10 +99,8 @@ class Subscription:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # -- for the client ------------------------------------------------------------------------------------------
-
     def end(self, failure: PleromaError | None = None) -> None:
-        """Nothing more will come."""
+        """For the client: no more events will be received. A reader gets the failure after the last event."""
         self._ended = True
         self._failure = self._failure or failure
         self._wake()
