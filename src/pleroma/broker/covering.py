@@ -1,7 +1,7 @@
-"""Which of many filters are enough to ask for: those that lie inside no other (covering, as between brokers).
+"""Covering: of many filters, those that lie inside no other, the *outermost*.
 
-Whoever asks for the outermost gets all that the others want too. When one of them goes, what it covered comes to light
-again. Of equal filters, one stands for all.
+Whoever subscribes to the outermost filters gets all that the others match too. When an outermost filter is removed, the
+filters inside it are looked at again. Of equal filters, one is outermost.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Covering:
     def __init__(self) -> None:
         self._outermost: dict[str, Filter] = {}
         self._edge = EdgeFilter[str]()
-        """Of the outermost: whoever covers a filter wants an event in its corner, so few are to be looked at."""
+        """Of the outermost. A filter that covers another matches the other's corner, so only those need be compared."""
         self._corners = _Corners()
         self._inside: dict[str, tuple[str, Filter]] = {}
-        """What lies inside another, and inside which."""
+        """Filters that are not outermost, with the name of an outermost one that they lie inside."""
         self._held: dict[str, dict[str, None]] = {}
-        """By the outermost: what is said to lie inside it."""
+        """By the name of an outermost filter, the names of those that `_inside` has under it."""
 
     def __len__(self) -> int:
         return len(self._outermost) + len(self._inside)
@@ -70,7 +70,7 @@ class Covering:
 
 
 class _Corners:
-    """One corner of each filter, sorted along every dimension: what lies inside a box has its corner there."""
+    """One corner of each filter, sorted along every dimension: a filter inside a box has its corner in the box."""
 
     def __init__(self) -> None:
         self._along: list[list[tuple[Key, str]]] = []
@@ -86,7 +86,7 @@ class _Corners:
             del line[bisect_left(line, (key, name))]
 
     def within(self, wanted: Filter) -> set[str]:
-        """Those that may lie inside, by the dimension that leaves the fewest."""
+        """The names of filters that may lie inside this one, by the dimension that leaves the fewest."""
         found: set[str] = set()
         for box in wanted.boxes:
             lines = zip(self._along, box.ranges, strict=False)

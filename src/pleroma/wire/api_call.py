@@ -1,8 +1,8 @@
 """A request to the API and its answer as bytes, for messages between a host and the controller.
 
 A request begins with the lowest sequence number that its sender still waits for: answers below it may be forgotten, and
-requests below it are repetitions. Both then have a byte that says whether the rest is compressed, which JSON gains much
-by; a line that says what it is; lines of headers; an empty line; and the body.
+requests below it are repetitions. Requests and answers then have a byte that says whether the rest is compressed, a
+first line (method and path, or the status), lines of headers, an empty line, and the body.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pleroma.errors import WireError, shown
 from pleroma.wire.inband_messages import MAX_PART_BYTES, MAX_PARTS
 
 MAX_CALL_BYTES = MAX_PARTS * MAX_PART_BYTES - 9
-"""The most bytes of a request or an answer, compressed or not."""
+"""Of a request or an answer, compressed or not."""
 _FLOOR = Struct("!Q")
 _PLAIN, _DEFLATED = b"\0", b"\1"
-_WORTH = 512
-"""Bytes from which on compressing pays."""
+_MIN_COMPRESSED_BYTES = 512
+"""Compressing less is not worth it."""
 _METHOD = re.compile("[A-Z]{1,16}")
 _PATH = re.compile(r"/[!-~]{0,8191}")
 _NAME = re.compile("[a-z0-9-]{1,64}")
 _VALUE = re.compile("[ -~]{0,1024}")
-_MOST_HEADERS = 16
+_MAX_HEADERS = 16
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -44,13 +44,13 @@ class ApiRequest:
     def pack(self) -> bytes:
         _check("method", self.method, _METHOD)
         _check("path", self.path, _PATH)
-        return _FLOOR.pack(self.floor) + _squeezed(_written(f"{self.method} {self.path}", self.headers, self.body))
+        return _FLOOR.pack(self.floor) + _compressed(_written(f"{self.method} {self.path}", self.headers, self.body))
 
     @classmethod
     def unpack(cls, data: bytes) -> ApiRequest:
         if len(data) < _FLOOR.size:
             raise WireError("cut short", field="size", value=len(data))
-        first, headers, body = _read(_whole(data[_FLOOR.size :]))
+        first, headers, body = _read(_decompressed(data[_FLOOR.size :]))
         method, _, path = first.partition(" ")
         _check("method", method, _METHOD)
         _check("path", path, _PATH)
@@ -66,11 +66,11 @@ class ApiResponse:
     def pack(self) -> bytes:
         if not 100 <= self.status <= 599:
             raise WireError(f"{self.status} is not a status", field="status", value=self.status)
-        return _squeezed(_written(str(self.status), self.headers, self.body))
+        return _compressed(_written(str(self.status), self.headers, self.body))
 
     @classmethod
     def unpack(cls, data: bytes) -> ApiResponse:
-        first, headers, body = _read(_whole(data))
+        first, headers, body = _read(_decompressed(data))
         if not re.fullmatch("[1-5][0-9]{2}", first):
             raise WireError(f"{shown(first)} is not a status", field="status", value=first)
         return cls(int(first), headers, body)
@@ -93,8 +93,8 @@ def _read(data: bytes) -> tuple[str, Headers, bytes]:
         first, *lines = head.decode("ascii").split("\n")
     except UnicodeDecodeError:
         raise WireError("the head is not ASCII", field="head") from None
-    if len(lines) > _MOST_HEADERS:
-        raise WireError(f"{len(lines)} headers, {_MOST_HEADERS} are the most", field="header", value=len(lines))
+    if len(lines) > _MAX_HEADERS:
+        raise WireError(f"{len(lines)} headers, {_MAX_HEADERS} are the most", field="header", value=len(lines))
     headers = []
     for line in lines:
         name, _, value = line.partition(": ")
@@ -104,14 +104,15 @@ def _read(data: bytes) -> tuple[str, Headers, bytes]:
     return first, tuple(headers), body
 
 
-def _squeezed(data: bytes) -> bytes:
+def _compressed(data: bytes) -> bytes:
+    """With the byte that says whether it is, in front: what would not become smaller stays as it is."""
     if len(data) > MAX_CALL_BYTES:
         raise WireError(f"{len(data)} bytes, {MAX_CALL_BYTES} are the most", field="size", value=len(data))
-    smaller = zlib.compress(data) if len(data) >= _WORTH else data
+    smaller = zlib.compress(data) if len(data) >= _MIN_COMPRESSED_BYTES else data
     return _DEFLATED + smaller if len(smaller) < len(data) else _PLAIN + data
 
 
-def _whole(data: bytes) -> bytes:
+def _decompressed(data: bytes) -> bytes:
     if data[:1] == _PLAIN:
         return data[1:]
     if data[:1] != _DEFLATED:

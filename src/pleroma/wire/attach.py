@@ -1,7 +1,8 @@
-"""How a client's socket takes its place at a simulated host: four kinds of frame around a secret.
+"""Frames by which a client attaches its socket to a simulated host or to a broker: a kind and a secret.
 
-The controller tells the client the host's port and a secret, by which the client attaches the socket that it will send
-and receive events with. It repeats that while it lives, so that sockets of clients that died are forgotten.
+The controller tells the client a port and a secret. By sending the secret to the port, the client attaches the socket
+that it will send and receive events with. It repeats that for as long as it lives, so that the sockets of clients that
+died are forgotten.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from enum import IntEnum
 
 from pleroma.errors import WireError, shown
 from pleroma.wire.header import cut_short
-from pleroma.wire.tunnel import stranger
+from pleroma.wire.tunnel import wrong_start
 
 ATTACH_MAGIC = b"PLA"
 ATTACH_VERSION = 1
@@ -20,7 +21,7 @@ ATTACH_BYTES = len(ATTACH_START) + 1 + SECRET_BYTES
 
 
 class AttachKind(IntEnum):
-    """The first and the third come from the client, the others answer an `ATTACH`; a `DETACH` is not answered."""
+    """The client sends `ATTACH`, which is answered by `ATTACHED` or `REFUSED`, and `DETACH`, which is not answered."""
 
     ATTACH = 1
     ATTACHED = 2
@@ -35,9 +36,9 @@ def pack(kind: AttachKind, secret: bytes) -> bytes:
 
 
 def unpack(frame: bytes) -> tuple[AttachKind, bytes]:
-    """What kind of frame, and the secret."""
+    """The kind of a frame, and the secret in it."""
     if frame[:4] != ATTACH_START:
-        raise stranger(frame, ATTACH_START, ATTACH_BYTES)
+        raise wrong_start(frame, ATTACH_START, ATTACH_BYTES)
     if len(frame) < ATTACH_BYTES:
         raise cut_short(frame, ATTACH_BYTES)
     if len(frame) > ATTACH_BYTES:

@@ -1,8 +1,8 @@
 """Event packets to bytes and back, for one schema.
 
 A packet is the header, one bit for each optional attribute (set where the value is absent), and the present values. A
-codec knows the layout before the first packet comes, so that the hot path is a few calls into `struct`. What it
-accepts it would write in the same bytes again.
+codec computes the layouts of its schema once, so that encoding and decoding is a few calls into `struct`. Each event
+has one form only: a packet that can be decoded is what encoding the event gives.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EventPacket:
 
 
 class Codec:
-    """Make one for each schema and keep it."""
+    """Make one codec for each schema and keep it: making one takes longer than using it."""
 
     __slots__ = ("_absent", "_layout", "_start", "fingerprint", "schema", "schema_number")
 

@@ -35,14 +35,14 @@ class Header:
 
 
 def peek(data: bytes) -> Header:
-    """The header alone. The rest of the packet is not looked at and may still be refused."""
+    """The header of a packet. The rest of the packet is not read, and may be malformed."""
     return Header(*read(data))
 
 
 def read(data: bytes) -> _Fields:
-    """The fields of a `Header`, in its order."""
+    """The fields of a packet's header, in the order of `Header`."""
     if data[:2] != EVENT_START:
-        raise _stranger(data)
+        raise _wrong_start(data)
     if len(data) > MAX_PACKET_BYTES:
         raise too_large(len(data))
     if len(data) < HEADER_FORM.size:
@@ -58,8 +58,8 @@ def too_large(size: int) -> WireError:
     return WireError(f"a packet of {size} bytes, {MAX_PACKET_BYTES} is the most", field="size", value=size)
 
 
-def _stranger(data: bytes) -> WireError:
-    """What is wrong with the first two bytes."""
+def _wrong_start(data: bytes) -> WireError:
+    """The error of a packet whose first two bytes are not the known version and kind."""
     for name, known, given in zip(("version", "kind"), EVENT_START, data, strict=False):
         if given != known:
             return WireError(f"{given} is not known, only {known} is", field=name, value=given)

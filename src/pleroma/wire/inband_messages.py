@@ -1,9 +1,9 @@
-"""Messages between a host and the controller that travel as packets through the network itself (Bhowmik et al. 2017,
-II).
+"""Messages between a host and the controller that travel as packets through the network itself.
 
-A host says hello, with proof that it has a principal's token; the controller answers with a session; from then on each
-message carries its session, a sequence number and a code that only the two can make. What is too large for a datagram
-goes in parts. Nothing is encrypted. All of this is pure: bytes in, values out, and `WireError` for anything else.
+Hosts send them to a fixed address that stands for the controller (Bhowmik et al. 2017, II). A host says hello, with
+proof that it has a principal's token; the controller answers with a session. From then on each message carries its
+session, a sequence number and an authentication code that only these two can make. What is too large for a datagram
+goes in parts. Nothing is encrypted. This module is pure: bytes in, values out, and `WireError` for anything else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from struct import Struct
 
 from pleroma.errors import WireError, shown
 from pleroma.wire.header import MAX_PACKET_BYTES, cut_short, too_large
-from pleroma.wire.tunnel import stranger
+from pleroma.wire.tunnel import wrong_start
 
 INBAND_MAGIC = b"PLC"
 INBAND_VERSION = 1
@@ -24,13 +24,13 @@ INBAND_START = INBAND_MAGIC + bytes((INBAND_VERSION,))
 NONCE_BYTES = 16
 SESSION_BYTES = 8
 CODE_BYTES = 16
-"""Bytes of the authentication code: the first of an HMAC-SHA256."""
+"""The authentication code is the beginning of an HMAC-SHA256."""
 MAX_NAME_BYTES = 255
 MAX_PARTS = 4096
 _PART = Struct("!8sQHH")
 _HEAD = len(INBAND_START) + 1
 MAX_PART_BYTES = MAX_PACKET_BYTES - _HEAD - _PART.size - CODE_BYTES
-"""The most bytes of a body in one datagram."""
+"""Of a message's body in one datagram."""
 
 
 class MessageKind(IntEnum):
@@ -47,17 +47,17 @@ PART_KINDS = (MessageKind.REQUEST, MessageKind.RESPONSE, MessageKind.LACKS_REQUE
 
 
 class RefusalReason(IntEnum):
-    """Why a message was refused. Nobody proves it, so it is a hint and no more."""
+    """Why a message was refused. A refusal carries no proof, so it is a hint and no more."""
 
     NOT_KNOWN = 1
     """No such principal, or another token."""
     NO_SESSION = 2
-    """Say hello again."""
+    """The controller does not know the session: the client has to say hello again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """From the client: `host` is the name it would like to have, or nothing."""
+    """From the client; `host` is the name that it asks to have as a host, or empty."""
 
     nonce: bytes
     principal: str
@@ -66,18 +66,18 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The answer to a hello, whose nonce it repeats."""
+    """The controller's answer to a hello, whose nonce it repeats."""
 
     nonce: bytes
     session: bytes
     server_nonce: bytes
     host: str = ""
-    """The name of the host at the place that the hello came from, if it has one."""
+    """The name of the host that the hello came from; empty if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRefused:
-    """`about` is the nonce of a hello, or a session filled up with zeros."""
+    """`about` is the nonce of the hello that is refused, or the session of the part, filled up with zeros."""
 
     about: bytes
     reason: RefusalReason
@@ -85,7 +85,7 @@ class MessageRefused:
 
 @dataclass(frozen=True, slots=True)
 class MessagePart:
-    """A piece of a request or a response; or, of kind `LACKS_…`, the numbers of pieces that have not arrived."""
+    """A part of a request or a response; or, of kind `LACKS_…`, the numbers of the parts that have not arrived."""
 
     kind: MessageKind
     session: bytes
@@ -98,11 +98,8 @@ class MessagePart:
 Message = Hello | Welcome | MessageRefused | MessagePart
 
 
-# -- keys --------------------------------------------------------------------------------------------------------------
-
-
 def principal_key(digest: bytes) -> bytes:
-    """Of a principal, from the SHA-256 of its token."""
+    """The key of a principal, from the SHA-256 of its token."""
     return hmac.digest(digest, b"pleroma in-band", "sha256")
 
 
@@ -115,7 +112,7 @@ def session_key(key: bytes, nonce: bytes, server_nonce: bytes) -> bytes:
 
 
 def is_genuine(data: bytes, key: bytes) -> bool:
-    """Whether a message that `unpack` has read ends in the code of this key."""
+    """Whether a datagram that `unpack` has read ends in the authentication code by this key."""
     return hmac.compare_digest(_code(data[:-CODE_BYTES], key), data[-CODE_BYTES:])
 
 
@@ -123,11 +120,8 @@ def _code(data: bytes, key: bytes) -> bytes:
     return hmac.digest(key, data, "sha256")[:CODE_BYTES]
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 def pack(message: Message, key: bytes = b"") -> bytes:
-    """The datagram, with the code of this key behind it; a refusal has none."""
+    """The datagram of a message, with the authentication code by this key behind it; a refusal has none."""
     match message:
         case Hello():
             _check_size("nonce", message.nonce, NONCE_BYTES)
@@ -153,9 +147,9 @@ def pack(message: Message, key: bytes = b"") -> bytes:
 
 
 def unpack(data: bytes) -> Message:
-    """The message in a datagram. Whether it is genuine, `is_genuine` has to tell."""
+    """The message in a datagram. The authentication code is not checked: see `is_genuine`."""
     if data[:4] != INBAND_START:
-        raise stranger(data, INBAND_START, _HEAD + CODE_BYTES)
+        raise wrong_start(data, INBAND_START, _HEAD + CODE_BYTES)
     if len(data) > MAX_PACKET_BYTES:
         raise too_large(len(data))
     if len(data) <= _HEAD + CODE_BYTES:

@@ -1,7 +1,7 @@
-"""Messages that are larger than a datagram: cut into parts, put together again, and what to ask for in between.
+"""Messages that are larger than a datagram: cut into parts, and put together again.
 
-Loss, repetition and disorder are normal. Whoever puts a message together names the parts it lacks, a window of them at
-a time, so that no burst is longer than that; whoever sends keeps no clock and no record of what arrived.
+Parts may be lost, repeated or out of order. The receiver names the parts that it lacks, at most `MAX_PARTS_IN_FLIGHT`
+at a time, so that no burst is longer than that. The sender keeps no clock and no record of what arrived.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from pleroma.errors import WireError
 from pleroma.wire.inband_messages import MAX_PART_BYTES, MAX_PARTS
 
 MAX_PARTS_IN_FLIGHT = 64
-"""Parts that are on their way at once."""
+"""Of one message."""
 _NUMBER = Struct("!H")
 
 
 def cut(data: bytes) -> list[bytes]:
-    """At least one part, and none that is too large."""
+    """The parts of a message: at least one, and none larger than fits into a datagram."""
     parts = [data[at : at + MAX_PART_BYTES] for at in range(0, len(data), MAX_PART_BYTES)] or [b""]
     if len(parts) > MAX_PARTS:
-        most = MAX_PARTS * MAX_PART_BYTES
-        raise WireError(f"{len(data)} bytes are more than the {most} of a message", field="size", value=len(data))
+        limit = MAX_PARTS * MAX_PART_BYTES
+        raise WireError(f"{len(data)} bytes are more than the {limit} of a message", field="size", value=len(data))
     return parts
 
 
 class Assembly:
-    """A message whose parts arrive."""
+    """A message of so many parts, as far as they have arrived."""
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
         self.size = 0
-        """Bytes that have come."""
+        """Bytes that have arrived."""
         self._there: dict[int, bytes] = {}
         self._mark = min(MAX_PARTS_IN_FLIGHT, parts) - 1
 
@@ -41,10 +41,10 @@ class Assembly:
         return len(self._there) == self.parts
 
     def add(self, number: int, body: bytes) -> bool:
-        """One part; tells whether to ask for what is lacking now.
+        """Take a part; returns whether it is time to ask for the parts that are lacking.
 
-        That is when the last of those asked for has come, or the last part of all: by sending that, the other side
-        asks to be asked.
+        It is when the last part that was asked for has arrived, or the last part of all: the sender repeats that one
+        to be asked for what is lacking.
         """
         if number not in self._there:
             self._there[number] = body
@@ -52,7 +52,7 @@ class Assembly:
         return not self.is_complete and number in (self._mark, self.parts - 1)
 
     def lacking(self) -> list[int]:
-        """The next parts to ask for."""
+        """The numbers of the parts to ask for next."""
         found: list[int] = []
         for number in range(self.parts):
             if number not in self._there:
@@ -72,6 +72,6 @@ def pack_numbers(numbers: Iterable[int]) -> bytes:
 
 
 def unpack_numbers(body: bytes, parts: Sequence[bytes]) -> list[int]:
-    """Which of these parts are asked for; what is no number of one is passed over."""
+    """The numbers of these parts that are asked for; other numbers are ignored."""
     whole = body[: min(len(body), 2 * MAX_PARTS_IN_FLIGHT) // 2 * 2]
     return [number for (number,) in _NUMBER.iter_unpack(whole) if number < len(parts)]

@@ -13,4 +13,4 @@ CONTROL_PORT = 17471
 CONTROL_ADDRESSES: Mapping[int, IPv4Address | IPv6Address] = MappingProxyType(
     {4: IPv4Address("239.255.112.108"), 6: IPv6Address("ff05::706c")}
 )
-"""By the version of IP. Switches pass up what is sent there (IP_fix of Bhowmik et al. 2017, II)."""
+"""By the version of IP. Switches pass packets to these addresses up (IP_fix of Bhowmik et al. 2017, II)."""

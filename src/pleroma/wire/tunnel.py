@@ -28,7 +28,7 @@ def wrap(address: Address, payload: bytes) -> bytes:
 
 def unwrap(frame: bytes) -> tuple[IPv6Address, bytes]:
     if frame[:4] != TUNNEL_START:
-        raise stranger(frame, TUNNEL_START, TUNNEL_HEAD_BYTES)
+        raise wrong_start(frame, TUNNEL_START, TUNNEL_HEAD_BYTES)
     if len(frame) < TUNNEL_HEAD_BYTES:
         raise cut_short(frame, TUNNEL_HEAD_BYTES)
     payload = frame[TUNNEL_HEAD_BYTES:]
@@ -43,8 +43,8 @@ def _check(payload: bytes) -> None:
         raise too_large(len(payload))
 
 
-def stranger(frame: bytes, start: bytes, needed: int) -> WireError:
-    """What is wrong with the first four bytes, which should be `start`: a magic and a version."""
+def wrong_start(frame: bytes, start: bytes, needed: int) -> WireError:
+    """The error of a frame whose first four bytes are not `start`, a magic and a version."""
     magic, version = start[:3], start[3]
     if start.startswith(frame):
         return cut_short(frame, needed)

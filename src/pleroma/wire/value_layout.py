@@ -2,8 +2,8 @@
 
 Present values follow one another in the order of the schema, each in a fixed number of bytes, so that one `Struct`
 reads and writes them all: integers and categories as the offset from the least, in as few bytes as the domain needs;
-reals as IEEE doubles; of a text its length. The texts themselves come last, end to end. Each event has one form only:
-there is no second way to write a value, and what does not add up to the last byte is refused.
+reals as IEEE doubles; of a text, its length. The texts themselves come last, end to end. Each value has one form only,
+and a packet with bytes too few or too many is refused.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pleroma.errors import WireError, shown
 from pleroma.wire.header import MAX_PACKET_BYTES, cut_short, too_large
 
 _CODES = {1: "B", 2: "H", 4: "I"}
-"""Whole numbers of these widths are numbers to `struct` too; of other widths they are strings of bytes."""
+"""The widths of whole numbers that `struct` has a code for; other widths are written as strings of bytes."""
 
 _LEAD: bytes = Text("text", False).key("")
-"""What the key of every text begins with."""
+"""The byte that the key of every text begins with."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One present value: the code that `struct` knows it by, and how its keys become what `struct` takes."""
+    """One present value: its code in `struct`, and how a key becomes the number that `struct` writes."""
 
     attribute: Attribute
     code: str
@@ -63,16 +63,19 @@ class _Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueLayout:
-    """`start` is where the values begin, `size` where the texts do; positions are among the present attributes."""
+    """`start` is where the values begin in a packet, `size` where the texts begin.
+
+    Positions (`odd`, `reals`, `texts`) count the present attributes only.
+    """
 
     start: int
     size: int
     form: Struct
     fields: tuple[_Field, ...]
     places: tuple[int, ...]
-    """Of the present attributes, in the schema."""
+    """The positions of the present attributes among all attributes of the schema."""
     empty: tuple[Key, ...]
-    """The keys of an event that lacks everything."""
+    """The keys of an event in which all values are absent."""
     types: tuple[type, ...]
     least: tuple[Key, ...]
     ends: tuple[Key, ...]
@@ -106,7 +109,7 @@ class ValueLayout:
         )
 
     def write(self, keys: Sequence[Key]) -> bytes:
-        """The values of an event that lacks what this layout leaves out, and nothing else."""
+        """The bytes of the values of an event in which exactly the values that this layout has are present."""
         values = list(keys) if len(self.places) == len(keys) else [keys[place] for place in self.places]
         if not all(map(isinstance, values, self.types)):
             raise next(f.refused(v) for f, v in zip(self.fields, values, strict=True) if not isinstance(v, f.key_type))
@@ -164,7 +167,7 @@ class ValueLayout:
         return text
 
     def _outside(self, values: Sequence[Key]) -> WireError:
-        """The first of the values that is not in its domain."""
+        """The error of the first value that is not in its domain."""
         return next(
             field.refused(value)
             for field, value in zip(self.fields, values, strict=True)
