@@ -43,7 +43,7 @@ class MessageKind(IntEnum):
     LACKS_RESPONSE = 7
 
 
-PART_KINDS = (MessageKind.REQUEST, MessageKind.RESPONSE, MessageKind.LACKS_REQUEST, MessageKind.LACKS_RESPONSE)
+MESSAGE_PART_KINDS = (MessageKind.REQUEST, MessageKind.RESPONSE, MessageKind.LACKS_REQUEST, MessageKind.LACKS_RESPONSE)
 
 
 class RefusalReason(IntEnum):
@@ -192,7 +192,7 @@ def _refused(rest: bytes) -> MessageRefused:
 
 
 def _check_part(part: MessagePart) -> None:
-    if part.kind not in PART_KINDS:
+    if part.kind not in MESSAGE_PART_KINDS:
         raise WireError(f"{shown(part.kind)} has no parts", field="kind", value=part.kind)
     _check_size("session", part.session, SESSION_BYTES)
     if not 0 <= part.sequence < 1 << 64:

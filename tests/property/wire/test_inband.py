@@ -16,7 +16,7 @@ from pleroma.wire.inband_messages import (
     INBAND_START,
     MAX_PART_BYTES,
     MAX_PARTS,
-    PART_KINDS,
+    MESSAGE_PART_KINDS,
     Hello,
     MessageKind,
     MessagePart,
@@ -40,7 +40,7 @@ def parts(draw):
     many = draw(st.integers(1, MAX_PARTS))
     number = draw(st.integers(0, many - 1))
     sequence = draw(st.integers(0, 2**64 - 1))
-    kind = draw(st.sampled_from(PART_KINDS))
+    kind = draw(st.sampled_from(MESSAGE_PART_KINDS))
     return MessagePart(kind, draw(sessions), sequence, number, many, draw(st.binary(max_size=MAX_PART_BYTES)))
 
 
