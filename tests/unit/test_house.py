@@ -30,10 +30,9 @@ LONG_FILES_2026_11_16 = """
 experiments/figures/catalogue.py
 """
 FILES_WITH_BANNERS_2026_11_16 = """
-client/client.py client/inband/conversation.py client/session/registration_keeper.py client/session/subscription.py
 content/attribute.py content/filter.py content/schema.py experiments/figures/plan_changes.py index/dzset.py
 index/grid_index.py index/selective_index.py index/tree_index.py matching/engine.py pipeline/lake/lake.py
-pipeline/lake/lake_layout.py selection/dimension_selection.py wire/inband_messages.py
+pipeline/lake/lake_layout.py selection/dimension_selection.py
 """
 
 
