@@ -58,7 +58,7 @@ class SwitchConnection(Protocol):
 
 
 class Agent:
-    """Of one switch. `on_change` is called whenever `state` changes, and when the switch has no room for a rule."""
+    """Keeps one switch right. Calls `on_change` when `state` changes, and when the switch has no room for a rule."""
 
     def __init__(self, name: SwitchId, timeouts: SwitchTimeouts, on_change: Callable[[Agent], None]) -> None:
         self.name = name
@@ -95,9 +95,8 @@ class Agent:
                 self.wanted[key] = rule
             self._dirty.add(key)
             self.refused.pop(key, None)
-        self.refused = {
-            key: error for key, error in self.refused.items() if not _is_full(error)
-        }  # there may be room now
+        # what was refused for want of room may fit now
+        self.refused = {key: error for key, error in self.refused.items() if not _is_full(error)}
         self._version += 1
         self._work.set()
 

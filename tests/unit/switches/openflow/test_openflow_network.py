@@ -1,0 +1,84 @@
+"""Whom a network of switches tells what: a watcher, for as long as there is one."""
+
+import asyncio
+import struct
+from contextlib import asynccontextmanager
+
+from pleroma.routing import Presence, Topology, build
+from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
+from pleroma.switches.openflow.openflow_network import Arrival, OpenFlowNetwork
+from support.openflow_switch import PATIENCE, ScriptedSwitch, plain
+
+LINE = build("line:1")
+
+
+class Watcher:
+    def __init__(self):
+        self.rewired = 0
+        self.arrivals = []
+
+    def rewire(self):
+        self.rewired += 1
+
+    def packet_arrived(self, arrival):
+        self.arrivals.append(arrival)
+
+
+@asynccontextmanager
+async def network(topology: Topology = LINE):
+    async with OpenFlowNetwork(DiscoveredTopology(topology), listen=("127.0.0.1", 0)) as made:
+        switch = ScriptedSwitch(datapath=1)
+        await switch.connect(made.address)
+        try:
+            yield made, switch
+        finally:
+            await switch.disconnect()
+
+
+async def until(true):
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+def packet_in(port, frame):
+    match = struct.pack("!HHII4x", 1, 12, 0x80000004, port)
+    return plain(5, 10, 0, struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 1, 0, 0) + match + b"\0\0" + frame)
+
+
+def test_a_watcher_hears_of_switches_ports_and_packets():
+    async def work():
+        async with network() as (made, switch):
+            watcher = Watcher()
+            with made.watched_by(watcher):
+                await made.install([])
+                await until(lambda: watcher.rewired == 1)  # the switch is ready
+                assert made.status()["R1"]["state"] == "ready"
+                switch.write(packet_in(3, b"frame"))
+                await until(lambda: watcher.arrivals)
+                assert watcher.arrivals == [Arrival("R1", 3, b"frame")]
+                switch.port_status(2, 1, "eth1", 0, 1)
+                await until(lambda: watcher.rewired == 2)
+                assert ("R1", 1) in made.presence.down
+            switch.write(packet_in(3, b"more"))
+            switch.port_status(2, 1, "eth1", 0, 0)
+            await until(lambda: ("R1", 1) not in made.presence.down)
+            await asyncio.sleep(0.1)  # longer than the network takes to tell
+            assert (watcher.rewired, len(watcher.arrivals)) == (2, 1)
+
+    asyncio.run(work())
+
+
+def test_a_switch_that_leaves_before_it_is_greeted_is_not_there():
+    async def work():
+        async with network() as (made, switch):
+            await switch.saw(18)  # it was asked for its ports: next it waits for the first installation
+            await switch.disconnect()
+            await until(lambda: not made._listener.connections or all(c.closed for c in made._listener.connections))
+            installing = asyncio.create_task(made.install([]))
+            await until(lambda: not made._listener.connections)
+            assert made.status()["R1"]["peer"] is None
+            assert made.presence == Presence(set(), set())  # it has its grace
+            installing.cancel()
+
+    asyncio.run(work())
