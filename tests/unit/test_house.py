@@ -26,9 +26,7 @@ SHARED_CONSTANTS_2026_11_16 = """
 LINE MOST_EVENTS PART_KINDS SHOWN WIDEST
 """
 SHARED_MODULES_2026_11_16 = ""
-LONG_FILES_2026_11_16 = """
-experiments/figures/catalogue.py
-"""
+LONG_FILES_2026_11_16 = ""
 FILES_WITH_BANNERS_2026_11_16 = """
 content/attribute.py content/filter.py content/schema.py experiments/figures/plan_changes.py index/dzset.py
 index/grid_index.py index/selective_index.py index/tree_index.py matching/engine.py pipeline/lake/lake.py

@@ -25,6 +25,8 @@ from pleroma.selection.traffic_statistics import TrafficStatistics
 
 Lines = Mapping[str, list[float]]
 """By technique: waste with all dimensions, then with one fewer at a time, down to one."""
+Claim = Callable[[Lines], bool]
+"""Whether a finding of the papers holds for the lines measured here."""
 
 SPLIT_SUFFIXES = {"": "regular", "asi": "adaptive", "si": "repeated", "si1": "selective"}
 """Behind a technique's name and a plus: how the dimensions it selects are cut. `si1` sends an event once."""
@@ -43,7 +45,7 @@ class DimensionSweep:
     workloads: Source | Mapping[str, Source]
     bits: int
     techniques: tuple[str, ...]
-    claims: Mapping[str, Callable[[Lines], bool]]
+    claims: Mapping[str, Claim]
 
     def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         named = self.workloads if isinstance(self.workloads, Mapping) else {"": self.workloads}
@@ -94,27 +96,27 @@ def middle(line: list[float]) -> float:
     return float(np.mean(line[1:-1]))
 
 
-def beats(better: str, worse: str, by: float = 0.0) -> Callable[[Lines], bool]:
+def beats(better: str, worse: str, by: float = 0.0) -> Claim:
     return lambda lines: middle(lines[better]) < middle(lines[worse]) - by
 
 
-def not_worse(one: str, other: str, margin: float = PERCENTAGE_POINT) -> Callable[[Lines], bool]:
+def not_worse(one: str, other: str, margin: float = PERCENTAGE_POINT) -> Claim:
     return lambda lines: middle(lines[one]) <= middle(lines[other]) + margin
 
 
-def alike(one: str, other: str, margin: float = 3 * PERCENTAGE_POINT) -> Callable[[Lines], bool]:
+def alike(one: str, other: str, margin: float = 3 * PERCENTAGE_POINT) -> Claim:
     return lambda lines: abs(middle(lines[one]) - middle(lines[other])) <= margin
 
 
-def helps(technique: str, by: float = PERCENTAGE_POINT) -> Callable[[Lines], bool]:
+def helps(technique: str, by: float = PERCENTAGE_POINT) -> Claim:
     """Fewer dimensions waste less than all of them, at the best number."""
     return lambda lines: min(lines[technique]) < lines[technique][0] - by
 
 
-def reduces(technique: str, by: float, of: str | None = None) -> Callable[[Lines], bool]:
+def reduces(technique: str, by: float, of: str | None = None) -> Claim:
     """At the best number of dimensions, this share of the waste that `of` has with all dimensions is gone."""
     return lambda lines: min(lines[technique]) <= lines[of or technique][0] * (1 - by)
 
 
-def every(*claims: Callable[[Lines], bool]) -> Callable[[Lines], bool]:
+def every(*claims: Claim) -> Claim:
     return lambda lines: all(claim(lines) for claim in claims)
