@@ -28,7 +28,8 @@ from pleroma.control import (
     Register,
 )
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.figures.plan_changes import Arrivals, tables_in_force
+from pleroma.experiments.figures.one_schema_controller import tables_in_force
+from pleroma.experiments.figures.waste_over_time import Arrivals
 from pleroma.index import Dz, GridIndex, Index, TreeIndex
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn, regrown

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from pleroma.experiments.figures.additional_rules import AdditionalRules
 from pleroma.experiments.figures.count_choice import CountChoice
 from pleroma.experiments.figures.dimension_sweep import DimensionSweep
 from pleroma.experiments.figures.length_sweep import LengthSweep
@@ -12,7 +13,6 @@ from pleroma.experiments.figures.papers.bhowmik_2017 import PLEROMA_FIGURES
 from pleroma.experiments.figures.papers.bhowmik_2018 import EXPRESSIVE_FIGURES
 from pleroma.experiments.figures.papers.grunert_2014 import THESIS_FIGURES
 from pleroma.experiments.figures.papers.zhao_wu_2011 import TAMA_FIGURES
-from pleroma.experiments.figures.plan_changes import AdditionalRules
 from pleroma.experiments.figures.subscription_sweep import SubscriptionSweep
 from pleroma.experiments.frontier.frontier import FRONTIER_BY_WIDTH, Frontier
 from pleroma.experiments.report import FigureReport

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pleroma.experiments.figures.additional_rules import AdditionalRules
 from pleroma.experiments.figures.dimension_sweep import (
     Claim,
     DimensionSweep,
@@ -15,7 +16,6 @@ from pleroma.experiments.figures.dimension_sweep import (
     not_worse,
     reduces,
 )
-from pleroma.experiments.figures.plan_changes import AdditionalRules, WasteOverTime
 from pleroma.experiments.figures.run_times import RunTimes, fastest, slowest
 from pleroma.experiments.figures.subscription_sweep import (
     SubscriptionSweep,
@@ -23,6 +23,7 @@ from pleroma.experiments.figures.subscription_sweep import (
     never_wastes_more,
     wastes_less,
 )
+from pleroma.experiments.figures.waste_over_time import WasteOverTime
 from pleroma.experiments.workload_source import Source
 from pleroma.workloads import EXPRESSIVE, Model, StockModel
 
