@@ -28,9 +28,9 @@ from pleroma.wire import Codec, EventPacket, attach, tunnel
 HERE = Path(__file__).parent
 SIZES = (1_000, 100_000)
 STEPS = 1 + len(SIZES)
-WINDOW = 64
-SECONDS = 5.0
-PATIENCE = 5.0
+MAX_EVENTS_IN_FLIGHT = 64
+MEASURED_SECONDS = 5.0
+ARRIVAL_SECONDS = 5.0
 _TIME = slice(tunnel.TUNNEL_HEAD_BYTES + 16, tunnel.TUNNEL_HEAD_BYTES + 24)
 
 
@@ -101,7 +101,7 @@ def _attached(port: int, hellos: list[bytes]) -> Iterator[list[socket.socket]]:
             each.connect(("127.0.0.1", port))
             each.send(hello or b"first")
             if hello:
-                each.settimeout(PATIENCE)
+                each.settimeout(ARRIVAL_SECONDS)
                 assert attach.unpack(each.recv(2048))[0] is attach.AttachKind.ATTACHED
             each.setblocking(False)
         yield sockets
@@ -123,8 +123,8 @@ def _measure(
 
 def _measure_with(sender: socket.socket, probe: socket.socket, frames: list[bytearray]) -> tuple[float, list[float]]:
     _flow(sender, probe, frames, 0.5, None)  # to warm up
-    count, seconds, _ = _flow(sender, probe, frames, SECONDS, None)
-    _, _, times = _flow(sender, probe, frames, SECONDS, count / seconds / 2)
+    count, seconds, _ = _flow(sender, probe, frames, MEASURED_SECONDS, None)
+    _, _, times = _flow(sender, probe, frames, MEASURED_SECONDS, count / seconds / 2)
     return count / seconds, sorted(times)
 
 
@@ -138,7 +138,7 @@ def _flow(
     while True:
         now = time.perf_counter()
         due = now - begin < seconds
-        while due and sent - received < WINDOW and (rate is None or sent < (now - begin) * rate):
+        while due and sent - received < MAX_EVENTS_IN_FLIGHT and (rate is None or sent < (now - begin) * rate):
             frame = frames[sent % len(frames)]
             frame[_TIME] = time.perf_counter_ns().to_bytes(8)
             sender.send(frame)
@@ -146,8 +146,8 @@ def _flow(
         if not due and sent == received:
             return received, time.perf_counter() - begin, times
         wait = (
-            PATIENCE
-            if rate is None or not due or sent - received >= WINDOW
+            ARRIVAL_SECONDS
+            if rate is None or not due or sent - received >= MAX_EVENTS_IN_FLIGHT
             else max((sent + 1) / rate - (now - begin), 0)
         )
         if not select.select([probe], [], [], wait)[0]:

@@ -148,7 +148,7 @@ class Upstream:
 
     async def _run(self, broker: Broker, learn: Callable[[Schema], Awaitable[None]]) -> None:
         """Connect again and again, whatever goes wrong."""
-        backoff, above = Backoff(most=2.0), self.above
+        backoff, above = Backoff(max_seconds=2.0), self.above
         while True:
             try:
                 await self._stay_connected(broker, learn, backoff)

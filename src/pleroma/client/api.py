@@ -91,7 +91,7 @@ class ControllerApi:
         """Make a request. While the controller does not answer or is busy, it is repeated for `patience` seconds."""
         if self._http.is_closed:
             raise ClientClosed("the client is closed")
-        loop, backoff = asyncio.get_running_loop(), Backoff(most=1.0)
+        loop, backoff = asyncio.get_running_loop(), Backoff(max_seconds=1.0)
         end = loop.time() + patience
         while True:
             try:

@@ -13,16 +13,16 @@ from collections.abc import Callable
 class Backoff:
     def __init__(
         self,
-        first: float = 0.1,
-        most: float = 5.0,
+        first_seconds: float = 0.1,
+        max_seconds: float = 5.0,
         factor: float = 2.0,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`chance` draws from 0 to 1. Times are in seconds."""
-        if not 0 < first <= most or factor < 1:
-            raise ValueError(f"a pause from {first} to {most} seconds, by a factor of {factor}")
-        self._first, self._most, self._factor, self._chance = first, most, factor, chance
-        self._next = first
+        """`chance` draws from 0 to 1."""
+        if not 0 < first_seconds <= max_seconds or factor < 1:
+            raise ValueError(f"a pause from {first_seconds} to {max_seconds} seconds, by a factor of {factor}")
+        self._first, self._max, self._factor, self._chance = first_seconds, max_seconds, factor, chance
+        self._next = first_seconds
 
     def reset(self) -> None:
         """The attempt has succeeded: the next pause is the first, short one again."""
@@ -31,5 +31,5 @@ class Backoff:
     def pause(self, at_least: float = 0.0) -> float:
         """Seconds to wait now; `at_least` as many as the other side asked for."""
         wait = self._next * (0.5 + 0.5 * self._chance())
-        self._next = min(self._next * self._factor, self._most)
+        self._next = min(self._next * self._factor, self._max)
         return max(wait, at_least)

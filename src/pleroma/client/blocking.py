@@ -127,6 +127,9 @@ class Client:
     def schema(self, name: str) -> Schema:
         return self._running.run(self._inner.schema(name))
 
+    def schemas(self) -> list[Schema]:
+        return self._running.run(self._inner.schemas())
+
     def create_schema(self, schema: Schema) -> None:
         self._running.run(self._inner.create_schema(schema))
 

@@ -13,7 +13,7 @@ from pleroma.client import blocking
 def test_the_names():
     assert pleroma.client.__all__ == ["Client", "Publisher", "Subscription", "connect"]
     assert pleroma.connect is pleroma.client.connect
-    shared = {"advertise", "close", "create_schema", "host", "info", "is_connected", "schema", "subscribe"}
+    shared = {"advertise", "close", "create_schema", "host", "info", "is_connected", "schema", "schemas", "subscribe"}
     assert shared <= set(dir(pleroma.client.Client))
     assert shared <= set(dir(blocking.Client))
 

@@ -112,7 +112,7 @@ class AttachmentKeeper:
 
         If the network has no such host any more, and the application did not ask for this one, any host will do.
         """
-        backoff = Backoff(most=2.0)
+        backoff = Backoff(max_seconds=2.0)
         while True:
             try:
                 return await self._attached(host, 0.0)

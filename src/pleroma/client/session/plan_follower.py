@@ -77,7 +77,7 @@ class PlanFollower:
         """Adopt new plans, for ever. `doubt` is called when the stream ends, since the controller may be gone."""
         if not self._api.has_streams:
             await self._poll()
-        backoff = Backoff(most=POLL_SECONDS)
+        backoff = Backoff(max_seconds=POLL_SECONDS)
         while True:
             pause = 0.0
             try:

@@ -131,7 +131,7 @@ class RegistrationKeeper:
 
     async def stay(self) -> None:
         """Renew the lease, for ever, while there are members."""
-        backoff = Backoff(most=1.0)
+        backoff = Backoff(max_seconds=1.0)
         while True:
             pause = self._lease.pause
             if self.members:
