@@ -102,7 +102,7 @@ def test_a_subscription_that_does_not_stand_is_reported_when_it_does():
     reports.add(sink)
     deliver(sink, 2)
     assert reports.write() is None
-    sink.registration.stands({"id": "s9"}, "h1")
+    sink.registration.registered({"id": "s9"}, "h1")
     assert sent(reports)["subscriptions"] == {"s9": counted(2)}
 
 

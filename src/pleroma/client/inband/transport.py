@@ -76,11 +76,11 @@ class InbandTransport(httpx.AsyncBaseTransport):
         seconds = request.extensions.get("timeout", {}).get("read") or INBAND_ANSWER_SECONDS
         body = await request.aread()
         headers = tuple((name, request.headers[name]) for name in REQUEST_HEADERS if name in request.headers)
-        asked = ApiRequest(request.method, request.url.raw_path.decode("ascii"), headers, body)
+        api_request = ApiRequest(request.method, request.url.raw_path.decode("ascii"), headers, body)
         conversation = self._conversation
         try:
             async with asyncio.timeout(seconds):
-                answer = await conversation.ask(asked)
+                answer = await conversation.ask(api_request)
         except TimeoutError:
             if conversation.is_greeted:
                 raise httpx.ReadTimeout("no answer came through the network", request=request) from None

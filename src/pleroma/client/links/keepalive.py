@@ -18,7 +18,7 @@ class KeepAlive:
 
     def __init__(self, seconds: float, now: float) -> None:
         self.seconds = seconds
-        self._asked = 0
+        self._unanswered = 0
         """How often `attach` was sent since the last answer."""
         self._next = now
         """When `attach` is to be sent next."""
@@ -26,29 +26,29 @@ class KeepAlive:
 
     @property
     def is_lost(self) -> bool:
-        return self._refused or self._asked > MAX_UNANSWERED_PROBES
+        return self._refused or self._unanswered > MAX_UNANSWERED_PROBES
 
     @property
     def is_doubtful(self) -> bool:
         """An answer is due."""
-        return self._asked > 0
+        return self._unanswered > 0
 
     def wait(self, now: float) -> float:
         """Seconds until `attach` is to be sent."""
         return max(self._next - now, 0.0)
 
-    def asked(self, now: float) -> None:
+    def sent(self, now: float) -> None:
         """`attach` was sent."""
-        self._asked += 1
+        self._unanswered += 1
         self._next = now + min(PROBE_SECONDS, self.seconds / ATTACHES_PER_PERIOD)
 
     def answered(self, now: float) -> None:
-        self._asked = 0
+        self._unanswered = 0
         self._next = now + self.seconds / ATTACHES_PER_PERIOD
 
     def doubt(self, now: float) -> None:
         """Something else suggests that the other side is gone: have `attach` sent at once."""
-        if not self._asked:
+        if not self._unanswered:
             self._next = now
 
     def refused(self) -> None:

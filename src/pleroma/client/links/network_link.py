@@ -29,13 +29,13 @@ class HostAttachment:
     secret: bytes | None = None
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], asked: str | None = None) -> HostAttachment:
-        """`asked` is the host of the API, where a tunnel begins if the controller names no other host."""
+    def from_json(cls, data: Mapping[str, Any], api_host: str | None = None) -> HostAttachment:
+        """`api_host` is where the API is asked: a tunnel leads there if the controller names no other host."""
         try:
             addresses = AddressRange.parse(data["range"]) if "range" in data else IPV6
             is_native = data.get("network", "tunnel") == "native"
             secret = None if is_native else bytes.fromhex(data["secret"])
-            begins = data["address"] if is_native else data.get("udp_host") or asked
+            begins = data["address"] if is_native else data.get("udp_host") or api_host
             if begins is None:
                 raise KeyError("udp_host")
             where = str(begins), int(data["port"])

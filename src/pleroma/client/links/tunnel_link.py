@@ -96,7 +96,7 @@ class TunnelLink:
 
     async def _say_attach(self) -> None:
         self._answer.clear()
-        self._alive.asked(self._loop.time())
+        self._alive.sent(self._loop.time())
         failure = self._socket.send(self._attach)
         if failure is not None and not isinstance(failure, BlockingIOError):
             self._alive.refused()

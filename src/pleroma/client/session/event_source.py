@@ -89,8 +89,9 @@ class EventSource:
         """All or nothing: if one event is refused, none is sent. Returns the sequence numbers."""
         return [self._send(event) for event in [self._checked(event) for event in events]]
 
-    def stop(self) -> None:
-        self.failure = self.failure or ClientClosed("the publisher is closed")
+    def stop(self, failure: PleromaError | None = None) -> None:
+        """Refuse to publish from now on, with this failure; without one, since the publisher is closed."""
+        self.failure = failure or self.failure or ClientClosed("the publisher is closed")
 
     def _checked(self, event: Event | Mapping[str, Any]) -> Event:
         if self.failure is not None:

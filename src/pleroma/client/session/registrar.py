@@ -25,7 +25,7 @@ class Registrar:
             registration.lost()
         body = registration.request(host) | {"lease": self._lease}
         answer: dict[str, Any] = (await self._api.ask("POST", f"/v1/{registration.kind}", body, patience=patience)).body
-        registration.stands(answer, host)
+        registration.registered(answer, host)
         if old is not None:
             await self.withdraw(registration, old, patience)
         return answer

@@ -42,12 +42,16 @@ class ClientRegistration:
         """The body of a request to register. The controller reads boxes faster than text."""
         return {"schema": self.schema, "host": host, "key": self.key, "boxes": to_json(self.filter)}
 
-    def stands(self, answer: Mapping[str, Any], host: str) -> None:
+    def registered(self, answer: Mapping[str, Any], host: str) -> None:
         """The controller has registered it at this host."""
         identity = answer.get("id")
         if not isinstance(identity, str):
             raise ClientError("the controller's answer has no id", field="id", value=identity)
         self.id, self.host = identity, host
+
+    def withdrawn(self) -> None:
+        """The controller has withdrawn it, as this client asked."""
+        self.id = self.host = None
 
     def lost(self) -> None:
         """The controller does not have it any more."""

@@ -118,8 +118,7 @@ class RegistrationKeeper:
             self._receiver.schemas.ignore(member.listener)
             member.end(failure)
         else:
-            member.failure = failure or member.failure
-            member.stop()
+            member.stop(failure)
 
     async def report(self) -> None:
         """Tell the controller what was counted since the last report, and send it the sampled events."""
@@ -191,7 +190,7 @@ class RegistrationKeeper:
         registration = member.registration
         if registration.id is not None:
             await self._registrar.withdraw(registration, registration.id, CLOSE_SECONDS)
-            registration.id = registration.host = None
+            registration.withdrawn()
 
     def _adopt(self, channel: SchemaChannel, before: SchemaChannel | None) -> None:
         """Have the members of a schema go by its new channel; end them if it is another schema of the same name."""
