@@ -12,7 +12,8 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.experiments.figures.run_times import THESIS_SECONDS
 from pleroma.index import GridIndex, evaluate
-from pleroma.selection.dimension_selection import Evidence, select
+from pleroma.selection.dimension_selection import select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.workloads import THESIS, Workload, generate
 

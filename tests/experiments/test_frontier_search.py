@@ -15,7 +15,8 @@ from pleroma.experiments.frontier.search import (
     JudgedIndex,
 )
 from pleroma.experiments.frontier.trials import FrontierTrials
-from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
+from pleroma.selection.dimension_selection import EVALUATING, select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.splits import SPLITS
 from pleroma.selection.traffic_statistics import TrafficStatistics
 

@@ -1,1 +1,1 @@
-"""The papers' indexes: statistics of traffic, dimension selection, adaptive cells, rectangles, and the best of all."""
+"""The papers' ways to make an index: traffic statistics, dimension selection, adaptive and selective splits, advice."""

@@ -21,11 +21,11 @@ from pleroma.index.axis import Axis
 from pleroma.index.grid_index import round_robin
 
 MAX_AXIS_BITS = 14
-"""For one dimension: 16,383 boundaries are as many as samples can place and as a plan should list."""
+"""The most bits of one dimension: samples cannot place more than 16,383 boundaries, nor should a plan list more."""
 
 
 class AdaptiveAxes:
-    """The cuts of each dimension, at any depth, for one sample."""
+    """The boundaries of each dimension at workload medians, for any number of bits, of one sample."""
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
@@ -47,12 +47,12 @@ class AdaptiveAxes:
 
 
 def adaptive_grid(sample: Sample, bits: int, dimensions: Iterable[int] | None = None) -> GridIndex:
-    """A grid over these dimensions (all, unless told) with boundaries at workload medians."""
+    """A grid over some dimensions (all, if none are given) with boundaries at workload medians."""
     return AdaptiveAxes(sample).grid(bits, range(len(sample.schema)) if dimensions is None else dimensions)
 
 
 def workload(sample: Sample) -> Ints:
-    """For every event, how many boxes match it in full: overlapping boxes of one filter each count."""
+    """By event: how many boxes match it in full. Overlapping boxes of one filter each count."""
     return _matches(*stacked([exact_rows(sample, d) for d in range(len(sample.schema))]))
 
 
@@ -64,7 +64,7 @@ def medians(values: Floats, load: Ints, extent: tuple[float, float], bits: int) 
     boundaries: list[float] = []
 
     def split(low: float, high: float, first: int, last: int, depth: int) -> None:
-        """Events `first` to `last` (excluded) lie in [low, high)."""
+        """Add the boundaries inside [low, high), in which events `first` to `last` (excluded) lie."""
         if not depth:
             return
         cut = _median(at, before, low, high, first, last)
@@ -78,7 +78,7 @@ def medians(values: Floats, load: Ints, extent: tuple[float, float], bits: int) 
 
 
 def _median(at: Floats, before: Ints, low: float, high: float, first: int, last: int) -> float:
-    """Where to cut: values from the cut on belong to the upper part."""
+    """Where to cut [low, high), in which events `first` to `last` lie. Values from the cut on are in the upper part."""
     total = before[last] - before[first]
     centre = low + (high - low) / 2
     if total <= 0:
@@ -95,7 +95,7 @@ def _median(at: Floats, before: Ints, low: float, high: float, first: int, last:
         candidates.append((abs(2 * below - total), value))
     if end < last:
         candidates.append((abs(2 * above - total), float(at[end])))
-    if not candidates:  # all alike: keep them together and away from what may come on the wider side
+    if not candidates:  # all values are equal: cut them off from the wider side, where other values may come
         return value if value - low >= high - value else float(np.nextafter(value, np.inf))
     return min(candidates)[1]
 

@@ -21,7 +21,8 @@ from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn
-from pleroma.selection.dimension_selection import EVALUATING, Dimensions, Evidence, select
+from pleroma.selection.dimension_selection import EVALUATING, select
+from pleroma.selection.evidence import Dimensions, Evidence
 from pleroma.selection.splits import SPLITS, SplitMethod
 from pleroma.selection.traffic_summary import TrafficSummary, summarise_traffic
 

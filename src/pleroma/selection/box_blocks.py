@@ -1,8 +1,8 @@
-"""The subscriptions' side of a pass over events, made ready once: boxes in blocks, each with its rows of bits.
+"""The subscriptions' side of a pass over events: boxes in blocks, each with rows of bits that are made once.
 
-Between two neighbouring bounds of boxes all keys are alike, so that along a dimension an event is no more than the
-number of the stretch its key lies in. Blocks are small enough for the processor's cache, and since what an event has in
-common with several blocks adds up, there may be more boxes than memory would have rows for.
+The bounds of boxes divide a dimension into stretches in which all keys meet the same boxes, so that an event is no more
+than the number of its stretch along each dimension. Blocks are small enough for the processor's cache. What an event
+has in common with several blocks adds up, so that there may be more boxes than memory has room for rows.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from pleroma.evaluation.sample import Sample
 from pleroma.selection.pass_kernels import stretches
 
 BLOCK_BOXES = 1_024
-"""Boxes in a block."""
+"""How many boxes a block has."""
 MAX_KEPT_BLOCKS = 32
-"""Blocks whose rows are kept; of the others they are made again when they are needed."""
+"""So many blocks keep their rows; the rows of the others are made again whenever they are needed."""
 
 Column = Floats | TextColumn
 """The keys of many events along one dimension."""
 Bounds = NDArray[Any]
-"""Keys as numbers, or for text as the bytes that are compared."""
+"""Bounds of boxes along one dimension: numbers, or for text the bytes that are compared."""
 
 
 @dataclass(frozen=True)
 class BoxBlock:
-    """Boxes from number `first` on: they want keys in `[low, high)`, by dimension and box."""
+    """Some boxes, numbered from `first` on. They want keys in `[low, high)`, by dimension and box."""
 
     first: int
     low: tuple[Bounds, ...]
@@ -56,7 +56,7 @@ class BoxBlock:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Where the rows of each dimension begin: there is one before, between and behind all bounds."""
+        """Where the rows of each dimension begin. A dimension has a row before, between and behind all its bounds."""
         return [0, *np.cumsum([len(each) + 1 for each in self.bounds]).tolist()]
 
     @cached_property
@@ -72,7 +72,7 @@ class BoxBlock:
         return np.concatenate([filled(len(bounds) + 1, *span) for bounds, span in listed])
 
     def places(self, keys: Sequence[Column], events: slice) -> Ints:
-        """For each of these events, its row in each dimension."""
+        """By event and dimension: the row of the event's stretch."""
         begin, end, _ = events.indices(len(keys[0].ranks if isinstance(keys[0], TextColumn) else keys[0]))
         found = np.empty((end - begin, len(keys)), np.int64)
         for d, (bounds, column) in enumerate(zip(self.bounds, keys, strict=True)):
@@ -91,7 +91,7 @@ class BoxBlock:
         return np.column_stack([before[end + at] - before[begin + at] for (begin, end), at in listed])
 
     def bare(self) -> BoxBlock:
-        """Without what was worked out."""
+        """The block without its rows, which are made again when they are needed."""
         return BoxBlock(self.first, self.low, self.high)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ class BoxBlock:
 
 @dataclass(frozen=True)
 class BoxBlocks:
-    """All boxes, in blocks."""
+    """The boxes of all subscriptions, in blocks."""
 
     count: int
     parts: tuple[BoxBlock, ...] = field(repr=False)
@@ -132,7 +132,7 @@ class BoxBlocks:
 
 
 def keys_of(events: EventBatch) -> list[Column]:
-    """What boxes bound: numbers, and of text the words and who has which."""
+    """The keys of events by dimension: numbers, or for text the words and which event has which."""
     attributes = events.schema.attributes
     return [
         events.words(d) if isinstance(attribute, Text) else events.columns[d].astype(np.float64, copy=False)

@@ -17,11 +17,11 @@ from pleroma.evaluation.sample import Sample
 from pleroma.index import Rectangle
 
 THIN_SIDE = 2.0**-10
-"""Added to every side, as a share of its dimension: what is thinner than this is not worth more bits."""
+"""Added to the width of every side, as a share of its dimension: thinner rectangles are not worth more bits."""
 
 
 def rectangles(sample: Sample, most: int) -> Iterator[list[Rectangle]]:
-    """The rectangles around one group, two groups, three, as long as parting gains, up to `most`."""
+    """The rectangles around one group, two groups, three, as long as parting a group gains, up to `most`."""
     low, high = np.array([a.extent for a in sample.schema.attributes], np.float64).T
     size = np.where(high > low, high - low, 1.0)
     first, last = (sample.first - low) / size, (sample.last - low) / size

@@ -1,4 +1,4 @@
-"""Some of many events, drawn so that it does not matter in which order, or where, they were looked at.
+"""Drawing some of many events, so that neither their order nor how they were split over processes matters.
 
 Every event has a ticket: its number, or where it has none its content, thoroughly mixed with the seed. The events with
 the smallest tickets are drawn. Draws of disjoint events merge to the draw of all, whatever the parts were.
@@ -25,7 +25,7 @@ _GOLDEN, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventDraw:
-    """At most `most` events, by ticket; among equal tickets, by content."""
+    """The events with the smallest tickets, at most `most`; of equal tickets, content decides."""
 
     most: int
     tickets: Tickets
@@ -38,7 +38,7 @@ class EventDraw:
 
     @classmethod
     def merged(cls, parts: Iterable[EventDraw]) -> EventDraw:
-        """Of all that some draws were drawn from."""
+        """The draw from all events that some draws were drawn from."""
         listed = list(parts)
         tickets = np.concatenate([part.tickets for part in listed])
         columns = zip(*(part.events.columns for part in listed), strict=True)
@@ -67,7 +67,7 @@ class HeldOutEvents:
     seed: int
 
     def without(self, events: EventBatch, numbers: NDArray[np.int64] | None) -> EventBatch:
-        """The other events."""
+        """Those of the events that are not held out."""
         if not len(self.tickets):
             return events
         mine = tickets_of(events, numbers, self.seed)
@@ -77,7 +77,7 @@ class HeldOutEvents:
 
 
 class RunningDraw:
-    """A draw from events that come in batches. Most of them are seen at one glance to hold no winning ticket."""
+    """A draw from events that come in batches. Most events are passed over at once, for their tickets are too large."""
 
     def __init__(self, schema: Schema, most: int, seed: int = 0) -> None:
         self._found = EventDraw.none(schema, most)
@@ -110,7 +110,7 @@ def tickets_of(events: EventBatch, numbers: NDArray[np.int64] | None, seed: int)
 
 
 def _mixed(values: Tickets) -> Tickets:
-    """Every bit depends on every bit: the finish of splitmix64."""
+    """A hash of each value: the last step of splitmix64, after which every bit depends on every bit."""
     with np.errstate(over="ignore"):
         values = values + _GOLDEN
         values = (values ^ (values >> np.uint64(30))) * _FIRST

@@ -1,4 +1,4 @@
-"""The loops of the pass over events: what events and boxes have in common along any two dimensions, by popcounts."""
+"""The kernels of a pass over events: which boxes match an event along any two dimensions, counted by popcounts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNIT = 1 << UNIT_BITS
 
 @compiled
 def stretches(bounds: Floats, keys: Floats, offset: Int, out: Ints) -> None:
-    """How many bounds lie at or below each key, and an offset; halving without a branch to mispredict."""
+    """How many bounds lie at or below each key, plus an offset; found by halving, without branches to mispredict."""
     size = bounds.shape[0]
     for event in range(keys.shape[0]):
         key = keys[event]
@@ -50,7 +50,7 @@ def moments(scaled: Floats) -> tuple[Ints, Ints]:
 
 @compiled
 def tallied(rows: Words, index: Ints, first: Int, both: Ints32, full: Ints32, last: Ints32) -> None:
-    """Add what each event has in common with a block of boxes, the first of which has a number.
+    """Count, by event, the boxes of a block that match it; `first` is the number of the first box.
 
     `both[e, i, j]` for i <= j counts boxes matched along both, `full` boxes matched along all, and `last[e, d]` is a
     box matched along d: where there is one only, that one.
@@ -87,7 +87,7 @@ def tallied(rows: Words, index: Ints, first: Int, both: Ints32, full: Ints32, la
 def finished(
     both: Ints32, full: Ints32, last: Ints32, touched: Ints, pairs: Ints, false_rates: Ints, alone: Ints
 ) -> Int:
-    """Add up events whose boxes are all counted; the matches in full."""
+    """Add the counters of events to the sums over all events; returns the matches in full."""
     events, dims = last.shape
     matches: Int = 0
     for event in range(events):

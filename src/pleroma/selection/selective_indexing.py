@@ -22,13 +22,13 @@ from pleroma.index.grid_index import Span, bits_within, round_robin
 from pleroma.selection.clusters import rectangles
 
 RECTANGLE_COUNTS = (0, 4, 16, 64)
-"""Without any rectangle, all is the rest: regular indexing."""
+"""The numbers of rectangles that are tried. Without any, all of the space is the rest: regular indexing."""
 
 
 class SelectiveSplit:
     """Selective indexes for one sample: with `count` rectangles, or the one of `RECTANGLE_COUNTS` that delivers least.
 
-    `repeated` is the document's own way, in which an event is sent once in each rectangle that holds it. A subscription
+    With `repeated`, as in the paper, an event is sent once in each rectangle that holds it. A subscription
     then sees less waste, but a host with subscriptions in several rectangles gets the event several times.
     """
 

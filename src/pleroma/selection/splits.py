@@ -1,4 +1,4 @@
-"""The ways to cut the event space, all behind one interface, so that any goes with any selection of dimensions.
+"""The ways to split the event space, all behind one interface, so that any goes with any selection of dimensions.
 
 Evaluation-based selection may be given one of these as its evaluator: then it chooses dimensions by what they do under
 that very index (Grunert 2014, 4.2).
@@ -17,16 +17,16 @@ from pleroma.selection.selective_indexing import SelectiveSplit
 
 
 class SplitMethod(Protocol):
-    """Made from a sample and a number of bits."""
+    """A way to split the event space, for one sample and a number of bits."""
 
     def waste(self, dimensions: Iterable[int]) -> Waste:
-        """On the sample, with all bits for these dimensions."""
+        """What an index over some dimensions wastes on the sample."""
 
     def index(self, dimensions: Iterable[int]) -> Index: ...
 
 
 class RegularSplit(GridEvaluator):
-    """Equal cells."""
+    """Cells of equal size."""
 
     def index(self, dimensions: Iterable[int]) -> Index:
         names = self.sample.schema.names
@@ -34,7 +34,7 @@ class RegularSplit(GridEvaluator):
 
 
 class AdaptiveSplit(GridEvaluator):
-    """Cells at workload medians."""
+    """Cells between workload medians."""
 
     def __init__(self, sample: Sample, bits: int) -> None:
         self._cuts = AdaptiveAxes(sample)

@@ -1,4 +1,4 @@
-"""One pass over the traffic, and everything the selection techniques of the papers ask about it.
+"""Statistics of the traffic, from one pass over it: everything that the papers' selection techniques ask for.
 
 All sums are whole numbers: shares are counted in units of 1 / `UNIT`, so that partial results of disjoint sets of
 events add up to the same bits in whatever way a pass was split over partitions.
@@ -18,9 +18,9 @@ from pleroma.selection.box_blocks import BLOCK_BOXES, MAX_KEPT_BLOCKS, BoxBlocks
 from pleroma.selection.pass_kernels import UNIT, UNIT_BITS, finished, moments, tallied
 
 PASS_CHUNK_EVENTS = 8_192
-"""Events that are looked at together: what is counted for each of them stays in the processor's cache."""
+"""So many events are counted together: the counters of all of them stay in the processor's cache."""
 LARGE_PASS_CHUNK_EVENTS = 65_536
-"""The same where blocks have to be made ready for every chunk: then that is what costs."""
+"""So many are counted together where the rows of blocks are made again for every chunk, which then costs most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +50,7 @@ class TrafficStatistics:
         return self._with(other, 1)
 
     def __sub__(self, other: TrafficStatistics) -> TrafficStatistics:
-        """Without events that have been counted."""
+        """The statistics without some of the events that were counted."""
         return self._with(other, -1)
 
     def _with(self, other: TrafficStatistics, sign: int) -> TrafficStatistics:
@@ -61,7 +61,7 @@ class TrafficStatistics:
 
     @classmethod
     def none(cls, dims: int, boxes: int) -> TrafficStatistics:
-        """Of no events at all."""
+        """The statistics of no events."""
 
         def zeros(*shape: int) -> Ints:
             return np.zeros(shape, np.int64)
@@ -85,7 +85,7 @@ class TrafficStatistics:
 
     @classmethod
     def counted(cls, boxes: BoxBlocks, keys: Sequence[Column], scaled: Floats) -> TrafficStatistics:
-        """Of events with these keys, a column for each dimension, and these values as shares of the extents."""
+        """The statistics of events, given their keys by dimension and their values as shares of the extents."""
         events, dims = scaled.shape
         values, products = moments(scaled)
         found = cls.none(dims, boxes.count)

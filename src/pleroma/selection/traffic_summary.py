@@ -1,7 +1,7 @@
-"""What one pass over the traffic leaves for the tuners: statistics of all events, and a draw of them to try things on.
+"""A summary of the traffic from one pass over it: statistics of all events, and a draw of events to try techniques on.
 
-A pass may be split over any partitions: what its parts leave is merged to the same bits. Techniques that evaluate
-allocations do so on the draw, so that none of them needs another pass.
+A pass may be split over any partitions: their summaries merge to the same bits. Techniques that evaluate allocations of
+bits do so on the draw, so that none of them needs another pass.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from pleroma.selection.event_draw import EventDraw, HeldOutEvents, RunningDraw
 from pleroma.selection.traffic_statistics import TrafficStatistics
 
 DRAWN_EVENTS = 100_000
-"""Events that techniques are tried on: half of them to learn from, half to judge by."""
+"""How many events are drawn for techniques to be tried on: half of them to learn from, half to judge by."""
 
 
 class NumberedBatch(NamedTuple):
-    """Some events; where they have numbers, no two events of a pass have the same."""
+    """Some events and their numbers, if they have any. No two events of a pass have the same number."""
 
     events: EventBatch
     numbers: Ints | None = None
     refused: int = 0
-    """Events outside the schema's domains that came with them."""
+    """How many more events came that were outside the schema's domains."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialSummary:
-    """What a pass over some events has found."""
+    """The summary of some of the events of a pass."""
 
     statistics: TrafficStatistics
     draw: EventDraw
@@ -54,7 +54,7 @@ class PartialSummary:
 
 @dataclass(frozen=True, slots=True)
 class SummaryPass:
-    """A pass over events, ready to begin; it travels to wherever the events are."""
+    """How to summarise events for some subscriptions. It travels to wherever the events are."""
 
     schema: Schema
     boxes: BoxBlocks
@@ -85,7 +85,7 @@ class SummaryPass:
         return TrafficStatistics.counted(self.boxes, keys_of(events), scaled(self.schema, events.points()))
 
     def finished(self, found: PartialSummary) -> TrafficSummary:
-        """The judging half of the draw is taken out of the statistics: what learns has not seen it."""
+        """The summary of all events. The half of the draw to judge by is taken out of the statistics."""
         training, judging = found.draw.halves()
         if not len(judging.events):
             raise TuningError("two events are needed at least: one to learn from, one to judge by", field="events")
@@ -104,11 +104,11 @@ class TrafficSummary:
     events: int
     refused: int
     statistics: TrafficStatistics
-    """Of all events but those that judge."""
+    """The statistics of all events but those to judge by."""
     training: EventBatch
     judging: EventBatch
     held_out: HeldOutEvents
-    """What judges, for whoever learns from all events."""
+    """The events to judge by, for a learner that sees all events and must leave these out."""
 
 
 def summarise_traffic(
@@ -119,6 +119,6 @@ def summarise_traffic(
     draw: int = DRAWN_EVENTS,
     seed: int = 0,
 ) -> TrafficSummary:
-    """In this process. Events without numbers are numbered as they come."""
+    """The summary of events that are in this process. Without `numbers`, events are numbered as they come."""
     once = SummaryPass.of(events.schema, subscriptions, draw, seed)
     return once.finished(once.over([NumberedBatch(events, np.arange(len(events)) if numbers is None else numbers)]))

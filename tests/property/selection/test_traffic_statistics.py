@@ -12,7 +12,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.evaluation.bit_rows import BitRows, exact_rows, stacked
 from pleroma.evaluation.sample import Sample
 from pleroma.selection.adaptive import workload
-from pleroma.selection.dimension_selection import (
+from pleroma.selection.dimension_scores import (
     event_covariance,
     false_match_covariance,
     false_match_scores,

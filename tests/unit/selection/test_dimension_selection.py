@@ -9,14 +9,10 @@ from pleroma.errors import PleromaError, TuningError, UnknownName
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.index import MAX_LENGTH
-from pleroma.selection.dimension_selection import (
-    TECHNIQUES,
-    Evidence,
-    count_by_eigenvalues,
-    count_by_evaluation,
-    match_covariance,
-    select,
-)
+from pleroma.selection.dimension_counts import count_by_eigenvalues, count_by_evaluation
+from pleroma.selection.dimension_scores import match_covariance
+from pleroma.selection.dimension_selection import TECHNIQUES, select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.traffic_statistics import TrafficStatistics
 from support import paper_transcriptions as papers
 

@@ -14,7 +14,8 @@ from pleroma.evaluation.sample import Sample
 from pleroma.index import GridIndex, Rectangle, evaluate
 from pleroma.selection.advice import AdviceQuestion, advise
 from pleroma.selection.clusters import rectangles
-from pleroma.selection.dimension_selection import Evidence, select
+from pleroma.selection.dimension_selection import select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.selective_indexing import SelectiveSplit
 from pleroma.selection.splits import SPLITS, RegularSplit
 from pleroma.selection.traffic_statistics import TrafficStatistics

@@ -17,7 +17,9 @@ from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated, smaller
 from pleroma.selection.advice import random_halves
-from pleroma.selection.dimension_selection import Evidence, count_by_eigenvalues, count_by_evaluation, select
+from pleroma.selection.dimension_counts import count_by_eigenvalues, count_by_evaluation
+from pleroma.selection.dimension_selection import select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.traffic_statistics import TrafficStatistics
 
 EIGENVALUE_THRESHOLD = 0.85

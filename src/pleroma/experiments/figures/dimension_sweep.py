@@ -19,7 +19,8 @@ from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated, smaller
 from pleroma.selection.advice import random_halves
-from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
+from pleroma.selection.dimension_selection import EVALUATING, select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.splits import SPLITS, SplitMethod
 from pleroma.selection.traffic_statistics import TrafficStatistics
 

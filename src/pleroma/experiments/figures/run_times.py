@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import FigureReport, Verdict
-from pleroma.selection.dimension_selection import Evidence, select
+from pleroma.selection.dimension_selection import select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.workloads import Model, Workload, generate
 

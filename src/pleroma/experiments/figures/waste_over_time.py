@@ -18,7 +18,8 @@ from pleroma.index import ROOT, Dz, Index
 from pleroma.index.codes import WORD_BITS, Codes
 from pleroma.matching import wanted_by
 from pleroma.routing import FlowTable, SwitchId, Topology, build
-from pleroma.selection.dimension_selection import Evidence, select
+from pleroma.selection.dimension_selection import select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.splits import SPLITS
 from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.switches import forward

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from pleroma.evaluation.outcome import Outcome
 from pleroma.experiments.frontier.trials import FrontierTrials
 from pleroma.index import GridIndex, Index, SelectiveIndex, Waste
-from pleroma.selection.dimension_selection import EVALUATING, Evidence, select
+from pleroma.selection.dimension_selection import EVALUATING, select
+from pleroma.selection.evidence import Evidence
 from pleroma.selection.splits import SPLITS
 from pleroma.selection.traffic_statistics import TrafficStatistics
 
