@@ -1,23 +1,39 @@
-"""Advice as people and programs read it: a row of a table, and figures for JSON."""
+"""What trying techniques gives, as commands show it: rows of a table, figures for JSON, the best plan as a file."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pleroma.selection.advice import Advice
     from pleroma.switches.simulated.simulation import Simulation
 
-COLUMNS = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
+ADVICE_COLUMNS = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
 
 
-def title(members: int | None, rules: int | None) -> str:
+def techniques_tried(more: int = 0) -> int:
+    """How many steps of progress trying all techniques takes."""
+    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
+
+    return (len(DEFAULT_SELECTIONS) + 1) * len(DEFAULT_SPLITS) + 1 + more
+
+
+def write_plan(best: Advice, path: Path | None) -> None:
+    """The plan of the best technique as a file, if that is wanted."""
+    from pleroma.index import IndexPlan
+
+    if path is not None:
+        path.write_text(IndexPlan(1, best.index).dumps() + "\n", encoding="utf-8")
+
+
+def table_title(members: int | None, rules: int | None) -> str:
     limits = [] if members is None else [f"{members} dz per subscription"]
     limits += [] if rules is None else [f"{rules:,} rules"]
     return f"techniques with at most {' and '.join(limits)}, best first"
 
 
-def row(advice: Advice, best: bool) -> tuple[Any, ...]:
+def table_row(advice: Advice, best: bool) -> tuple[Any, ...]:
     from pleroma.index import TreeIndex
 
     given = ", ".join(f"{name} {n}" for name, n in advice.bits.items())
@@ -30,7 +46,7 @@ def row(advice: Advice, best: bool) -> tuple[Any, ...]:
     return mark, advice.technique, given, waste, advice.outcome.rules, free, f"{advice.seconds:.2f}"
 
 
-def figures(advice: Advice, placed: Simulation | None = None) -> dict[str, Any]:
+def advice_figures(advice: Advice, placed: Simulation | None = None) -> dict[str, Any]:
     waste = advice.outcome.waste
     told: dict[str, Any] = {
         "technique": advice.technique,

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -17,17 +17,11 @@ from rich.table import Table
 
 from pleroma.errors import PleromaError, SetupError
 
-WIDE = 160
-"""Where output goes to a file or a program, lines need not fit a window."""
+UNLIMITED_COLUMNS = 160
+"""Width of tables in a file or for a program, where lines need not fit a window."""
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+out = Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED_COLUMNS)
 err = Console(stderr=True, highlight=False)
-
-MasterOption = Annotated[
-    str | None,
-    typer.Option("--master", help="Where Spark is: local[*] (this machine), spark://HOST:PORT, sc://HOST, yarn, ..."),
-]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line instead of tables.")]
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -57,6 +51,11 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
             bar.advance(task, step)
 
         yield advance
+
+
+def shortened(text: str, letters: int) -> str:
+    """A text in at most so many letters."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def check_picture(path: Path | None) -> None:

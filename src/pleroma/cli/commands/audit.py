@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, MasterOption, out, progress, show_json, show_table
+from pleroma.cli.options import JsonFlag, LakeArgument, LakeSchema, SparkMaster, check_folder, grouped
+from pleroma.cli.output import out, progress, shortened, show_json, show_table
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
-    from pleroma.pipeline.audit.findings import Audit
+    from pleroma.pipeline.audit.findings import Audit, DeliverySum
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.lake.period import Period
     from pleroma.pipeline.reported_counts import ReportedCounts
 
-WIDEST = 60
+TABLE_FILTER_LETTERS = 60
 """Letters of a filter in a table."""
 
 
+@dataclass(frozen=True, slots=True)
+class PeriodOptions:
+    """A day, or from a moment to another."""
+
+    day: Annotated[str | None, typer.Option(help="2026-11-15, in UTC; the last with events, otherwise.")] = None
+    start: Annotated[str | None, typer.Option("--from", help="From a moment on: 2026-11-15T16:00.")] = None
+    end: Annotated[str | None, typer.Option("--to", help="Before a moment.")] = None
+
+    def period(self, lake: Lake, name: str) -> Period:
+        from pleroma.pipeline.lake.period import Period
+
+        if self.day is not None and (self.start or self.end):
+            raise SetupError("a day or a beginning and an end, not both", field="--day", value=self.day)
+        if self.day is not None:
+            return Period.day(self.day)
+        if self.start is None and self.end is None:
+            return Period.newest(lake, name)
+        return Period.between(self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class BestPlanOptions:
+    """What the best plan, which stands beside the plan in force, may use."""
+
+    bits: Annotated[int | None, typer.Option(help="Bits for the best plan; as many as the plan has, otherwise.")] = None
+    rules: Annotated[int | None, typer.Option(help="Rules that the best plan has to do with.")] = None
+    best: Annotated[bool, typer.Option(help="Look for the best plan.")] = True
+
+    def check(self) -> None:
+        for option, number in (("--bits", self.bits), ("--rules", self.rules)):
+            if number is not None and number < 1:
+                raise SetupError(f"{number} is too few", field=option, value=number)
+
+
+@grouped
 def audit(
-    lake: Annotated[str, typer.Argument(metavar="LAKE", help="Where `pleroma up --lake` lands: a folder or a URI.")],
-    schema: Annotated[str | None, typer.Option(help="Which schema; the only one, otherwise.")] = None,
-    day: Annotated[str | None, typer.Option(help="2026-11-15, in UTC; the last with events, otherwise.")] = None,
-    start: Annotated[str | None, typer.Option("--from", help="From a moment on: 2026-11-15T16:00.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Before a moment.")] = None,
-    master: MasterOption = None,
-    bits: Annotated[
-        int | None, typer.Option(help="Bits for the best plan; as many as the plan has, otherwise.")
-    ] = None,
-    rules: Annotated[int | None, typer.Option(help="Rules that the best plan has to do with.")] = None,
-    best: Annotated[bool, typer.Option(help="Look for the best plan.")] = True,
+    lake: LakeArgument,
+    *,
+    schema: LakeSchema = None,
+    time: PeriodOptions,
+    master: SparkMaster = None,
+    plan: BestPlanOptions,
     top: Annotated[int, typer.Option(min=1, help="How many subscriptions and rules to name.")] = 10,
     plot: Annotated[Path | None, typer.Option(help="A folder to draw the findings in.")] = None,
     json: JsonFlag = False,
@@ -48,21 +80,18 @@ def audit(
     from pleroma.pipeline.spark_progress import followed
     from pleroma.pipeline.spark_session import session
 
-    if plot is not None and not plot.is_dir():
-        raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
-    for option, number in (("--bits", bits), ("--rules", rules)):
-        if number is not None and number < 1:
-            raise SetupError(f"{number} is too few", field=option, value=number)
+    check_folder("--plot", plot)
+    plan.check()
     check()
     landed = Lake.at(lake)
     name = landed.chosen(schema)
-    period = _period(landed, name, day, start, end)
+    period = time.period(landed, name)
     with (
         session(master, "pleroma audit") as spark,
         progress(f"{name}, {period}", 1) as advance,
         followed(spark, advance),
     ):
-        found = audit_on(spark, landed, name, period, best=best, bits=bits, rules=rules)
+        found = audit_on(spark, landed, name, period, best=plan.best, bits=plan.bits, rules=plan.rules)
     drawn = [] if plot is None else _draw(found, plot, top)
     if json:
         show_json(found.to_json(top) | ({"plots": list(map(str, drawn))} if drawn else {}))
@@ -70,18 +99,6 @@ def audit(
     _show(found, top)
     for path in drawn:
         out.print(f"wrote {path}", markup=False, soft_wrap=True)
-
-
-def _period(lake: Lake, name: str, day: str | None, start: str | None, end: str | None) -> Period:
-    from pleroma.pipeline.lake.period import Period
-
-    if day is not None and (start or end):
-        raise SetupError("a day or a beginning and an end, not both", field="--day", value=day)
-    if day is not None:
-        return Period.day(day)
-    if start is None and end is None:
-        return Period.newest(lake, name)
-    return Period.between(start, end)
 
 
 def _draw(found: Audit, folder: Path, top: int) -> list[Path]:
@@ -104,10 +121,7 @@ def _show(found: Audit, top: int) -> None:
         out.print(f"{count:,} events not judged: {reason}", style="yellow", markup=False)
     for path, reason in found.refused.items():
         out.print(f"{path} left out: {reason}", style="yellow", markup=False, soft_wrap=True)
-    rows: list[tuple[Any, ...]] = [
-        (epoch, round(share.delivered), round(share.wasted), f"{share.waste:.1%}")
-        for epoch, share in found.plans.items()
-    ]
+    rows: list[tuple[Any, ...]] = [(epoch, *_sums(deliveries)) for epoch, deliveries in found.plans.items()]
     show_table("by plan", ("plan", "deliveries", "wasted", "waste"), rows)
     unwanted = total.wasted - found.repeated
     rows = [
@@ -120,11 +134,9 @@ def _show(found: Audit, top: int) -> None:
         (
             each.id,
             each.host,
-            round(each.deliveries.delivered),
-            round(each.deliveries.wasted),
-            f"{each.deliveries.waste:.1%}",
+            *_sums(each.deliveries),
             *_said(each.reported),
-            _short(each.filter),
+            shortened(each.filter, TABLE_FILTER_LETTERS),
         )
         for each in found.subscriptions[:top]
     ]
@@ -134,9 +146,7 @@ def _show(found: Audit, top: int) -> None:
         (
             each.epoch,
             each.dz,
-            round(each.deliveries.delivered),
-            round(each.deliveries.wasted),
-            f"{each.deliveries.waste:.1%}",
+            *_sums(each.deliveries),
         )
         for each in found.rules[:top]
     ]
@@ -145,9 +155,7 @@ def _show(found: Audit, top: int) -> None:
     rows = [
         (
             each.host,
-            round(each.deliveries.delivered),
-            round(each.deliveries.wasted),
-            f"{each.deliveries.waste:.1%}",
+            *_sums(each.deliveries),
             *_said(each.reported),
         )
         for each in found.hosts
@@ -173,13 +181,13 @@ def _show_saving(found: Audit) -> None:
         out.print("nothing was found that wastes less than the plan in force")
 
 
+def _sums(deliveries: DeliverySum) -> tuple[Any, ...]:
+    return round(deliveries.delivered), round(deliveries.wasted), f"{deliveries.waste:.1%}"
+
+
 def _of(part: float, whole: float) -> str:
     return f"{part / whole:.1%}" if whole else "0.0%"
 
 
 def _said(reported: ReportedCounts | None) -> tuple[Any, Any]:
     return ("", "") if reported is None else (reported.delivered, reported.wasted)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"

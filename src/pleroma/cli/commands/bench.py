@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import out, progress, show_json, show_table
 from pleroma.errors import SetupError, UnknownName
 
-FOLDER = Path(__file__).resolve().parents[4] / "benchmarks"
+BENCHMARK_FOLDER = Path(__file__).resolve().parents[4] / "benchmarks"
 
 
 def bench(
@@ -20,7 +21,7 @@ def bench(
     json: JsonFlag = False,
 ) -> None:
     """Measure on this machine, against a reference in the same run."""
-    known = {path.stem: path for path in sorted(FOLDER.glob("*.py")) if not path.stem.startswith("_")}
+    known = {path.stem: path for path in sorted(BENCHMARK_FOLDER.glob("*.py")) if not path.stem.startswith("_")}
     if not known:
         raise SetupError("benchmarks run from a checkout of the sources, and this is an installed copy")
     if not name:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.commands.up import KeepOption, LakeOption, SampleOption, address
-from pleroma.cli.output import JsonFlag, out, show_json
+from pleroma.cli.commands.up import CollectingOptions, address, show_ready
+from pleroma.cli.options import JsonFlag, StateFolder, grouped
+from pleroma.cli.output import out, show_json
 from pleroma.cli.remote import STATE_FOLDER
 from pleroma.errors import SetupError
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pleroma.service import Running
 
 
+@grouped
 def broker(
+    *,
     listen: Annotated[
         str, typer.Option(help="HOST:PORT, for events and requests by UDP and for the API by HTTP; port 0: a free one.")
     ] = "127.0.0.1:8470",
-    folder: Annotated[
-        Path, typer.Option(help="Where the log is kept; what was accepted is there after a restart.")
-    ] = STATE_FOLDER,
+    folder: StateFolder = STATE_FOLDER,
     upstream: Annotated[
         str | None, typer.Option(metavar="URL", help="Join the broker at udp://HOST:PORT, or any controller's URL.")
     ] = None,
@@ -30,9 +30,7 @@ def broker(
         str | None, typer.Option(envvar="PLEROMA_UPSTREAM_TOKEN", help="The token with which to join it.")
     ] = None,
     principal: Annotated[str | None, typer.Option(help="Whose token that is.")] = None,
-    lake: LakeOption = None,
-    sample: SampleOption = 0.01,
-    keep: KeepOption = 30.0,
+    collecting: CollectingOptions,
     json: JsonFlag = False,
 ) -> None:
     """Carry events in software, until Ctrl-C: a broker for networks without programmable switches.
@@ -42,7 +40,7 @@ def broker(
     """
     from pleroma.broker.upstream import BrokerAbove
     from pleroma.client.inband.udp_address import UdpAddress
-    from pleroma.service import BrokerSettings, CollectingSettings, Deployment, serve
+    from pleroma.service import BrokerSettings, Deployment, serve
     from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
 
     host, port = address(listen)
@@ -68,12 +66,7 @@ def broker(
             joined = running.service.plane.condition()["above"]
             state = "joined" if joined["connected"] else "not reached yet, trying"
             out.print(f"broker above: {above.url} ({state})")
-        out.print(f"API documentation: {running.url}/docs")
-        if running.token is not None:
-            out.print(f"administrator's token, shown this once and kept in {running.token_file}:\n{running.token}")
-        out.print("ready; stop with Ctrl-C")
-        out.file.flush()
+        show_ready(running)
 
-    collecting = None if lake is None else CollectingSettings(lake, sample, keep)
-    deployment = Deployment(host, port, plane=BrokerSettings(above), collecting=collecting)
+    deployment = Deployment(host, port, plane=BrokerSettings(above), collecting=collecting.settings())
     serve(folder, BROKER_TOPOLOGY, deployment, announce=announce)

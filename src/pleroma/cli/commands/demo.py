@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.output import JsonFlag, check_picture, err, out, show_json, show_table
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import check_picture, err, out, show_json, show_table
 from pleroma.errors import RoutingError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Place = Callable[..., AbstractAsyncContextManager[RunningController]]
 
 
-class Network(StrEnum):
+class DemoNetwork(StrEnum):
     EMBEDDED = "embedded"
     OVS = "ovs"
 
@@ -34,8 +35,9 @@ def demo(
     subscriptions: Annotated[int, typer.Option(min=1, help="How many to make up.")] = 300,
     rate: Annotated[float, typer.Option(min=1, help="Quotes a second.")] = 150.0,
     network: Annotated[
-        Network, typer.Option(help="embedded: simulated switches; ovs: Open vSwitch and network namespaces, as root.")
-    ] = Network.EMBEDDED,
+        DemoNetwork,
+        typer.Option(help="embedded: simulated switches; ovs: Open vSwitch and network namespaces, as root."),
+    ] = DemoNetwork.EMBEDDED,
     spark: Annotated[
         bool, typer.Option(help="Let the pipeline find and adopt the better plan; otherwise one comes halfway.")
     ] = True,
@@ -52,7 +54,7 @@ def demo(
     from pleroma.pipeline.spark_needs import missing
 
     check_picture(plot)
-    stage = open_vswitch if network is Network.OVS else embedded
+    stage = open_vswitch if network is DemoNetwork.OVS else embedded
     reason = missing() if spark else None
     if reason is not None:
         err.print(f"[bold yellow]NO CLOSED LOOP[/bold yellow]: {reason}. A better plan comes halfway instead.")

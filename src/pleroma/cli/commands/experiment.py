@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import out, progress, show_json, show_table
 from pleroma.errors import SetupError, UnknownName
 
 if TYPE_CHECKING:

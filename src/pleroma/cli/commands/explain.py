@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, check_picture, out, show_json, show_table
+from pleroma.cli.options import JsonFlag, listed
+from pleroma.cli.output import check_picture, out, show_json, show_table
 
-FINER = 1024
-"""How many dz tell what a limit costs."""
+if TYPE_CHECKING:
+    from pleroma.content import Filter
+    from pleroma.index import DzSet, GridIndex
+
+FINER_MEMBERS = 1024
+"""Dz of the finer cover that tells what a limit on dz costs."""
 
 
 def explain(
@@ -38,16 +43,14 @@ def explain(
     from pleroma.content import Filter, Schema
     from pleroma.content.filter_json import to_json
     from pleroma.index import AddressRange, GridIndex
-    from pleroma.index.dzset import DzSet
 
     check_picture(plot)
     space = Schema.load(schema)
     wanted = Filter.parse(space, filter_text)
-    names = None if dimensions is None else [name.strip() for name in dimensions.split(",") if name.strip()]
-    index = GridIndex.regular(space, bits, names)
+    index = GridIndex.regular(space, bits, None if dimensions is None else listed(dimensions))
     addresses = AddressRange.parse(base)
     cover = index.cover(wanted, max_length=addresses.bits, max_members=members)
-    finer: DzSet = index.cover(wanted, max_length=addresses.bits, max_members=max(FINER, members))
+    finer = index.cover(wanted, max_length=addresses.bits, max_members=max(FINER_MEMBERS, members))
     cells = [(str(dz), str(addresses.prefix(dz)), 2.0**-dz.length) for dz in cover]
     if plot is not None:
         from pleroma.cli.pictures.space_picture import draw_cover
@@ -64,6 +67,15 @@ def explain(
         }
         show_json(data | ({"plot": str(plot)} if plot else {}))
         return
+    _show_filter(wanted, index)
+    if wanted:
+        _show_cover(cells, cover, finer)
+        if plot is not None:
+            out.print(f"drew {plot}", markup=False, soft_wrap=True)
+
+
+def _show_filter(wanted: Filter, index: GridIndex) -> None:
+    space = wanted.schema
     out.print(f"filter  {wanted}", markup=False, soft_wrap=True)
     used = [name for name in space.names if space.position(name) in index.axes]
     out.print(f"index   {index.bits} bits over {', '.join(used) or 'nothing'}", markup=False, soft_wrap=True)
@@ -72,17 +84,18 @@ def explain(
         return
     boxes = [[_one_box(wanted, i, name) for name in space.names] for i in range(len(wanted.boxes))]
     show_table("boxes", space.names, boxes)
+
+
+def _show_cover(cells: list[tuple[str, str, float]], cover: DzSet, finer: DzSet) -> None:
     show_table("dz and prefixes", ("dz", "prefix", "share of the space"), [(dz, p, f"{s:.3%}") for dz, p, s in cells])
     loss = cover.volume / finer.volume - 1
     out.print(
         f"{len(cover)} dz hold {cover.volume:.4%} of the event space"
         + (f", {loss:.0%} more than {len(finer):,} would." if loss > 0.005 else ".")
     )
-    if plot is not None:
-        out.print(f"drew {plot}", markup=False, soft_wrap=True)
 
 
-def _one_box(wanted: Any, number: int, name: str) -> str:
+def _one_box(wanted: Filter, number: int, name: str) -> str:
     """What one box asks of one attribute, in a few characters."""
     attribute = wanted.schema[name]
     part = wanted.boxes[number].ranges[wanted.schema.position(name)]

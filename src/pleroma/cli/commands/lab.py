@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.output import JsonFlag, out, show_json, show_table
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import out, show_json, show_table
 from pleroma.errors import SetupError, UnknownName
 
 if TYPE_CHECKING:

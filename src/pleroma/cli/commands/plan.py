@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, err, out, show_json, show_table
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import err, out, show_json, show_table
 from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api, segment
 from pleroma.errors import PlanError, UnknownName
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The plan by which events become addresses, and changes of it.", no_args_is_help=True)
 
-METHODS = ("lightweight", "versioning", "at_once")
-STEPS = {
+CHANGE_METHODS = ("lightweight", "versioning", "at_once")
+PHASE_TEXTS = {
     "prepared": "switches are prepared",
     "swapped": "the new plan is in force; publishers adopt it",
     "settled": "the change is over",
 }
-PAUSE = 0.1
+PHASE_POLL_SECONDS = 0.1
 
 SchemaName = Annotated[str, typer.Argument(metavar="SCHEMA", help="As `pleroma status` names it.")]
 Method = Annotated[
@@ -44,7 +45,7 @@ def show(schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = 
         show_json(plan)
         return
     out.print(f"plan {plan['epoch']} of {schema} under the prefix {plan['prefix']}: {_described(plan)}")
-    out.print(f"at most {plan['members']} cells a registration; {plan['phase']}: {STEPS[plan['phase']]}")
+    out.print(f"at most {plan['members']} cells a registration; {plan['phase']}: {PHASE_TEXTS[plan['phase']]}")
 
 
 @app.command()
@@ -100,8 +101,8 @@ def rollback(
 
 
 def _check(method: str) -> None:
-    if method not in METHODS:
-        raise UnknownName("method", method, METHODS, field="--method")
+    if method not in CHANGE_METHODS:
+        raise UnknownName("method", method, CHANGE_METHODS, field="--method")
 
 
 def _move(remote: BlockingApi, schema: str, verb: str, path: str, body: dict[str, Any], json: bool) -> None:
@@ -112,8 +113,8 @@ def _move(remote: BlockingApi, schema: str, verb: str, path: str, body: dict[str
     while now["phase"] != "settled":
         if now["phase"] != told:
             told = now["phase"]
-            err.print(STEPS[told], markup=False)
-        time.sleep(PAUSE)
+            err.print(PHASE_TEXTS[told], markup=False)
+        time.sleep(PHASE_POLL_SECONDS)
         now = remote.get(_path(schema))
     seconds = time.monotonic() - began
     changed = now["epoch"] != before

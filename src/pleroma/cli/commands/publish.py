@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, out, show_json
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import out, show_json
 from pleroma.cli.remote import (
     DEFAULT_URL,
     HostOption,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, progress, show_json, show_table
+from pleroma.cli.options import JsonFlag, WorkloadFolder
+from pleroma.cli.output import progress, show_json, show_table
 from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, find_token, remote_api
 from pleroma.errors import RoutingError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def replay(
-    workload: Annotated[Path, typer.Argument(metavar="FOLDER", help="A workload made by `pleroma workload`.")],
+    workload: WorkloadFolder,
     rate: Annotated[float, typer.Option(min=0.1, help="Events a second.")] = 500.0,
     events: Annotated[int | None, typer.Option(min=1, help="Only the first so many events.")] = None,
     url: UrlOption = DEFAULT_URL,

@@ -2,41 +2,92 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, check_picture, out, progress, show_json, show_table
+from pleroma.cli.options import JsonFlag, grouped, listed
+from pleroma.cli.output import check_picture, out, progress, show_json, show_table
 from pleroma.errors import PlanError, RoutingError
 
 if TYPE_CHECKING:
+    from pleroma.content import Schema
     from pleroma.index import Index
-    from pleroma.routing import Topology
+    from pleroma.routing import Policy, Topology
     from pleroma.switches.simulated.simulation import Simulation
     from pleroma.workloads import Workload
 
-SHOWN = 12
+SHOWN_SWITCHES = 12
+"""Of the fullest switches and of the busiest links."""
 
 
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """A plan, or a regular grid."""
+
+    plan: Annotated[Path | None, typer.Option(help="Use the index of this plan, as `pleroma tune` writes it.")] = None
+    bits: Annotated[int, typer.Option(help="Bits of the index.")] = 23
+    dimensions: Annotated[str | None, typer.Option(help="Index only these attributes, separated by commas.")] = None
+    members: Annotated[int, typer.Option(help="At most this many dz per subscription.")] = 32
+
+    def index(self, schema: Schema) -> Index:
+        from pleroma.index import GridIndex, IndexPlan
+
+        if self.plan is None:
+            return GridIndex.regular(schema, self.bits, None if self.dimensions is None else listed(self.dimensions))
+        index = IndexPlan.loads(self.plan.read_text(encoding="utf-8")).index
+        if index.schema != schema:
+            reason = "the plan is for another schema than the workload's"
+            raise PlanError(reason, field="--plan", value=str(self.plan))
+        return index
+
+
+@dataclass(frozen=True, slots=True)
+class MadeUpOptions:
+    """Data that is made up where there is no workload."""
+
+    subscriptions: Annotated[int, typer.Option(help="How many to make up.")] = 400
+    events: Annotated[int, typer.Option(help="How many to make up.")] = 10_000
+    distribution: Annotated[str, typer.Option(help="uniform or zipfian, for made-up data.")] = "zipfian"
+
+    def workload(self, seed: int) -> Workload:
+        from pleroma.workloads import EXPRESSIVE, generate
+
+        settings: dict[str, Any] = asdict(self) | {"placement": "inside", "width": 0.2, "seed": seed}
+        return generate(replace(EXPRESSIVE, **settings))
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingOptions:
+    """Who publishes, and how rules are placed."""
+
+    publishers: Annotated[int | None, typer.Option(help="How many hosts publish; all, unless told.")] = None
+    rules: Annotated[int | None, typer.Option(help="Room for this many rules on every switch.")] = None
+    trees: Annotated[str, typer.Option(help="one (spanning tree) or forest (a tree per publisher's dz).")] = "one"
+
+    def policy(self) -> Policy | None:
+        from pleroma.routing import PublisherForest
+
+        if self.trees not in ("one", "forest"):
+            raise RoutingError(f"trees is one or forest, not {self.trees!r}", field="--trees", value=self.trees)
+        return PublisherForest() if self.trees == "forest" else None
+
+
+@grouped
 def simulate(
     workload: Annotated[
         Path | None, typer.Argument(help="A folder made by `pleroma workload`; without one, data is made up.")
     ] = None,
+    *,
     topology: Annotated[
         str,
         typer.Option(help="testbed, line:5, ring:6, star:4, single:8, fat-tree:4, random:20x64, or a .json/.graphml."),
     ] = "testbed",
-    plan: Annotated[Path | None, typer.Option(help="Use the index of this plan, as `pleroma tune` writes it.")] = None,
-    bits: Annotated[int, typer.Option(help="Bits of the index.")] = 23,
-    dimensions: Annotated[str | None, typer.Option(help="Index only these attributes, separated by commas.")] = None,
-    members: Annotated[int, typer.Option(help="At most this many dz per subscription.")] = 32,
-    subscriptions: Annotated[int, typer.Option(help="How many to make up.")] = 400,
-    events: Annotated[int, typer.Option(help="How many to make up.")] = 10_000,
-    distribution: Annotated[str, typer.Option(help="uniform or zipfian, for made-up data.")] = "zipfian",
-    publishers: Annotated[int | None, typer.Option(help="How many hosts publish; all, unless told.")] = None,
-    rules: Annotated[int | None, typer.Option(help="Room for this many rules on every switch.")] = None,
-    trees: Annotated[str, typer.Option(help="one (spanning tree) or forest (a tree per publisher's dz).")] = "one",
+    indexing: IndexOptions,
+    made_up: MadeUpOptions,
+    routing: RoutingOptions,
     seed: Annotated[int, typer.Option(help="Other seed, other data and placement.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the network with the use of its links (.png, .svg).")] = None,
     json: JsonFlag = False,
@@ -46,28 +97,18 @@ def simulate(
     Subscriptions are placed on hosts at random and covered with the index; the controller computes every rule; the
     events are forwarded in batches; each host's deliveries are compared exactly with its subscriptions.
     """
-    from pleroma.index import GridIndex
-    from pleroma.routing import PublisherForest, build
+    from pleroma.routing import build
     from pleroma.switches.simulated.simulation import simulate as run
+    from pleroma.workloads import Workload
 
     check_picture(plot)
-    if trees not in ("one", "forest"):
-        raise RoutingError(f"trees is one or forest, not {trees!r}", field="--trees", value=trees)
-    network = build(topology).with_limit(rules)
-    data = _data(workload, subscriptions, events, distribution, seed)
-    names = None if dimensions is None else [name.strip() for name in dimensions.split(",") if name.strip()]
-    index = GridIndex.regular(data.schema, bits, names) if plan is None else _planned(plan, data)
+    policy = routing.policy()
+    network = build(topology).with_limit(routing.rules)
+    data = made_up.workload(seed) if workload is None else Workload.load(workload)
+    index = indexing.index(data.schema)
+    limits: dict[str, Any] = {"publishers": routing.publishers, "max_members": indexing.members, "policy": policy}
     with progress("covering subscriptions", len(data.subscriptions)) as advance:
-        result = run(
-            network,
-            data,
-            index,
-            publishers=publishers,
-            max_members=members,
-            policy=PublisherForest() if trees == "forest" else None,
-            seed=seed,
-            advance=advance,
-        )
+        result = run(network, data, index, **limits, seed=seed, advance=advance)
     if plot is not None:
         from pleroma.cli.pictures.network_picture import draw_use
 
@@ -80,26 +121,6 @@ def simulate(
             out.print(f"drew {plot}", markup=False, soft_wrap=True)
     if result.missed:
         raise RoutingError(f"{result.missed} wanted events did not arrive: this is a bug, please report it")
-
-
-def _planned(path: Path, data: Workload) -> Index:
-    from pleroma.index import IndexPlan
-
-    index = IndexPlan.loads(path.read_text(encoding="utf-8")).index
-    if index.schema != data.schema:
-        raise PlanError("the plan is for another schema than the workload's", field="--plan", value=str(path))
-    return index
-
-
-def _data(folder: Path | None, subscriptions: int, events: int, distribution: str, seed: int) -> Workload:
-    from dataclasses import replace
-
-    from pleroma.workloads import EXPRESSIVE, Workload, generate
-
-    if folder is not None:
-        return Workload.load(folder)
-    settings: dict[str, Any] = {"distribution": distribution, "placement": "inside", "width": 0.2}
-    return generate(replace(EXPRESSIVE, subscriptions=subscriptions, events=events, seed=seed, **settings))
 
 
 def _figures(result: Simulation, bits: int) -> dict[str, Any]:
@@ -134,11 +155,13 @@ def _show(result: Simulation, network: Topology, data: Workload) -> None:
     )
     by_rules = sorted(zip(rules, network.switches, strict=True), key=lambda each: -each[0])
     rows = []
-    for count, switch in by_rules[:SHOWN]:
+    for count, switch in by_rules[:SHOWN_SWITCHES]:
         c = result.router.coarsened.get(switch)
         rows.append((switch, count, c.wanted if c else count, f"{c.extra:.2f}" if c else ""))
-    title = f"rules: {sum(rules):,} in all" + (f", the {SHOWN} fullest switches" if len(rules) > SHOWN else "")
+    title = f"rules: {sum(rules):,} in all" + (
+        f", the {SHOWN_SWITCHES} fullest switches" if len(rules) > SHOWN_SWITCHES else ""
+    )
     show_table(title, ("switch", "rules", "wanted", "needless ports per event"), rows)
-    busiest = sorted(result.forwarding.by_line().items(), key=lambda each: -each[1][1])[:SHOWN]
+    busiest = sorted(result.forwarding.by_line().items(), key=lambda each: -each[1][1])[:SHOWN_SWITCHES]
     show_table("busiest links", ("link", "events", "bytes"), [(line, *counts) for line, counts in busiest])
     show_table("seconds", tuple(result.seconds), [tuple(f"{s:.2f}" for s in result.seconds.values())])

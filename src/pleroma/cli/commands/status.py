@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, out, show_json, show_table
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import out, show_json, show_table
 from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api, segment
 from pleroma.content import Schema
 
-SHOWN = 20
+SHOWN_ROWS = 20
+"""Switches, advertisements and subscriptions that are shown, each."""
 
 
 def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False) -> None:
@@ -23,7 +25,7 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
         schemas = list(remote.items("/v1/schemas"))
         switches = list(remote.items("/v1/switches"))
         standing = {
-            kind: list(islice(remote.items(f"/v1/{kind}"), SHOWN)) for kind in ("advertisements", "subscriptions")
+            kind: list(islice(remote.items(f"/v1/{kind}"), SHOWN_ROWS)) for kind in ("advertisements", "subscriptions")
         }
     if json:
         show_json({"health": health, "statistics": totals, "schemas": schemas, "switches": switches})
@@ -37,12 +39,12 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
     counters = ("published", "delivered", "wasted", "duplicates", "dropped")
     row = (*(reported[name] for name in counters), waste)
     show_table("events, as clients report them", (*counters, "waste"), [row])
-    fullest = sorted(switches, key=lambda each: -each["rules"])[:SHOWN]
+    fullest = sorted(switches, key=lambda each: -each["rules"])[:SHOWN_ROWS]
     rows = [(each["name"], each["rules"], each["limit"] if each["limit"] is not None else "") for each in fullest]
     show_table("switches", ("switch", "rules", "limit"), rows)
     for kind, found in standing.items():
         if found:
-            more = "" if totals[kind] <= SHOWN else f", the first {SHOWN}"
+            more = "" if totals[kind] <= SHOWN_ROWS else f", the first {SHOWN_ROWS}"
             names = ("id", "schema", "host", "principal", "filter")
             show_table(f"{kind}{more}", names, [tuple(each[name] for name in names) for each in found])
 

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from pleroma.cli.commands.publish import SchemaArgument
-from pleroma.cli.output import JsonFlag, err, show_json
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import err, show_json
 from pleroma.cli.remote import DEFAULT_URL, HostOption, PrincipalOption, TokenOption, UrlOption, find_token
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from pleroma.cli.commands.publish import SchemaArgument
-from pleroma.cli.output import JsonFlag, out, show_json, show_table
+from pleroma.cli.options import JsonFlag
+from pleroma.cli.output import out, show_json, show_table
 from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api
 
 

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.advice_table import COLUMNS, figures, row, title
-from pleroma.cli.output import JsonFlag, out, progress, show_json, show_table
-from pleroma.errors import SetupError
+from pleroma.cli.advice_table import (
+    ADVICE_COLUMNS,
+    advice_figures,
+    table_row,
+    table_title,
+    techniques_tried,
+    write_plan,
+)
+from pleroma.cli.options import (
+    BudgetOptions,
+    JsonFlag,
+    PlanFile,
+    WorkloadFolder,
+    check_file,
+    check_folder,
+    grouped,
+    listed,
+)
+from pleroma.cli.output import out, progress, show_json, show_table
 
 if TYPE_CHECKING:
     from pleroma.content.batch import EventBatch
@@ -19,25 +36,31 @@ if TYPE_CHECKING:
     from pleroma.workloads import Workload
 
 
+@dataclass(frozen=True, slots=True)
+class PictureOptions:
+    """What is drawn of the best plan."""
+
+    plot: Annotated[
+        Path | None, typer.Option(help="A folder to draw the best plan's cells and waste by dimensions in.")
+    ] = None
+    across: Annotated[
+        str | None, typer.Option(help="The two dimensions to draw cells over: price,volume. The most used, otherwise.")
+    ] = None
+
+    def dimensions(self, data: Workload) -> tuple[int, ...] | None:
+        return None if self.across is None else tuple(data.schema.position(name) for name in listed(self.across))
+
+
+@grouped
 def tune(
-    workload: Annotated[Path, typer.Argument(metavar="FOLDER", help="A workload made by `pleroma workload`.")],
-    bits: Annotated[int, typer.Option(help="Bits to spend: 23 for IPv4, up to 112 for IPv6.")] = 23,
-    rules: Annotated[
-        int | None, typer.Option(help="Rules that a switch has room for; techniques may take fewer bits to keep to it.")
-    ] = None,
-    members: Annotated[
-        int | None, typer.Option(help="At most this many dz per subscription; 32, or any number with --rules.")
-    ] = None,
+    workload: WorkloadFolder,
+    *,
+    budget: BudgetOptions,
     topology: Annotated[
         str | None, typer.Option(help="Tune for this network and try the plans on it: fat-tree:4, line:5, a file, ...")
     ] = None,
-    plan: Annotated[Path | None, typer.Option(help="Write the best plan here, as JSON.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="A folder to draw the best plan's cells and waste by dimensions in.")
-    ] = None,
-    across: Annotated[
-        str | None, typer.Option(help="The two dimensions to draw cells over: price,volume. The most used, otherwise.")
-    ] = None,
+    plan: PlanFile = None,
+    pictures: PictureOptions,
     seed: Annotated[int, typer.Option(help="Which half of the events trains and which judges.")] = 0,
     json: JsonFlag = False,
 ) -> None:
@@ -52,83 +75,81 @@ def tune(
     is tried on the network, and the waste at its hosts and the rules of all switches decide among those that keep to
     the limits.
     """
-    from pleroma.evaluation.placement import placement_of
-    from pleroma.index import IndexPlan
     from pleroma.routing import build
-    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, AdviceQuestion, advise_from
-    from pleroma.selection.traffic_summary import summarise_traffic
     from pleroma.workloads import Workload
 
-    if plan is not None and not plan.resolve().parent.is_dir():
-        raise SetupError(f"the folder {plan.resolve().parent} does not exist", field="--plan", value=str(plan))
-    if plot is not None and not plot.is_dir():
-        raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
-    if rules is not None and rules < 1:
-        raise SetupError(f"{rules} rules are no budget", field="--rules", value=rules)
-    most = 32 if members is None and rules is None else members
+    check_file("--plan", plan)
+    check_folder("--plot", pictures.plot)
+    budget.check()
     network = None if topology is None else build(topology)
     data = Workload.load(workload)
-    shown = None if across is None else _positions(data, across)
-    count = len(data.subscriptions)
-    placement = None if network is None else placement_of(network, count, rules=rules, seed=seed)
-    with progress("trying techniques", (len(DEFAULT_SELECTIONS) + 1) * len(DEFAULT_SPLITS) + 1) as advance:
-        seen = summarise_traffic(data.events, data.subscriptions, seed=seed)
-        question = AdviceQuestion(
-            data.subscriptions, bits, max_members=most, rules=rules, seed=seed, placement=placement
-        )
-        found = advise_from(seen, question, advance=advance)
-    placed = {} if network is None else _placed(network, data, seen.judging, found, seed)
+    dimensions = pictures.dimensions(data)
+    found, judging = _tried(data, network, budget, seed)
+    placed = {} if network is None else _placed(network, replace(data, events=judging), found, seed)
     if placed:
-        found.sort(key=lambda each: _on_network(each, placed[each.technique], rules))
-    best = found[0]
-    if plan is not None:
-        plan.write_text(IndexPlan(1, best.index).dumps() + "\n", encoding="utf-8")
-    drawn = [] if plot is None else _draw(plot, data, found, shown)
+        found.sort(key=lambda each: _on_network(each, placed[each.technique], budget.rules))
+    write_plan(found[0], plan)
+    drawn = [] if pictures.plot is None else _draw(pictures.plot, data, found, dimensions)
     if json:
-        told: dict[str, Any] = {
-            "best": best.technique,
-            "techniques": [figures(each, placed.get(each.technique)) for each in found],
-        }
-        made = {"plan": str(plan)} if plan else {}
-        show_json(told | made | ({"plots": list(map(str, drawn))} if drawn else {}))
+        techniques = [advice_figures(each, placed.get(each.technique)) for each in found]
+        made = ({"plan": str(plan)} if plan else {}) | ({"plots": list(map(str, drawn))} if drawn else {})
+        show_json({"best": found[0].technique, "techniques": techniques} | made)
         return
-    columns: tuple[str, ...] = COLUMNS
-    listed = [row(each, each is best) for each in found]
-    if placed:
-        columns += ("waste at hosts", "rules, fullest", "rules, all")
-        for number, each in enumerate(found):
-            result = placed[each.technique]
-            listed[number] += (f"{result.waste.rate:.1%}", max(result.rules), sum(result.rules))
-    show_table(title(most, rules), columns, listed)
+    _show(table_title(budget.max_members, budget.rules), found, placed)
     for path in (*([plan] if plan else []), *drawn):
         out.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
-def _placed(
-    network: Topology, data: Workload, unseen: EventBatch, found: list[Advice], seed: int
-) -> dict[str, Simulation]:
-    """By technique: what its plan does on a network with the events that judge."""
-    from dataclasses import replace
+def _tried(
+    data: Workload, network: Topology | None, budget: BudgetOptions, seed: int
+) -> tuple[list[Advice], EventBatch]:
+    """What the techniques make of a workload, the best first, and the events that judged them."""
+    from pleroma.evaluation.placement import placement_of
+    from pleroma.selection.advice import AdviceQuestion, advise_from
+    from pleroma.selection.traffic_summary import summarise_traffic
 
+    count = len(data.subscriptions)
+    question = AdviceQuestion(
+        data.subscriptions,
+        budget.bits,
+        max_members=budget.max_members,
+        rules=budget.rules,
+        seed=seed,
+        placement=None if network is None else placement_of(network, count, rules=budget.rules, seed=seed),
+    )
+    with progress("trying techniques", techniques_tried()) as advance:
+        summary = summarise_traffic(data.events, data.subscriptions, seed=seed)
+        found = advise_from(summary, question, advance=advance)
+    return found, summary.judging
+
+
+def _placed(network: Topology, data: Workload, found: list[Advice], seed: int) -> dict[str, Simulation]:
+    """By technique: what its plan does with a workload on a network."""
     from pleroma.switches.simulated.simulation import simulate
 
-    judged = replace(data, events=unseen)
     results = {}
     with progress("placing rules", len(found)) as advance:
         for each in found:
-            results[each.technique] = simulate(network, judged, each.index, max_members=each.members, seed=seed)
+            results[each.technique] = simulate(network, data, each.index, max_members=each.members, seed=seed)
             advance(1)
     return results
+
+
+def _show(title: str, found: list[Advice], placed: dict[str, Simulation]) -> None:
+    columns: tuple[str, ...] = ADVICE_COLUMNS
+    rows = [table_row(each, each is found[0]) for each in found]
+    if placed:
+        columns += ("waste at hosts", "rules, fullest", "rules, all")
+        for number, each in enumerate(found):
+            result = placed[each.technique]
+            rows[number] += (f"{result.waste.rate:.1%}", max(result.rules), sum(result.rules))
+    show_table(title, columns, rows)
 
 
 def _on_network(each: Advice, result: Simulation, rules: int | None) -> tuple[bool, float, int]:
     from pleroma.selection.advice import exceeds_room
 
     return exceeds_room(each.outcome, rules), result.waste.rate, sum(result.rules)
-
-
-def _positions(data: Workload, across: str) -> tuple[int, ...]:
-    return tuple(data.schema.position(name.strip()) for name in across.split(","))
 
 
 def _draw(folder: Path, data: Workload, found: list[Advice], shown: tuple[int, ...] | None) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
@@ -10,24 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.output import JsonFlag, err, out, show_json
+from pleroma.cli.options import JsonFlag, StateFolder, grouped
+from pleroma.cli.output import err, out, show_json
 from pleroma.cli.remote import STATE_FOLDER
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
-    from pleroma.service import Running
+    from pleroma.index import AddressRange
+    from pleroma.service import CollectingSettings, OpenFlowSettings, Running
 
 
-LakeOption = Annotated[
-    str | None, typer.Option(help="Collect for the pipeline in this folder, or at this URI (s3://, hdfs://, …).")
-]
-SampleOption = Annotated[
-    float, typer.Option(min=0, max=1, help="The part of all events that publishers send to the lake.")
-]
-KeepOption = Annotated[float, typer.Option(min=0.01, help="Days that events and reports stay in the lake.")]
-
-
-class Network(StrEnum):
+class SwitchKind(StrEnum):
     EMBEDDED = "embedded"
     OPENFLOW = "openflow"
 
@@ -37,34 +30,75 @@ class Addresses(StrEnum):
     V4 = "ipv4"
 
 
+@dataclass(frozen=True, slots=True)
+class CollectingOptions:
+    """What is collected for the pipeline."""
+
+    lake: Annotated[
+        str | None, typer.Option(help="Collect for the pipeline in this folder, or at this URI (s3://, hdfs://, …).")
+    ] = None
+    sample: Annotated[
+        float, typer.Option(min=0, max=1, help="The part of all events that publishers send to the lake.")
+    ] = 0.01
+    keep: Annotated[float, typer.Option(min=0.01, help="Days that events and reports stay in the lake.")] = 30.0
+
+    def settings(self, land_seconds: float = 5.0) -> CollectingSettings | None:
+        from pleroma.service import CollectingSettings
+
+        return None if self.lake is None else CollectingSettings(self.lake, self.sample, self.keep, land_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchOptions:
+    """Which switches there are; all but the kind is for OpenFlow."""
+
+    network: Annotated[
+        SwitchKind, typer.Option(help="embedded: simulated switches here; openflow: switches that connect to us.")
+    ] = SwitchKind.EMBEDDED
+    listen: Annotated[str, typer.Option(help="Where OpenFlow switches connect.")] = "127.0.0.1:6653"
+    discover: Annotated[
+        bool, typer.Option("--discover", help="Take any switch that connects, and find their links by LLDP.")
+    ] = False
+    addresses: Annotated[Addresses, typer.Option(help="What events travel under on OpenFlow switches.")] = Addresses.V6
+    tls: Annotated[
+        tuple[Path, Path, Path] | None,
+        typer.Option(metavar="CERT KEY CA", help="Speak TLS with switches that have a certificate of this CA."),
+    ] = None
+    domain: Annotated[str, typer.Option(help="What a neighbouring controller calls this network.")] = "pleroma"
+
+    @property
+    def address_range(self) -> AddressRange:
+        from pleroma.index import IPV4, IPV6
+
+        return IPV4 if self.addresses is Addresses.V4 else IPV6
+
+    def openflow(self) -> OpenFlowSettings | None:
+        """None for embedded switches."""
+        from pleroma.service import OpenFlowSettings
+        from pleroma.switches.openflow.listener import tls_context
+
+        if self.network is SwitchKind.OPENFLOW:
+            context = None if self.tls is None else tls_context(*self.tls)
+            return OpenFlowSettings(address(self.listen), context, self.discover, self.address_range, self.domain)
+        if self.discover or self.tls or self.addresses is Addresses.V4:
+            raise SetupError("--discover, --tls and --addresses are for --network openflow", field="network")
+        return None
+
+
+@grouped
 def up(
+    *,
     topology: Annotated[
         str, typer.Option(help="testbed, line:5, ring:6, star:4, fat-tree:4, ..., or a .json/.graphml file.")
     ] = "testbed",
-    folder: Annotated[
-        Path, typer.Option(help="Where the log is kept; what was accepted is there after a restart.")
-    ] = STATE_FOLDER,
+    folder: StateFolder = STATE_FOLDER,
     host: Annotated[str, typer.Option(help="Listen here; only this machine can reach the default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8470,
     members: Annotated[
         int, typer.Option(min=1, max=4096, help="At most so many dz for a registration; stays with the folder.")
     ] = 8,
-    network: Annotated[
-        Network, typer.Option(help="embedded: simulated switches here; openflow: switches that connect to us.")
-    ] = Network.EMBEDDED,
-    listen: Annotated[str, typer.Option(help="Where OpenFlow switches connect.")] = "127.0.0.1:6653",
-    discover: Annotated[
-        bool, typer.Option("--discover", help="Take any switch that connects, and find their links by LLDP.")
-    ] = False,
-    addresses: Annotated[Addresses, typer.Option(help="What events travel under on OpenFlow switches.")] = Addresses.V6,
-    tls: Annotated[
-        tuple[Path, Path, Path] | None,
-        typer.Option(metavar="CERT KEY CA", help="Speak TLS with switches that have a certificate of this CA."),
-    ] = None,
-    domain: Annotated[str, typer.Option(help="What a neighbouring controller calls this network.")] = "pleroma",
-    lake: LakeOption = None,
-    sample: SampleOption = 0.01,
-    keep: KeepOption = 30.0,
+    switches: SwitchOptions,
+    collecting: CollectingOptions,
     land: Annotated[float, typer.Option(min=0.1, help="Seconds after which what has come is in the lake.")] = 5.0,
     json: JsonFlag = False,
 ) -> None:
@@ -74,43 +108,39 @@ def up(
     documentation of the API is at /docs.
     """
     from pleroma.control import ControlSettings
-    from pleroma.index import IPV4, IPV6
     from pleroma.routing import build
-    from pleroma.service import CollectingSettings, Deployment, OpenFlowSettings, serve
-    from pleroma.switches.openflow.listener import tls_context
+    from pleroma.service import Deployment, serve
 
-    net = build(topology)
-    space = IPV4 if addresses is Addresses.V4 else IPV6
-    control = replace(ControlSettings.within(space.bits), max_members=members)
-    openflow = None
-    if network is Network.OPENFLOW:
-        context = None if tls is None else tls_context(*tls)
-        openflow = OpenFlowSettings(address(listen), context, discover, space, domain)
-    elif discover or tls or addresses is Addresses.V4:
-        raise SetupError("--discover, --tls and --addresses are for --network openflow", field="network")
-
-    collecting = None if lake is None else CollectingSettings(lake, sample, keep, land)
+    network = build(topology)
+    control = replace(ControlSettings.within(switches.address_range.bits), max_members=members)
+    openflow = switches.openflow()
 
     def announce(running: Running) -> None:
         if json:
             show_json({"url": running.url, "token_file": str(running.token_file)})
             return
-        what = "any switches" if discover else f"{len(net.switches)} switches, {len(net.hosts)} hosts"
-        out.print(f"{what}; listening on {running.url}")
+        counts = f"{len(network.switches)} switches, {len(network.hosts)} hosts"
+        out.print(f"{'any switches' if switches.discover else counts}; listening on {running.url}")
         if openflow is not None:
-            out.print(f"OpenFlow switches connect to {listen}{' by TLS' if tls else ''}")
-            if tls is None and not ip_address(openflow.listen[0]).is_loopback:
+            out.print(f"OpenFlow switches connect to {switches.listen}{' by TLS' if switches.tls else ''}")
+            if switches.tls is None and not ip_address(openflow.listen[0]).is_loopback:
                 err.print("without --tls, whoever reaches that port can pretend to be a switch")
-        if collecting is not None:
-            out.print(f"{100 * sample:g} % of all events, reports and subscriptions go to {lake}")
-        out.print(f"API documentation: {running.url}/docs")
-        if running.token is not None:
-            out.print(f"administrator's token, shown this once and kept in {running.token_file}:\n{running.token}")
-        out.print("ready; stop with Ctrl-C")
-        out.file.flush()
+        if collecting.lake is not None:
+            sample = f"{100 * collecting.sample:g} %"
+            out.print(f"{sample} of all events, reports and subscriptions go to {collecting.lake}")
+        show_ready(running)
 
-    deployment = Deployment(host, port, control=control, plane=openflow, collecting=collecting)
-    serve(folder, net, deployment, announce=announce)
+    deployment = Deployment(host, port, control=control, plane=openflow, collecting=collecting.settings(land))
+    serve(folder, network, deployment, announce=announce)
+
+
+def show_ready(running: Running) -> None:
+    """What every service says last when it has started."""
+    out.print(f"API documentation: {running.url}/docs")
+    if running.token is not None:
+        out.print(f"administrator's token, shown this once and kept in {running.token_file}:\n{running.token}")
+    out.print("ready; stop with Ctrl-C")
+    out.file.flush()
 
 
 def address(text: str) -> tuple[str, int]:

@@ -4,63 +4,126 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.output import MasterOption, err, show_json
+from pleroma.cli.options import LakeArgument, LakeSchema, Selections, SparkMaster, Splits, grouped, listed
+from pleroma.cli.output import err, show_json
 from pleroma.errors import ControllerAway, SetupError
 
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
-    from pleroma.pipeline.watch.decisions import Decision
-    from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
+    from pleroma.pipeline.watch.decisions import Decision, WatchSettings
+    from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder, PlanHolder
+    from pleroma.pipeline.watch.replanner import OnEntry
     from pleroma.pipeline.watch.windows import TrafficWindow
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
-_POLL = 0.2
+STOP_POLL_SECONDS = 0.2
+SHORTEST_TRIGGER_SECONDS, LONGEST_TRIGGER_SECONDS = 0.2, 5.0
+"""New files are looked for ten times a window, but not more and not less often than this."""
 
 
-def watch(
-    lake: Annotated[str, typer.Argument(metavar="LAKE", help="Where `pleroma up --lake` lands: a folder or a URI.")],
-    schema: Annotated[str | None, typer.Option(help="Which schema of the lake; not needed where there is one.")] = None,
-    url: Annotated[
-        str | None, typer.Option(envvar="PLEROMA_URL", help="The controller that gets a better plan.")
-    ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(help="Where the token is; one of the role `tuner` is enough.")
-    ] = None,
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """The controller that gets a better plan, and how it is convinced that it may."""
+
+    url: Annotated[str | None, typer.Option(envvar="PLEROMA_URL", help="The controller that gets a better plan.")] = (
+        None
+    )
+    token_file: Annotated[Path | None, typer.Option(help="Where the token is; one of the role `tuner` is enough.")] = (
+        None
+    )
     token: Annotated[
         str | None, typer.Option(envvar="PLEROMA_TOKEN", help="The token itself: rather in the variable.")
-    ] = None,
-    master: MasterOption = None,
-    window: Annotated[str, typer.Option(help="The length of a window: 500ms, 60s, 5m, 1h.")] = "60s",
-    lateness: Annotated[str, typer.Option(help="How much later than others an event may land.")] = "10s",
-    threshold: Annotated[float, typer.Option(help="The share of deliveries that may be wasted.")] = 0.3,
-    patience: Annotated[int, typer.Option(help="Windows in a row above it.")] = 2,
-    drift: Annotated[float, typer.Option(help="From which distance on (0 to 1) traffic counts as changed.")] = 0.3,
-    margin: Annotated[float, typer.Option(help="The share of wasted deliveries that a plan must save.")] = 0.1,
-    period: Annotated[str, typer.Option(help="After so long look for a better plan, whatever the waste.")] = "1h",
-    cool_down: Annotated[str | None, typer.Option(help="Between two looks; two windows, otherwise.")] = None,
-    least: Annotated[int, typer.Option(help="Events that a window needs to say anything.")] = 200,
-    bits: Annotated[int | None, typer.Option(min=1, help="Bits for a plan; as many as now, otherwise.")] = None,
-    rules: Annotated[int | None, typer.Option(min=1, help="Rules that a switch has room for.")] = None,
-    selections: Annotated[
-        str | None, typer.Option(help="Ways to select dimensions that are tried: ges,sms; all, otherwise.")
-    ] = None,
-    splits: Annotated[
-        str | None, typer.Option(help="Ways to split that are tried: regular,adaptive; all, otherwise.")
-    ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Where Spark notes how far it is; in the lake, otherwise.")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Go through what is there, and stop.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and tune, and hand nothing over.")] = False,
+    ] = None
+
+    def plan_holder(self, url: str, schema: str) -> ControllerPlanHolder:
+        """The controller, asked once: nothing is started if its plan may not be read."""
+        from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
+
+        token = self.token if self.token_file is None else self.token_file.read_text(encoding="utf-8").strip()
+        if not token:
+            raise SetupError("no token: give --token-file, or set PLEROMA_TOKEN", field="--token-file")
+        holder = ControllerPlanHolder(url, token, schema)
+        try:
+            holder.current()
+        except ControllerAway as error:
+            err.print(f"{error}: windows are published all the same", markup=False)
+        except BaseException:
+            holder.close()
+            raise
+        return holder
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """When a better plan is looked for, and which plans are tried: `WatchSettings` as words of the command line."""
+
+    window: Annotated[str, typer.Option(help="The length of a window: 500ms, 60s, 5m, 1h.")] = "60s"
+    lateness: Annotated[str, typer.Option(help="How much later than others an event may land.")] = "10s"
+    threshold: Annotated[float, typer.Option(help="The share of deliveries that may be wasted.")] = 0.3
+    patience: Annotated[int, typer.Option(help="Windows in a row above it.")] = 2
+    drift: Annotated[float, typer.Option(help="From which distance on (0 to 1) traffic counts as changed.")] = 0.3
+    margin: Annotated[float, typer.Option(help="The share of wasted deliveries that a plan must save.")] = 0.1
+    period: Annotated[str, typer.Option(help="After so long look for a better plan, whatever the waste.")] = "1h"
+    cool_down: Annotated[str | None, typer.Option(help="Between two looks; two windows, otherwise.")] = None
+    least: Annotated[int, typer.Option(help="Events that a window needs to say anything.")] = 200
+    bits: Annotated[int | None, typer.Option(min=1, help="Bits for a plan; as many as now, otherwise.")] = None
+    rules: Annotated[int | None, typer.Option(min=1, help="Rules that a switch has room for.")] = None
+    selections: Selections = None
+    splits: Splits = None
+
+    def settings(self) -> WatchSettings:
+        from pleroma.pipeline.watch.decisions import WatchSettings
+        from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
+
+        window = seconds("--window", self.window)
+        return WatchSettings(
+            window=window,
+            lateness=seconds("--lateness", self.lateness),
+            threshold=self.threshold,
+            patience=self.patience,
+            drift=self.drift,
+            margin=self.margin,
+            period=seconds("--period", self.period),
+            cool_down=None if self.cool_down is None else seconds("--cool-down", self.cool_down),
+            least=self.least,
+            bits=self.bits,
+            rules=self.rules,
+            selections=DEFAULT_SELECTIONS if self.selections is None else listed(self.selections),
+            splits=DEFAULT_SPLITS if self.splits is None else listed(self.splits),
+            trigger=min(max(window / 10, SHORTEST_TRIGGER_SECONDS), LONGEST_TRIGGER_SECONDS),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How the job runs."""
+
+    master: SparkMaster = None
+    checkpoint: Annotated[str | None, typer.Option(help="Where Spark notes how far it is; in the lake, otherwise.")] = (
+        None
+    )
+    once: Annotated[bool, typer.Option("--once", help="Go through what is there, and stop.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and tune, and hand nothing over.")] = False
+
+
+@grouped
+def watch(
+    lake: LakeArgument,
+    *,
+    schema: LakeSchema = None,
+    controller: ControllerOptions,
+    options: WatchOptions,
+    run: RunOptions,
     json: Annotated[bool, typer.Option("--json", help="Print an object a line: each window, each decision.")] = False,
 ) -> None:
     """Follow the traffic as it lands, in windows, until Ctrl-C.
@@ -71,64 +134,39 @@ def watch(
     """
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.spark_needs import check
-    from pleroma.pipeline.watch.decisions import WatchSettings
-    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
-    settings = WatchSettings(
-        window=seconds("--window", window),
-        lateness=seconds("--lateness", lateness),
-        threshold=threshold,
-        patience=patience,
-        drift=drift,
-        margin=margin,
-        period=seconds("--period", period),
-        cool_down=None if cool_down is None else seconds("--cool-down", cool_down),
-        least=least,
-        bits=bits,
-        rules=rules,
-        selections=DEFAULT_SELECTIONS if selections is None else listed(selections),
-        splits=DEFAULT_SPLITS if splits is None else listed(splits),
-        trigger=min(max(seconds("--window", window) / 10, 0.2), 5.0),
-    )
+    settings = options.settings()
     landed = Lake.at(lake)
     name = landed.chosen(schema)
-    if url is None and not dry_run:
+    if controller.url is None and not run.dry_run:
         raise SetupError("say to which controller, or --dry-run", field="--url")
     check()
-    handover = None if dry_run or url is None else _handover(url, token_file, token, name)
-    told = _telling(json)
-    with handover or nullcontext():
-        _run(master, landed, name, settings, handover, told, checkpoint, once)
+    holder = None if run.dry_run or controller.url is None else controller.plan_holder(controller.url, name)
+    with holder or nullcontext():
+        _watch(landed, name, settings, holder, run, _printer(json))
 
 
-def _run(
-    master: str | None,
-    lake: Lake,
-    name: str,
-    settings: Any,
-    handover: ControllerPlanHolder | None,
-    told: Callable[[TrafficWindow | Decision], None],
-    checkpoint: str | None,
-    once: bool,
+def _watch(
+    lake: Lake, name: str, settings: WatchSettings, holder: PlanHolder | None, run: RunOptions, on_entry: OnEntry
 ) -> None:
     from pleroma.pipeline.spark_session import session
     from pleroma.pipeline.watch.streaming_job import start_watching
 
-    with session(master, f"pleroma watch {name}") as spark, interruptions() as stopped:
-        running = start_watching(spark, lake, name, settings, handover, told, checkpoint=checkpoint, once=once)
+    with session(run.master, f"pleroma watch {name}") as spark, interruptions() as stopped:
+        job = start_watching(spark, lake, name, settings, holder, on_entry, checkpoint=run.checkpoint, once=run.once)
         err.print(f"watching {name} in {lake.url}", markup=False)
-        while not running.wait(_POLL):
+        while not job.wait(STOP_POLL_SECONDS):
             if stopped.is_set():
                 err.print("stopping")
-                running.stop()
+                job.stop()
                 break
-        if running.late:
-            err.print(f"{running.late} sums of events came too late for their windows; --lateness waits longer")
+        if job.late:
+            err.print(f"{job.late} sums of events came too late for their windows; --lateness waits longer")
 
 
 @contextmanager
 def interruptions() -> Iterator[Event]:
-    """Set by Ctrl-C or a request to end, in place of what Spark does: it cancels what is being done."""
+    """An event that Ctrl-C or a request to end sets. Spark's own handler would cancel the batch that is processed."""
     stopped = Event()
     before = {each: signal.signal(each, lambda *_: stopped.set()) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -146,33 +184,11 @@ def seconds(option: str, text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def listed(text: str) -> tuple[str, ...]:
-    """Names between commas."""
-    return tuple(name for each in text.split(",") if (name := each.strip()))
-
-
-def _handover(url: str, file: Path | None, token: str | None, schema: str) -> ControllerPlanHolder:
-    """The controller, asked once: who may not read a plan need not begin to watch."""
-    from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
-
-    given = token if file is None else file.read_text(encoding="utf-8").strip()
-    if not given:
-        raise SetupError("no token: give --token-file, or set PLEROMA_TOKEN", field="--token-file")
-    made = ControllerPlanHolder(url, given, schema)
-    try:
-        made.current()
-    except ControllerAway as error:
-        err.print(f"{error}: windows are published all the same", markup=False)
-    except BaseException:
-        made.close()
-        raise
-    return made
-
-
-def _telling(json: bool) -> Callable[[TrafficWindow | Decision], None]:
+def _printer(json: bool) -> OnEntry:
+    """Prints windows and decisions: a line on standard error, and an object on standard output if that is wanted."""
     from pleroma.pipeline.watch.windows import TrafficWindow
 
-    def told(each: TrafficWindow | Decision) -> None:
+    def show(each: TrafficWindow | Decision) -> None:
         if json:
             show_json(as_json(each))
         err.print(line(each), markup=False, soft_wrap=True)
@@ -185,7 +201,7 @@ def _telling(json: bool) -> Callable[[TrafficWindow | Decision], None]:
             return {"window": each.to_json()}
         return {"decision": {key: value for key, value in each.to_json().items() if key not in ("learned", "index")}}
 
-    return told
+    return show
 
 
 def _window_line(window: TrafficWindow) -> str:

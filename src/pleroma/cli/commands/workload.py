@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.output import JsonFlag, check_picture, out, progress, show_json, show_table
+from pleroma.cli.options import JsonFlag, grouped
+from pleroma.cli.output import check_picture, out, progress, shortened, show_json, show_table
 
 if TYPE_CHECKING:
+    from pleroma.workloads import Model
     from pleroma.workloads.summary import AttributeSummary
     from pleroma.workloads.workload import Workload
 
@@ -39,72 +42,82 @@ class Correlation(StrEnum):
     random = "random"
 
 
-class Placement(StrEnum):
+class EventPlacement(StrEnum):
     inside = "inside"
     independent = "independent"
 
 
-Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write: new, empty, or an older workload.")]
+TargetFolder = Annotated[
+    Path, typer.Argument(metavar="OUT", help="The folder to write: new, empty, or an older workload.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What is changed of the model that one begins with; None leaves it as it is."""
+
+    dimensions: Annotated[int | None, typer.Option(help="How many attributes: d0, d1, ...")] = None
+    low: Annotated[int | None, typer.Option(help="The least value of each.")] = None
+    high: Annotated[int | None, typer.Option(help="The largest value of each.")] = None
+    subscriptions: Annotated[int | None, typer.Option(help="How many subscriptions.")] = None
+    events: Annotated[int | None, typer.Option(help="How many events.")] = None
+    distribution: Annotated[Distribution | None, typer.Option(help="Centres anywhere, or around a few hotspots.")] = (
+        None
+    )
+    hotspots: Annotated[int | None, typer.Option(help="How many hotspots, up to 8, if zipfian.")] = None
+    exponent: Annotated[
+        float | None, typer.Option(help="The hotspot of rank r is chosen in proportion to 1 / r ** exponent.")
+    ] = None
+    width: Annotated[float | None, typer.Option(help="Mean share of a dimension that a subscription asks for.")] = None
+    selectivity: Annotated[Variation | None, typer.Option(help="Random: widths differ between dimensions.")] = None
+    variance: Annotated[
+        Variation | None, typer.Option(help="Random: the spread of values differs between dimensions.")
+    ] = None
+    selective: Annotated[
+        int | None, typer.Option(help="With random variance: so many dimensions spread fully, the others hardly.")
+    ] = None
+    correlation: Annotated[
+        Correlation | None, typer.Option(help="Random pairs of dimensions go together, or against each other.")
+    ] = None
+    correlation_strength: Annotated[
+        float | None, typer.Option(help="The share of equal values; the largest one if the correlation is random.")
+    ] = None
+    pairs: Annotated[int | None, typer.Option(help="How many pairs are correlated, if not all.")] = None
+    placement: Annotated[
+        EventPlacement | None, typer.Option(help="Events inside subscriptions, or independent of them.")
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="The same seed makes the same data.")] = None
+
+    def applied_to(self, model: Model) -> Model:
+        given: dict[str, Any] = {name: value for name, value in asdict(self).items() if value is not None}
+        given |= {name: str(value) for name, value in given.items() if isinstance(value, StrEnum)}
+        return replace(model, **given)
 
 
 @app.command()
+@grouped
 def make(
-    folder: Out,
+    folder: TargetFolder,
+    *,
     model: Annotated[
         Preset,
         typer.Option(help="Begin with 10 x [0, 1023], 8 x [0, 4095] or 8 x [0, 10000]; the options below change it."),
     ] = Preset.pleroma,
-    dimensions: Annotated[int | None, typer.Option(help="How many attributes: d0, d1, ...")] = None,
-    low: Annotated[int | None, typer.Option(help="The least value of each.")] = None,
-    high: Annotated[int | None, typer.Option(help="The largest value of each.")] = None,
-    subscriptions: Annotated[int | None, typer.Option(help="How many subscriptions.")] = None,
-    events: Annotated[int | None, typer.Option(help="How many events.")] = None,
-    distribution: Annotated[
-        Distribution | None, typer.Option(help="Centres anywhere, or around a few hotspots.")
-    ] = None,
-    hotspots: Annotated[int | None, typer.Option(help="How many hotspots, up to 8, if zipfian.")] = None,
-    exponent: Annotated[
-        float | None, typer.Option(help="The hotspot of rank r is chosen in proportion to 1 / r ** exponent.")
-    ] = None,
-    width: Annotated[float | None, typer.Option(help="Mean share of a dimension that a subscription asks for.")] = None,
-    selectivity: Annotated[Variation | None, typer.Option(help="Random: widths differ between dimensions.")] = None,
-    variance: Annotated[
-        Variation | None, typer.Option(help="Random: the spread of values differs between dimensions.")
-    ] = None,
-    selective: Annotated[
-        int | None, typer.Option(help="With random variance: so many dimensions spread fully, the others hardly.")
-    ] = None,
-    correlation: Annotated[
-        Correlation | None, typer.Option(help="Random pairs of dimensions go together, or against each other.")
-    ] = None,
-    correlation_strength: Annotated[
-        float | None, typer.Option(help="The share of equal values; the largest one if the correlation is random.")
-    ] = None,
-    pairs: Annotated[int | None, typer.Option(help="How many pairs are correlated, if not all.")] = None,
-    placement: Annotated[
-        Placement | None, typer.Option(help="Events inside subscriptions, or independent of them.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed makes the same data.")] = None,
+    changes: ModelOptions,
     json: JsonFlag = False,
 ) -> None:
     """Make a synthetic workload, by the models of the papers."""
-    given = {name: str(value) if isinstance(value, StrEnum) else value for name, value in locals().items()}
-    from dataclasses import replace
-
     from pleroma.workloads import PRESETS, generate
     from pleroma.workloads.workload import check_target
 
-    settings: dict[str, Any] = {
-        name: value for name, value in given.items() if name not in ("folder", "model", "json") and value is not None
-    }
-    chosen = replace(PRESETS[model.value], **settings)
+    chosen = changes.applied_to(PRESETS[model.value])
     check_target(folder)
     _keep(generate(chosen), folder, json)
 
 
 @app.command()
 def stock(
-    folder: Out,
+    folder: TargetFolder,
     subscriptions: Annotated[int, typer.Option(help="How many subscriptions, each around a random quote.")] = 1000,
     seed: Annotated[int, typer.Option(help="The same seed makes the same subscriptions.")] = 0,
     json: JsonFlag = False,
@@ -127,8 +140,6 @@ def show(
     json: JsonFlag = False,
 ) -> None:
     """Show what a workload holds: attributes, ranges, variance, widths and matches."""
-    from dataclasses import asdict
-
     from pleroma.workloads import Workload
     from pleroma.workloads.summary import summarise
 
@@ -171,7 +182,7 @@ def _row(each: AttributeSummary) -> tuple[str, ...]:
 def _short(value: Any) -> str:
     """A value in few characters, for it stands in a narrow column."""
     if isinstance(value, str):
-        return value if len(value) <= 12 else value[:11] + "…"
+        return shortened(value, 12)
     if abs(value) >= 1e7:
         return f"{value:.4g}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.10g}" if value == round(value, 2) else f"{value:.4g}"
