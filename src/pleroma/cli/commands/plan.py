@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The plan by which events become addresses, and changes of it.", no_args_is_help=True)
 
-CHANGE_METHODS = ("lightweight", "versioning", "at_once")
 PHASE_TEXTS = {
     "prepared": "switches are prepared",
     "swapped": "the new plan is in force; publishers adopt it",
@@ -101,6 +100,8 @@ def rollback(
 
 
 def _check(method: str) -> None:
+    from pleroma.control.transition.plan_change import CHANGE_METHODS
+
     if method not in CHANGE_METHODS:
         raise UnknownName("method", method, CHANGE_METHODS, field="--method")
 
