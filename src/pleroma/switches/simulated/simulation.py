@@ -1,6 +1,6 @@
-"""A workload on a network: subscriptions placed on hosts, rules computed, every event sent, and each delivery judged.
+"""Simulates a workload on a network: places subscriptions, computes rules, sends every event, judges each delivery.
 
-The judgement is exact: for every host and every event, what arrived is compared with what the host's filters want.
+The judgement is exact: for every host, the events that arrived are compared with those that the host's filters match.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from numpy.typing import NDArray
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.placement import place_randomly
-from pleroma.index import EVERYTHING, Index, Waste
+from pleroma.index import EVERYTHING, DzSet, Index, Waste
 from pleroma.index.codes import Codes
 from pleroma.matching import wanted_by
-from pleroma.routing import Advertise, FlowOp, Policy, Router, Subscribe, Topology, Weights
+from pleroma.routing import Advertise, FlowOp, Policy, Registration, Router, Subscribe, Topology, Weights
 from pleroma.switches.simulated.batch_forwarding import forward
 from pleroma.switches.simulated.forwarding import Forwarding
 from pleroma.workloads import Workload
 
 SIMULATION_MEMBERS = 32
+"""The most dz that the region of a subscription has, unless another limit is given."""
 MAX_SAMPLE_EVENTS = 10_000
-"""How many events tell budgets where traffic is."""
+"""Events from which the router learns where traffic is, if tables are limited."""
 
 Advance = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What happened. `missed` counts wanted events that did not arrive: it must be zero."""
+    """The outcome of a simulation. `missed` counts wanted events that did not arrive: it must be zero."""
 
     router: Router
     operations: list[FlowOp] = field(repr=False)
@@ -59,37 +60,46 @@ def simulate(
     seed: int = 0,
     advance: Advance = lambda _: None,
 ) -> Simulation:
-    """Place subscriptions on hosts at random and let `publishers` hosts (all, unless told) publish the events.
+    """Place subscriptions on hosts at random, and let `publishers` hosts (None: all) publish the events.
 
-    Where switches have limits, a part of the events tells the router where traffic is, and only the others are sent.
+    If tables are limited, the router learns from a part of the events where traffic is, and only the others are sent.
     """
     random = np.random.default_rng(seed)
     senders, homes = place_randomly(topology, publishers, len(workload.subscriptions), random)
     learned = min(MAX_SAMPLE_EVENTS, len(workload.events) // 5) if topology.limits else 0
     sample, events = workload.events[:learned], workload.events[learned:]
     origin = senders[random.integers(0, len(senders), len(events))]
-    clock = _Clock()
+    times = _PhaseTimes()
 
-    with clock.measure("encode"):
+    with times.measure("encode"):
         codes = index.encode(events.points())
         seen = index.encode(sample.points())
-    with clock.measure("cover"):
+    with times.measure("cover"):
         regions = []
         for wanted in workload.subscriptions:
             regions.append(index.cover(wanted, max_members=max_members))
             advance(1)
     weights = Weights.of(seen.dz_of(range(len(seen)))) if learned else None
     router = Router(topology, policy=policy, max_length=index.bits, weights=weights)
-    names = [host.name for host in topology.hosts]
-    with clock.measure("route"):
-        published = [Advertise(f"a{sender}", names[sender], EVERYTHING) for sender in senders.tolist()]
-        placed = enumerate(zip(homes.tolist(), regions, strict=True))
-        operations = router.load([*published, *(Subscribe(f"s{i}", names[h], r) for i, (h, r) in placed if r)])
-    with clock.measure("forward"):
+    with times.measure("route"):
+        operations = router.load(_registrations(topology, senders, homes, regions))
+    with times.measure("forward"):
         forwarding = forward(topology, router.tables, codes, codes.of_event(origin))
-    with clock.measure("judge"):
+    with times.measure("judge"):
         waste, missed = _judge(workload.subscriptions, homes, events, origin, forwarding, codes)
-    return Simulation(router, operations, forwarding, waste, missed, clock.seconds)
+    return Simulation(router, operations, forwarding, waste, missed, times.seconds)
+
+
+def _registrations(
+    topology: Topology, senders: NDArray[np.int64], homes: NDArray[np.int64], regions: Sequence[DzSet]
+) -> Iterator[Registration]:
+    """Every sender advertises everything; every region that is not empty is subscribed to at its home."""
+    names = [host.name for host in topology.hosts]
+    for sender in senders.tolist():
+        yield Advertise(f"a{sender}", names[sender], EVERYTHING)
+    for number, (home, region) in enumerate(zip(homes.tolist(), regions, strict=True)):
+        if region:
+            yield Subscribe(f"s{number}", names[home], region)
 
 
 def _judge(
@@ -100,7 +110,7 @@ def _judge(
     forwarding: Forwarding,
     codes: Codes,
 ) -> tuple[Waste, int]:
-    """Compare deliveries with wishes, host by host. Nobody is sent its own events; what comes twice is wasted once."""
+    """Compare deliveries with wishes, host by host. A host does not want its own events; of two copies one is waste."""
     groups: list[list[Filter]] = [[] for _ in forwarding.delivered]
     for home, subscription in zip(homes.tolist(), subscriptions, strict=True):
         groups[home].append(subscription)
@@ -116,7 +126,9 @@ def _judge(
     return Waste(deliveries, wanted), missed
 
 
-class _Clock:
+class _PhaseTimes:
+    """The seconds that each phase of a simulation took."""
+
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
