@@ -5,11 +5,11 @@ import random
 from collections.abc import Callable
 from ipaddress import ip_address
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from pleroma.client.inband.conversation import Conversation
 from pleroma.client.inband.transport import InbandAddress, InbandTransport
-from pleroma.control import Command, ControlState, Done
+from pleroma.control import Command, Controller, ControlState, Done
 from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram
 from pleroma.switches.openflow.openflow_network import Arrival
@@ -103,7 +103,7 @@ class _Pipe:
         pass
 
 
-def controller_of(state: ControlState) -> SimpleNamespace:
+def controller_of(state: ControlState) -> Controller:
     """As much of a controller as the server needs, without a log."""
     position = [100]
 
@@ -114,4 +114,4 @@ def controller_of(state: ControlState) -> SimpleNamespace:
             raise result.error
         return result
 
-    return SimpleNamespace(state=state, submit=submit)
+    return cast(Controller, SimpleNamespace(state=state, submit=submit))
