@@ -49,6 +49,9 @@ from pleroma.errors import (
 from pleroma.routing import Host, HostId, Router, Topology
 from pleroma.routing.topology_files import to_json as topology_to_json
 
+CheckedCommand = Callable[[int], Done]
+"""A command that was found to be in order. Called with a position of the log, it is carried out there."""
+
 
 class ControlState:
     """Read its attributes; change it with `apply` alone."""
@@ -66,14 +69,14 @@ class ControlState:
     def apply(self, position: int, command: Command) -> Result:
         """Carry out the command at this position of the log, or say why not."""
         try:
-            return self._decide(command)(position)
+            return self._checked(command)(position)
         except PleromaError as error:
             return CommandRefused(error)
 
     def check(self, command: Command) -> PleromaError | None:
         """What `apply` would refuse this command with, if it were applied now."""
         try:
-            self._decide(command)
+            self._checked(command)
         except PleromaError as error:
             return error
         return None
@@ -91,10 +94,10 @@ class ControlState:
     def router(self) -> Router:
         return self.rules.router
 
-    def _decide(self, command: Command) -> Callable[[int], Done]:
-        """The function that carries the command out at a position of the log; a refusal is raised.
+    def _checked(self, command: Command) -> CheckedCommand:
+        """The command, checked; a refusal is raised. To check changes nothing.
 
-        To decide changes nothing, so a command is decided on before it is written, and again when it is applied.
+        A command is checked before it is written to the log, and again when it is applied: others may have overtaken.
         """
         match command:
             case Begin():
@@ -126,9 +129,7 @@ class ControlState:
             case ForgetHost():
                 return self._forget_host(command)
 
-    # Each of the following checks a command and returns the function that carries it out.
-
-    def _begin(self, command: Begin) -> Callable[[int], Done]:
+    def _begin(self, command: Begin) -> CheckedCommand:
         self.check_begin(command)
         return lambda _: Done({})
 
@@ -140,7 +141,7 @@ class ControlState:
         if command.network != self.network:
             raise OtherControl("the log was made for another network", field="topology", value=command.network)
 
-    def _create_principal(self, command: CreatePrincipal) -> Callable[[int], Done]:
+    def _create_principal(self, command: CreatePrincipal) -> CheckedCommand:
         check_name(command.name)
         if command.name in self.principals:
             raise AlreadyThere("there is a principal of this name", field="name", value=command.name)
@@ -155,7 +156,7 @@ class ControlState:
 
         return carry_out
 
-    def _remove_principal(self, command: RemovePrincipal) -> Callable[[int], Done]:
+    def _remove_principal(self, command: RemovePrincipal) -> CheckedCommand:
         name = self._principal(command.name).name
 
         def carry_out(_: int) -> Done:
@@ -172,7 +173,7 @@ class ControlState:
             raise NotThere("there is no principal of this name", field="principal", value=name)
         return principal
 
-    def _register(self, command: Register) -> Callable[[int], Done]:
+    def _register(self, command: Register) -> CheckedCommand:
         if command.kind not in REGISTRATION_KINDS:
             raise UnknownName("kind", str(command.kind), REGISTRATION_KINDS, field="kind")
         principal = self._principal(command.principal)
@@ -225,7 +226,7 @@ class ControlState:
         region.slim()  # there may be very many
         return Done(value, *ops)
 
-    def _withdraw(self, command: Withdraw) -> Callable[[int], Done]:
+    def _withdraw(self, command: Withdraw) -> CheckedCommand:
         principal = self._principal(command.principal)
         registered = self.registrations.get(command.id)
         if registered is None:
@@ -233,7 +234,7 @@ class ControlState:
         check_withdrawal(principal, registered)
         return lambda _: Done({"id": registered.id}, *self._remove([registered]))
 
-    def _expire(self, command: Expire) -> Callable[[int], Done]:
+    def _expire(self, command: Expire) -> CheckedCommand:
         leased = self.registrations.by_lease.get((command.principal, command.lease))
         if leased is None:
             raise NotThere("nothing is registered under this lease", field="lease", value=command.lease)
@@ -250,7 +251,7 @@ class ControlState:
             self.registrations.remove(each)
         return self.rules.exchange(self.plans.remove(leaving), NO_INPUTS)
 
-    def _learn_host(self, command: LearnHost) -> Callable[[int], Done]:
+    def _learn_host(self, command: LearnHost) -> CheckedCommand:
         host = host_of(command)
         topology = with_host(self.topology, host)
 
@@ -267,7 +268,7 @@ class ControlState:
         self.rules.expect(host.name)
         self.learned[host.name] = host
 
-    def _forget_host(self, command: ForgetHost) -> Callable[[int], Done]:
+    def _forget_host(self, command: ForgetHost) -> CheckedCommand:
         topology = without_host(self.topology, self.learned, command.name)
         count = sum(each.host == command.name for each in self.registrations.values())
         if count:
