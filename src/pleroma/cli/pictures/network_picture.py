@@ -7,22 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
-
-mpl.use("Agg")
-
 import networkx as nx
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
+
+from pleroma.cli.pictures.figure_style import FAINT, one_panel, save_figure
 
 if TYPE_CHECKING:
     from pleroma.switches.simulated.simulation import Simulation
 
-SWITCH, HOST = "#33415c", "#7d8597"
-USE = "YlOrRd"
-MOST_NAMES = 60
-LAYERS = 2
+SWITCH_COLOUR, HOST_COLOUR = "#33415c", "#7d8597"
+USE_COLOURS = "YlOrRd"
+MAX_LABELLED_NODES = 60
+MIN_LAYERS = 2
+"""A network with fewer switches between hosts is not drawn in layers."""
 
 
 def draw_use(result: Simulation, path: Path) -> None:
@@ -35,33 +34,32 @@ def draw_use(result: Simulation, path: Path) -> None:
     graph = nx.Graph(tuple(ends) for ends in used)
     graph.add_nodes_from(topology.switches)
     places = _places(graph, [host.name for host in topology.hosts])
-    figure = Figure(figsize=(9, 7), layout="constrained")
-    canvas = figure.add_subplot()
+    figure, canvas = one_panel(7, width=9)
     scale = Normalize(0, max(used.values(), default=1) / 1e6 or 1)
-    colours = mpl.colormaps[USE]
+    colours = mpl.colormaps[USE_COLOURS]
     for pair, size in used.items():
         (x0, y0), (x1, y1) = (places[end] for end in pair)
         if size:
             share = float(scale(size / 1e6))
             canvas.plot([x0, x1], [y0, y1], color=colours(0.15 + 0.85 * share), lw=1 + 5 * share, zorder=1)
         else:
-            canvas.plot([x0, x1], [y0, y1], color="#c8ccd2", lw=1, ls=":", zorder=0)
-    _nodes(canvas, (places[switch] for switch in topology.switches), SWITCH, "s", 260)
-    _nodes(canvas, (places[host.name] for host in topology.hosts), HOST, "o", 120)
-    if len(places) <= MOST_NAMES:
+            canvas.plot([x0, x1], [y0, y1], color=FAINT, lw=1, ls=":", zorder=0)
+    _nodes(canvas, (places[switch] for switch in topology.switches), SWITCH_COLOUR, "s", 260)
+    _nodes(canvas, (places[host.name] for host in topology.hosts), HOST_COLOUR, "o", 120)
+    if len(places) <= MAX_LABELLED_NODES:
         for name, (x, y) in places.items():
             canvas.annotate(name, (x, y), color="white", ha="center", va="center", fontsize=6)
     canvas.set_axis_off()
     waste = result.waste
     canvas.set_title(f"{waste.deliveries:,} deliveries, {waste.rate:.1%} wasted, {sum(result.rules):,} rules")
     figure.colorbar(ScalarMappable(scale, colours), ax=canvas, label="MB on the cable", shrink=0.7)
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path)
 
 
 def _places(graph: Any, hosts: list[str]) -> Mapping[str, tuple[float, float]]:
     """Hosts below and switches above them by distance, where that makes layers; otherwise as springs pull them."""
     distance: dict[str, int] = nx.multi_source_dijkstra_path_length(graph, set(hosts)) if hosts else {}
-    if max(distance.values(), default=0) < LAYERS:
+    if max(distance.values(), default=0) < MIN_LAYERS:
         return cast(Mapping[str, tuple[float, float]], nx.spring_layout(graph, seed=1, iterations=300))
     rows: dict[int, list[str]] = {}
     for name in graph.nodes:

@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
-
-mpl.use("Agg")
-
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
 
+from pleroma.cli.output import shortened
+from pleroma.cli.pictures.figure_style import BLUE, FAINT, GREEN, NOTE_SIZE, RED, TITLE_SIZE, one_panel, save_figure
 from pleroma.content import Attribute, Category, Filter, Text
 from pleroma.content.text import CODED_BYTES
 from pleroma.index import DzSet, GridIndex, Index, SelectiveIndex, TreeIndex
@@ -24,56 +21,54 @@ from pleroma.index import DzSet, GridIndex, Index, SelectiveIndex, TreeIndex
 if TYPE_CHECKING:
     from pleroma.workloads import Workload
 
-CELL = "#4c78a8"
-BOX = "#e45756"
-LINE = "#c8ccd2"
-REGION = "#4c78a8"
-MOST_LINES = 64
-MOST_EVENTS = 2000
-MOST_BOXES = 100
-LETTER = 0.0085
+MAX_GRID_LINES = 64
+"""Cell boundaries that are drawn of one dimension."""
+MAX_SPACE_EVENTS = 2000
+MAX_SPACE_BOXES = 100
+DIGIT_WIDTH = 0.0085
 """The width of a digit, as a share of the picture: a cell is labelled when its dz fits."""
+TITLE_FILTER_LETTERS = 80
 
 
 def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> None:
     """The first two indexed dimensions; a schema of one attribute is drawn as a strip."""
-    figure = Figure(figsize=(7.2, 6.2), layout="constrained")
-    canvas = figure.add_subplot()
+    figure, canvas = one_panel(6.2)
     shown = list(dict.fromkeys((*index.order, *range(len(index.schema)))))[:2]
     attributes = [index.schema.attributes[d] for d in shown]
     breadth = attributes[0].extent[1] - attributes[0].extent[0]
     for dz in cover:
         extent = index.extent(dz)
         x, y, width, height = _rectangle([extent[d] for d in shown])
-        canvas.add_patch(Rectangle((x, y), width, height, fc=CELL, ec="white", lw=0.8, alpha=0.45))
-        if width >= LETTER * len(str(dz)) * breadth:
-            canvas.text(x + width / 2, y + height / 2, str(dz), ha="center", va="center", fontsize=7, clip_on=True)
+        canvas.add_patch(Rectangle((x, y), width, height, fc=BLUE, ec="white", lw=0.8, alpha=0.45))
+        if width >= DIGIT_WIDTH * len(str(dz)) * breadth:
+            canvas.text(
+                x + width / 2, y + height / 2, str(dz), ha="center", va="center", fontsize=NOTE_SIZE, clip_on=True
+            )
     for box in wanted.boxes:
         sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
         x, y, width, height = _rectangle(sides)
-        canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=BOX, lw=2))
+        canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=RED, lw=2))
     _frame(canvas, shown, attributes)
     _cells(canvas, index, shown, _rectangle([a.extent for a in attributes]))
-    canvas.set_title(_short(str(wanted)), fontsize=11)
-    handles = [Rectangle((0, 0), 1, 1, fc=CELL, alpha=0.45), Rectangle((0, 0), 1, 1, fc="none", ec=BOX, lw=2)]
+    canvas.set_title(shortened(str(wanted), TITLE_FILTER_LETTERS), fontsize=TITLE_SIZE)
+    handles = [Rectangle((0, 0), 1, 1, fc=BLUE, alpha=0.45), Rectangle((0, 0), 1, 1, fc="none", ec=RED, lw=2)]
     figure.legend(handles, [f"{len(cover)} dz that enclose it", "the filter"], loc="outside lower center", ncols=2)
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path)
 
 
 def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: str, path: Path) -> None:
     """The cells over two dimensions, with some of the subscriptions and events."""
-    figure = Figure(figsize=(7.2, 6.2), layout="constrained")
-    canvas = figure.add_subplot()
+    figure, canvas = one_panel(6.2)
     shown = list(dict.fromkeys((*shown, *range(len(index.schema)))))[:2]
     attributes = [index.schema.attributes[d] for d in shown]
-    points = workload.events[:MOST_EVENTS].points()
+    points = workload.events[:MAX_SPACE_EVENTS].points()
     flat = np.zeros(len(points)) + 0.5
-    canvas.scatter(points[:, shown[0]], points[:, shown[1]] if len(shown) > 1 else flat, s=2, c="#54a24b", zorder=2)
-    for wanted in workload.subscriptions[:MOST_BOXES]:
+    canvas.scatter(points[:, shown[0]], points[:, shown[1]] if len(shown) > 1 else flat, s=2, c=GREEN, zorder=2)
+    for wanted in workload.subscriptions[:MAX_SPACE_BOXES]:
         for box in wanted.boxes:
             sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
             x, y, width, height = _rectangle(sides)
-            canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=BOX, lw=0.6, alpha=0.5, zorder=1))
+            canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=RED, lw=0.6, alpha=0.5, zorder=1))
     _frame(canvas, shown, attributes)
     if isinstance(index, GridIndex):
         _cells(canvas, index, shown, _rectangle([a.extent for a in attributes]))
@@ -85,13 +80,13 @@ def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: st
                 around = _rectangle([region.rectangle.sides[d] for d in shown])
                 _cells(canvas, region.grid, shown, around)
                 x, y, width, height = around
-                canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=REGION, lw=0.8, zorder=3))
+                canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=BLUE, lw=0.8, zorder=3))
     for d, name in zip(shown, ("xlim", "ylim"), strict=False):  # where there is something to see
         low, high = points[:, d].min(), points[:, d].max()
         margin = (high - low or 1.0) * 0.05
         canvas.set(**{name: (low - margin, high + margin)})
-    canvas.set_title(f"{title}: {index.bits} bits", fontsize=11)
-    figure.savefig(path, dpi=130)
+    canvas.set_title(f"{title}: {index.bits} bits", fontsize=TITLE_SIZE)
+    save_figure(figure, path)
 
 
 def _frame(canvas: Axes, shown: Sequence[int], attributes: Sequence[Attribute]) -> None:
@@ -107,9 +102,9 @@ def _frame(canvas: Axes, shown: Sequence[int], attributes: Sequence[Attribute]) 
 def _cells(canvas: Axes, grid: GridIndex, shown: Sequence[int], around: tuple[float, float, float, float]) -> None:
     """The lines of a grid, within a rectangle."""
     x, y, width, height = around
-    canvas.vlines(_grid_lines(grid, shown[0]), y, y + height, color=LINE, lw=0.5, zorder=0)
+    canvas.vlines(_grid_lines(grid, shown[0]), y, y + height, color=FAINT, lw=0.5, zorder=0)
     if len(shown) > 1:
-        canvas.hlines(_grid_lines(grid, shown[1]), x, x + width, color=LINE, lw=0.5, zorder=0)
+        canvas.hlines(_grid_lines(grid, shown[1]), x, x + width, color=FAINT, lw=0.5, zorder=0)
 
 
 def _leaves(canvas: Axes, tree: TreeIndex, shown: Sequence[int]) -> None:
@@ -117,7 +112,7 @@ def _leaves(canvas: Axes, tree: TreeIndex, shown: Sequence[int]) -> None:
     extents = (tree.extent(dz) for dz in tree.cells())
     outlines = {_rectangle([extent[d] for d in shown]) for extent in extents}
     patches = [Rectangle((x, y), width, height) for x, y, width, height in sorted(outlines)]
-    canvas.add_collection(PatchCollection(patches, facecolor="none", edgecolor=REGION, lw=0.3, alpha=0.5, zorder=0))
+    canvas.add_collection(PatchCollection(patches, facecolor="none", edgecolor=BLUE, lw=0.3, alpha=0.5, zorder=0))
 
 
 def _rectangle(sides: Sequence[tuple[float, float]]) -> tuple[float, float, float, float]:
@@ -136,7 +131,7 @@ def _grid_lines(index: GridIndex, d: int) -> list[float]:
     axis = index.axes.get(d)
     if axis is None:
         return []
-    bits = min(axis.bits, MOST_LINES.bit_length() - 1)
+    bits = min(axis.bits, MAX_GRID_LINES.bit_length() - 1)
     high = index.within.get(d, index.schema.attributes[d].extent)[1]
     return [axis.edges(cell, bits, high)[0] for cell in range(1, 1 << bits)]
 
@@ -154,7 +149,3 @@ def _text_of(code: float) -> str:
         return ""
     raw = int(code).to_bytes(CODED_BYTES).rstrip(b"\0")[:2]
     return raw.decode("ascii", "replace") if raw.isascii() and raw.decode("ascii").isprintable() else raw.hex()
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."

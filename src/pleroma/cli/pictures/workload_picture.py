@@ -11,53 +11,55 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from pleroma.cli.pictures.figure_style import BLUE, GREEN, TITLE_SIZE, new_figure, save_figure
 from pleroma.content import Attribute, Category, Range, Real, Text
 from pleroma.content.batch import EventBatch
+from pleroma.content.filter import Box
 from pleroma.workloads.workload import Workload
 
-MOST_PANELS = 4
-MOST_SUBSCRIPTIONS = 200
-MOST_EVENTS = 2000
-SUBSCRIPTION = "#4c78a8"
-EVENT = "#1b7837"
+MAX_PANELS = 4
+MAX_DRAWN_SUBSCRIPTIONS = 200
+MAX_DRAWN_EVENTS = 2000
 
 
 def draw(workload: Workload, path: Path) -> None:
     """Write a PNG or SVG of a sample that can be read: at most 200 subscriptions and 2,000 events."""
-    every_event = max(1, ceil(len(workload.events) / MOST_EVENTS))
-    every_filter = max(1, ceil(len(workload.subscriptions) / MOST_SUBSCRIPTIONS))
+    every_event = max(1, ceil(len(workload.events) / MAX_DRAWN_EVENTS))
+    every_filter = max(1, ceil(len(workload.subscriptions) / MAX_DRAWN_SUBSCRIPTIONS))
     events, filters = workload.events[::every_event], workload.subscriptions[::every_filter]
     scales = [_Scale.of(attribute, events, d) for d, attribute in enumerate(workload.schema.attributes)]
     panels = _panels(workload)
     columns = min(2, len(panels))
     rows = ceil(len(panels) / columns)
-    figure = Figure(figsize=(5.4 * columns, 4.6 * rows + 0.6), layout="constrained")
+    figure = new_figure(4.6 * rows + 0.6, 5.4 * columns)
     for number, (x, y) in enumerate(panels, 1):
-        axes = figure.add_subplot(rows, columns, number)
+        canvas = figure.add_subplot(rows, columns, number)
         across, up = scales[x], scales[y]
-        boxes = [
-            Rectangle((left, bottom), right - left, top - bottom)
-            for box in chain.from_iterable(each.boxes for each in filters)
-            for left, right in [across.span(box.ranges[x])]
-            for bottom, top in [up.span(box.ranges[y])]
-        ]
-        shade = min(0.15, 1.2 / max(1, len(boxes)))  # so that points stay visible where all boxes overlap
-        axes.add_collection(PatchCollection(boxes, facecolor=SUBSCRIPTION, edgecolor="none", alpha=shade))
-        axes.add_collection(PatchCollection(boxes, facecolor="none", edgecolor=SUBSCRIPTION, linewidth=0.6, alpha=0.45))
-        axes.plot(across.places, up.places, ".", color=EVENT, markersize=3, alpha=0.8, rasterized=True)
-        across.dress(axes.xaxis, axes.set_xlim)
-        up.dress(axes.yaxis, axes.set_ylim)
+        _draw_boxes(canvas, [_rectangle(box, (x, across), (y, up)) for each in filters for box in each.boxes])
+        canvas.plot(across.places, up.places, ".", color=GREEN, markersize=3, alpha=0.8, rasterized=True)
+        across.dress(canvas.xaxis, canvas.set_xlim)
+        up.dress(canvas.yaxis, canvas.set_ylim)
     shown = f"{len(filters):,} of {len(workload.subscriptions):,} subscriptions (rectangles)"
-    figure.suptitle(f"{shown}, {len(events):,} of {len(workload.events):,} events (points)", fontsize=11)
-    with mpl.rc_context({"svg.hashsalt": "pleroma"}):
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+    figure.suptitle(f"{shown}, {len(events):,} of {len(workload.events):,} events (points)", fontsize=TITLE_SIZE)
+    save_figure(figure, path)
+
+
+def _rectangle(box: Box, across: tuple[int, _Scale], up: tuple[int, _Scale]) -> Rectangle:
+    """A box along two dimensions, each with its scale."""
+    (left, right), (bottom, top) = (scale.span(box.ranges[d]) for d, scale in (across, up))
+    return Rectangle((left, bottom), right - left, top - bottom)
+
+
+def _draw_boxes(canvas: Axes, boxes: list[Rectangle]) -> None:
+    shade = min(0.15, 1.2 / max(1, len(boxes)))  # so that points stay visible where all boxes overlap
+    canvas.add_collection(PatchCollection(boxes, facecolor=BLUE, edgecolor="none", alpha=shade))
+    canvas.add_collection(PatchCollection(boxes, facecolor="none", edgecolor=BLUE, linewidth=0.6, alpha=0.45))
 
 
 def _panels(workload: Workload) -> list[tuple[int, int]]:
@@ -65,7 +67,7 @@ def _panels(workload: Workload) -> list[tuple[int, int]]:
     pairs = [tuple(pair) for pair in workload.description.get("drawn", {}).get("pairs", [])]
     rest = [d for d in range(len(workload.schema)) if d not in set(chain.from_iterable(pairs))]
     pairs += [(rest[i], rest[i + 1] if i + 1 < len(rest) else rest[i - 1]) for i in range(0, len(rest), 2)]
-    return pairs[:MOST_PANELS]
+    return pairs[:MAX_PANELS]
 
 
 @dataclass(frozen=True, slots=True)
