@@ -108,8 +108,8 @@ def _everything():
 
 def test_the_limits_are_those_in_force():
     settings = ServiceSettings()
-    assert settings.max_body == 2**20
-    for number in (settings.requests_per_s, settings.anonymous_per_s, settings.subscriptions, settings.streams):
+    assert settings.max_body_bytes == 2**20
+    for number in (settings.requests_per_s, settings.anonymous_per_s, settings.max_subscriptions, settings.max_streams):
         assert f"{number:,.0f}" in PAGE.split("## Limits")[1]
     assert f"{paging.DEFAULT_PAGE_ITEMS} items, or `limit` (at most {paging.MAX_PAGE_ITEMS:,})" in PAGE
     assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE

@@ -151,7 +151,7 @@ def test_a_principal_that_is_removed_hears_no_more(tmp_path):
 
 def test_a_stream_that_is_left_is_forgotten_and_there_are_not_too_many(tmp_path):
     async def main():
-        async with served(tmp_path, streams=2, heartbeat_seconds=0.1) as api:
+        async with served(tmp_path, max_streams=2, heartbeat_seconds=0.1) as api:
             feed = api.app.state.service.controller.feed
             async with stream(api), stream(api):
                 assert len(feed) == 2

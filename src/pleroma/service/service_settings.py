@@ -9,22 +9,22 @@ from pleroma.errors import SetupError
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Sizes in bytes, times in seconds."""
+    """Limits of what callers may ask and have; all are positive."""
 
-    max_body: int = 2**20
+    max_body_bytes: int = 2**20
     requests_per_s: float = 2000.0
     """Requests of one principal, on average; as many may come at once after a quiet second."""
     anonymous_per_s: float = 200.0
-    """Requests without a valid token, from everybody together: looking for tokens is slow work."""
-    subscriptions: int = 10_000
+    """Requests without a valid token, from everybody together, so that guessing tokens is slow."""
+    max_subscriptions: int = 10_000
     """Subscriptions that a principal may have at a time, unless the request that made it says otherwise."""
-    attachments: int = 20_000
+    max_attachments: int = 20_000
     """Attachments of all programs together."""
     attachment_seconds: float = 30.0
     lease_seconds: float = 30.0
     """What was registered under a lease is withdrawn when nobody renewed the lease for so long."""
     heartbeat_seconds: float = 10.0
-    streams: int = 1000
+    max_streams: int = 1000
     """Open streams of all principals together."""
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ def test_buckets_that_are_full_again_are_forgotten():
 
 
 def test_settings_are_positive_numbers():
-    for bad in ({"max_body": 0}, {"requests_per_s": -1}, {"requests_per_s": float("nan")}, {"streams": True}):
+    for bad in ({"max_body_bytes": 0}, {"requests_per_s": -1}, {"requests_per_s": float("nan")}, {"max_streams": True}):
         with pytest.raises(SetupError, match="positive"):
             ServiceSettings(**bad)
 
@@ -88,7 +88,7 @@ def test_guessing_tokens_is_slow_work(tmp_path):
 
 def test_a_large_body_is_refused_whether_it_says_so_or_not(tmp_path):
     async def main():
-        settings = ServiceSettings(max_body=1000, requests_per_s=1e6)
+        settings = ServiceSettings(max_body_bytes=1000, requests_per_s=1e6)
         async with world(tmp_path, settings=settings) as api:
 
             async def chunks(size, sent):

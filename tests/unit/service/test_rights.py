@@ -149,7 +149,7 @@ def test_roles_and_filters_bound_what_may_be_registered(tmp_path):
 
 def test_a_principal_has_as_many_subscriptions_as_it_may(tmp_path):
     async def main():
-        settings = ServiceSettings(subscriptions=3)
+        settings = ServiceSettings(max_subscriptions=3)
         async with world(tmp_path, settings=settings) as api:
             body = {"schema": "stock", "filter": "true", "host": "h1"}
             for name, more, most in (

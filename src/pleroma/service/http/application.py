@@ -70,7 +70,7 @@ def create_app(
         middleware=[
             Middleware(RequestMeter, metrics=metrics),
             gate,
-            Middleware(BodyLimit, max_bytes=settings.max_body),
+            Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
             Middleware(StraightRoutes, routes=routes, answer=problems.answer),
         ],
         telemetry={"tracing": False, "metrics": False, "logs": False},  # there are other metrics, in http/metrics.py

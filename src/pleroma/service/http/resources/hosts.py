@@ -58,8 +58,8 @@ def hosts(service: Service) -> APIRouter:
     )
     async def attach(request: Request, host: str, asked: Annotated[AttachmentQuestion, Query()]) -> Response:
         used = service.plane.attached()
-        if sum(used.values()) >= service.settings.attachments:
-            reason = f"there are {service.settings.attachments} attachments, and no room for more"
+        if sum(used.values()) >= service.settings.max_attachments:
+            reason = f"there are {service.settings.max_attachments} attachments, and no room for more"
             raise TooFast(reason, service.settings.attachment_seconds)
         there = service.state.topology.host[_any(service, request, used) if host == ANY_HOST else _known(service, host)]
         seconds = service.settings.attachment_seconds

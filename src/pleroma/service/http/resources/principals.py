@@ -26,7 +26,7 @@ def principals(service: Service) -> APIRouter:
     async def create(request: Request, new: NewPrincipal) -> Response:
         admin(request)
         token = new_token()
-        limit = service.settings.subscriptions if new.subscriptions is None else new.subscriptions
+        limit = service.settings.max_subscriptions if new.subscriptions is None else new.subscriptions
         command = CreatePrincipal(new.name, new.role, digest(token), new.publish, new.read, limit)
         await service.controller.submit(command)
         return json_response({"name": new.name, "token": token}, 201)

@@ -36,8 +36,8 @@ def streams(service: Service) -> APIRouter:
         types = frozenset(asked.types.split(",")) if asked.types else FEED_TYPES
         for name in sorted(types - FEED_TYPES):
             raise UnknownName("type", name, sorted(FEED_TYPES), field="types")
-        if open_streams >= service.settings.streams:
-            raise TooFast(f"there are {service.settings.streams} streams, and no room for more", _RETRY_SECONDS)
+        if open_streams >= service.settings.max_streams:
+            raise TooFast(f"there are {service.settings.max_streams} streams, and no room for more", _RETRY_SECONDS)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         principal = caller(request)
 
