@@ -11,13 +11,12 @@ import asyncio
 import contextlib
 import errno
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address
 from pathlib import Path
 
 from pleroma.client.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
-from pleroma.client.links.network_link import HostAttachment
+from pleroma.client.links.network_link import EchoOnLoop, HostAttachment
 from pleroma.errors import ClientError
 from pleroma.wire.ports import EVENTS_PORT
 
@@ -43,9 +42,7 @@ class NativeLink:
     ) -> None:
         self.attachment = attachment
         self._receive = receive
-        self._echo = echo
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self._echo = EchoOnLoop(echo)
         address, port = attachment.where
         self._family = socket.AF_INET6 if ":" in address else socket.AF_INET
         if (self._family == socket.AF_INET6) != (attachment.addresses.base.version == 6):
@@ -70,10 +67,7 @@ class NativeLink:
         """From any thread; False if the kernel did not take it."""
         if self._socket.send(packet, (socket.inet_ntop(self._family, address), EVENTS_PORT)) is not None:
             return False
-        if threading.get_ident() == self._thread:
-            self._echo(packet)
-        else:
-            self._loop.call_soon_threadsafe(self._echo, packet)
+        self._echo(packet)
         return True
 
     async def attach(self) -> bool:

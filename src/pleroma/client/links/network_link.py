@@ -6,6 +6,8 @@ There are two kinds, and the controller's attachment says which: a tunnel to a s
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -70,6 +72,21 @@ class NetworkLink(Protocol):
 
     def close(self) -> None:
         """Detach, after taking the packets that have arrived. May be called twice."""
+
+
+class EchoOnLoop:
+    """Hands packets to `echo` in the thread of the event loop, whichever thread they were sent from."""
+
+    def __init__(self, echo: Callable[[bytes], None]) -> None:
+        self._echo = echo
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def __call__(self, packet: bytes) -> None:
+        if threading.get_ident() == self._thread:
+            self._echo(packet)
+        else:
+            self._loop.call_soon_threadsafe(self._echo, packet)
 
 
 def open_link(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 from collections.abc import Callable, Sequence
 
 from pleroma.client.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
 from pleroma.client.links.keepalive import KeepAlive
-from pleroma.client.links.network_link import HostAttachment
+from pleroma.client.links.network_link import EchoOnLoop, HostAttachment
 from pleroma.errors import ClientError, WireError
 from pleroma.wire.attach import ATTACH_MAGIC, AttachKind, pack, unpack
 from pleroma.wire.tunnel import TUNNEL_HEAD_BYTES, TUNNEL_START
@@ -37,9 +36,8 @@ class TunnelLink:
     ) -> None:
         self.attachment = attachment
         self._receive = receive
-        self._echo = echo
+        self._echo = EchoOnLoop(echo)
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
         self._alive = KeepAlive(attachment.seconds, self._loop.time())
         self._answer = asyncio.Event()
         self._secret = attachment.secret or b""
@@ -65,10 +63,7 @@ class TunnelLink:
             if has_room and not self._loop.is_closed():  # nobody listens there, or this socket is closed
                 self._loop.call_soon_threadsafe(self.doubt)
             return False
-        if threading.get_ident() == self._thread:
-            self._echo(packet)
-        else:
-            self._loop.call_soon_threadsafe(self._echo, packet)
+        self._echo(packet)
         return True
 
     async def attach(self) -> bool:
