@@ -29,8 +29,7 @@ SHARED_MODULES_2026_11_16 = ""
 LONG_FILES_2026_11_16 = ""
 FILES_WITH_BANNERS_2026_11_16 = """
 content/attribute.py content/filter.py content/schema.py index/dzset.py
-index/grid_index.py index/selective_index.py index/tree_index.py matching/engine.py pipeline/lake/lake.py
-pipeline/lake/lake_layout.py
+index/grid_index.py index/selective_index.py index/tree_index.py matching/engine.py
 """
 
 

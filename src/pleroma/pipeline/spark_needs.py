@@ -40,6 +40,6 @@ def check() -> None:
 
 
 def _java() -> str | None:
-    """As Spark's own scripts look for it."""
+    """The path of Java, looked for where Spark's own scripts look."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(os.path.join(home, "bin", "java") if home else "java")

@@ -1,4 +1,4 @@
-"""How far Spark's work is, for whoever waits: tasks done of tasks known."""
+"""How far Spark's work is, for a progress bar: tasks done of tasks known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRESS_POLL_SECONDS = 0.2
 
 @contextmanager
 def followed(spark: SparkSession, advance: Callable[[float], None]) -> Iterator[None]:
-    """`advance` hears what share of the work was added; in all, 1."""
+    """While the block runs, `advance` is called with the share of the work that was added; in all, 1."""
     told = 0.0
 
     def tell(done: int, known: int) -> None:
@@ -40,7 +40,7 @@ def _is_remote(spark: SparkSession) -> bool:
 
 @contextmanager
 def _connected(spark: Any, tell: Callable[[int, int], None]) -> Iterator[None]:
-    """By Spark Connect, the server tells."""
+    """By Spark Connect, the server reports progress."""
 
     def handler(stages: Any, **_: Any) -> None:
         tell(sum(stage.num_completed_tasks for stage in stages), sum(stage.num_tasks for stage in stages))
@@ -54,7 +54,7 @@ def _connected(spark: Any, tell: Callable[[int, int], None]) -> Iterator[None]:
 
 @contextmanager
 def _asked(spark: SparkSession, tell: Callable[[int, int], None]) -> Iterator[None]:
-    """In the driver's own process, it is asked."""
+    """In the driver's own process, Spark's status is polled."""
     over = Event()
     tracker = spark.sparkContext.statusTracker()
 

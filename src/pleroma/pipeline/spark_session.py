@@ -71,7 +71,7 @@ def session(master: str | None = None, name: str = "pleroma", **settings: str) -
 
 
 def _reason(error: Exception) -> str:
-    """In one line: of what a task raised, the exception; of what Java threw, the first line."""
+    """An error in one line: the exception that a task raised, or the first line of what Java threw."""
     lines = [line for line in str(getattr(error, "java_exception", error)).splitlines() if line.strip()]
     raised = [n for n, line in enumerate(lines) if line.startswith("Traceback ")]
     if raised:
@@ -80,13 +80,13 @@ def _reason(error: Exception) -> str:
 
 
 def _patient(master: str) -> str:
-    """Spark in local mode tries a task once, and a busy machine may be too slow to start a worker for it."""
+    """A local master that tries a task several times: a busy machine may be too slow to start a worker at once."""
     found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     return master if found is None else f"local[{found[1] or 1},{MAX_TASK_ATTEMPTS}]"
 
 
 def _is_here(master: str | None) -> bool:
-    """Whether driver and executors can talk by loopback: then nobody else can listen."""
+    """Whether driver and executors are on this machine and can talk by loopback, where nobody else can listen."""
     return master is not None and (master.startswith("local") or "//127.0.0.1" in master or "//localhost" in master)
 
 

@@ -157,7 +157,7 @@ def test_many_are_put_together_hour_by_hour(lake):
     for hour in range(3):
         for _ in range(2):
             land(lake, hour, NOON + hour * HOUR)
-    assert [lake.fold(LATER, most=1) for _ in range(4)] == [2, 2, 2, 0]
+    assert [lake.fold(LATER, max_parts=1) for _ in range(4)] == [2, 2, 2, 0]
     assert read(lake) == dict.fromkeys(range(3), 4)
 
 

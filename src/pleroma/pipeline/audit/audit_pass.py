@@ -32,7 +32,7 @@ _SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64
 
 
 def audit_here(lake: Lake, name: str, period: Period) -> Audit:
-    """In this process, without a better plan."""
+    """Audit a period in this process, without looking for the best plan."""
     held = in_force(lake, name, period)
     partials = list(tallied(held, _batches(lake, "events", held.schema, period)))
     reported: dict[str, ReportedCounts] = defaultdict(ReportedCounts)
@@ -54,7 +54,7 @@ def audit_on(
     bits: int | None = None,
     rules: int | None = None,
 ) -> Audit:
-    """On Spark; with what the `best` plan would have saved, within so many bits and rules."""
+    """Audit a period on Spark; with `best`, also what the best plan within so many bits and rules would have saved."""
     from pyspark.sql import functions as sql
 
     held = in_force(lake, name, period)
@@ -71,16 +71,16 @@ def audit_on(
 
 
 def in_force(lake: Lake, name: str, period: Period) -> InForce:
-    """All plans, and every snapshot that is valid at some moment of the period."""
+    """All plans of a schema, and every snapshot that is valid at some moment of the period."""
     schema = lake.schema(name)
     landed = lake.snapshots(name, period.start, period.end)
     if not landed:
-        lake.subscriptions(name, period.end - ONE_MICROSECOND)  # says so
+        lake.subscriptions(name, period.end - ONE_MICROSECOND)  # raises that there is no snapshot
     return InForce(schema, tuple(lake.plans(name)), tuple(lake.snapshot(schema, each) for each in landed))
 
 
 def count_on(events: DataFrame, held: InForce) -> list[TallyRow]:
-    """Each partition makes a tally, and tallies add up."""
+    """The rows of the tally of all events: each partition makes one, and tallies add up."""
     from pyspark.sql import functions as sql
 
     described = ", ".join(f"{each.name} {_SQL[each.type]}" for each in TALLY_COLUMNS)
@@ -90,7 +90,7 @@ def count_on(events: DataFrame, held: InForce) -> list[TallyRow]:
 
 
 def landed(spark: SparkSession, lake: Lake, kind: str, name: str, period: Period) -> DataFrame:
-    """What was landed and happened in a period."""
+    """Landed rows of a kind that happened in a period."""
     from pleroma.pipeline import register
 
     register(spark)

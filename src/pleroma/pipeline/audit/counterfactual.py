@@ -1,4 +1,4 @@
-"""What the best plan for some traffic would have saved, judged by events that it was not made from."""
+"""The counterfactual: what the best plan for some traffic would have saved, judged by events it was not made from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """A plan that was in force and the best found, on the same events, which the best was not made from."""
+    """The best plan found and a plan that was in force (`plan_...`), on the same held-out events."""
 
     technique: str
     bits: Mapping[str, int]
@@ -30,7 +30,7 @@ class Counterfactual:
 
     @property
     def share_saved(self) -> float:
-        """Of what was wasted: how much would not have been. Below 0 where the best found is worse."""
+        """The share of wasted deliveries that the best plan would have saved; below 0 if it is worse."""
         return 1 - self.wasted / self.plan_wasted if self.plan_wasted else 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -46,9 +46,10 @@ def compare_with_best(
     rules: int | None = None,
     seed: int = 0,
 ) -> Counterfactual | None:
-    """The best plan for some events and the newest subscriptions, beside a plan that was in force.
+    """Compare a plan that was in force with the best plan for some events and the newest subscriptions.
 
-    With as many bits and dz per subscription as that has, unless told. None if there are no subscriptions.
+    The best plan has as many bits and dz per subscription as the other, unless told. None if there are no
+    subscriptions.
     """
     from pleroma.evaluation.outcome import judge
     from pleroma.pipeline.lake.lake_layout import EventColumns

@@ -1,7 +1,7 @@
 """What an audit found: the rows of a tally as estimates for all the traffic, with names, the most wasteful first.
 
-Counters of a sample are divided by the rate it was taken at. A delivery is one event to one subscription, as if each
-had a port of its own; at hosts, where a packet comes once however many want it, packets are counted.
+Counters of sampled events are divided by the sampling rate. A delivery is one event to one subscription, as if each
+subscription had a port of its own; at hosts, where a packet comes once however many want it, packets are counted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.reported_counts import ReportedCounts
 
 TallyRow = tuple[Any, ...]
-"""The columns of `COLUMNS`."""
+"""A row with the columns of `TALLY_COLUMNS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySum:
-    """What was delivered, and what of it nobody wanted; estimates where events are sampled."""
+    """How much was delivered, and how much of that was wasted; estimates if events are sampled."""
 
     delivered: float = 0.0
     wasted: float = 0.0
@@ -58,8 +58,8 @@ class SubscriptionFinding:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Of the unwanted deliveries: those that this attribute alone could have prevented, and those that could not have
-    been prevented without it.
+    """How many unwanted deliveries an attribute alone could have prevented (`removable`), and how many could not have
+    been prevented without it (`needed`).
     """
 
     attribute: str
@@ -82,7 +82,7 @@ class RuleFinding:
 
 @dataclass(frozen=True, slots=True)
 class HostFinding:
-    """Packets that came to a host, and those that nobody there wanted; what its clients reported beside it."""
+    """Packets that came to a host and those that nobody there wanted, and what its clients reported."""
 
     host: str
     deliveries: DeliverySum
@@ -98,11 +98,11 @@ class Audit:
     schema: str
     period: Period
     events: int
-    """Landed and judged; `of` is how many they stand for."""
+    """Events that were landed and judged; `of` is how many they stand for."""
     of: float
     total: DeliverySum
     repeated: float
-    """What of the wasted was wanted, and had come already."""
+    """Wasted deliveries of events that were wanted and had come already."""
     plans: Mapping[int, DeliverySum]
     hours: Mapping[str, DeliverySum]
     subscriptions: Sequence[SubscriptionFinding]

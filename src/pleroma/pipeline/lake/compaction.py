@@ -1,8 +1,9 @@
-"""Small parts of hours that are over, put together: a trickle of events would be thousands of files a day otherwise.
+"""Compaction: small parts of hours that are over become one file, or a trickle of events would make thousands a day.
 
-A fold holds all parts of a folder that were landed in a stretch of time, row for row. It is written beside them, and
-from the moment that it has its name whoever lists files passes them over. They go a day later, when nobody can be about
-to read them (`retention`). Who is killed on the way leaves nothing, or a fold that is whole.
+Such a file, a fold, holds all parts of a folder that were landed in a stretch of time, row for row. It is written
+beside the parts, and from the moment that it has its name, listings leave the parts out. The parts are removed a day
+later, when nobody can be about to read them (`retention`). A process that is killed on the way leaves no fold, or a
+whole one.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
 
 MAX_FOLDED_PARTS = 2_000
-"""Parts that are put together at once, about: landing waits meanwhile."""
+"""Parts that one call puts together, about: landing waits meanwhile."""
 LARGE_PART_BYTES = 1 << 20
-"""Bytes of a part that is worth a file of its own."""
+"""A part of this size stays a file of its own."""
 
 
 class OpenedPart(NamedTuple):
@@ -36,8 +37,8 @@ class OpenedPart(NamedTuple):
     table: Any
 
 
-def fold(lake: Lake, before: datetime, most: int = MAX_FOLDED_PARTS) -> int:
-    """Put parts of hours that were over by then together: how many. Nobody may land meanwhile."""
+def fold(lake: Lake, before: datetime, max_parts: int = MAX_FOLDED_PARTS) -> int:
+    """Put parts of hours that were over by `before` together; returns how many. Nobody may land meanwhile."""
     done = 0
     for kind in lake_layout.PART_KINDS:
         for name in lake.schemas():
@@ -47,7 +48,7 @@ def fold(lake: Lake, before: datetime, most: int = MAX_FOLDED_PARTS) -> int:
                 (each for each in files if lake_layout.hour_of(each) + lake_layout.ONE_HOUR <= before), key=_place
             )
             for _, of_hour in groupby(over, key=_folder):
-                if done >= most:
+                if done >= max_parts:
                     return done
                 for parts in _stretches(lake, kind, schema, list(of_hour)):
                     _write(lake, schema, parts)
@@ -56,9 +57,9 @@ def fold(lake: Lake, before: datetime, most: int = MAX_FOLDED_PARTS) -> int:
 
 
 def _stretches(lake: Lake, kind: PartKind, schema: Schema, files: Sequence[LandedFile]) -> Iterator[list[OpenedPart]]:
-    """Parts that stand together: between them is nothing large, no fold, and none that cannot be read."""
+    """Runs of parts that can become one fold: no large part, no fold and no unreadable part lies between them."""
     if len({file.last for file in files}) < len(files):
-        return  # of two writers: names do not tell them apart
+        return  # two writers landed in the same millisecond: times do not tell their parts apart
     held: list[OpenedPart] = []
     for file in files:
         part = None if lake_layout.is_fold(file) or file.size >= LARGE_PART_BYTES else _read(lake, kind, schema, file)

@@ -1,7 +1,7 @@
-"""What was collected, in a folder here or on any file system: schemas, plans, sampled events, reports, subscriptions.
+"""The lake: collected schemas, plans, sampled events, reports and subscriptions, in a folder or on any file system.
 
-The controller lands, everybody reads. Values go in and come out; only here and in the storage below are files. What is
-landed is whole or not there, and never changes: a plan and a snapshot are valid until the next begins.
+The controller lands (writes), everybody reads. Callers give and get values; only this file and the storage below know
+files. What is landed is whole or not there, and never changes: a plan and a snapshot are valid until the next begins.
 """
 
 from __future__ import annotations
@@ -55,11 +55,9 @@ class Lake:
 
     @classmethod
     def at(cls, url: str) -> Lake:
-        """A folder, or a URI. `url` of a folder begins at the root, for those who are at home elsewhere."""
+        """The lake in a folder or at a URI. The `url` of a folder is absolute, so that other processes find it."""
         storage = Storage.at(url)
         return cls(url if "://" in url else storage.root, storage)
-
-    # -- landing ---------------------------------------------------------------------------------------------------
 
     def land_schema(self, schema: Schema) -> None:
         path = lake_layout.schema_path(schema.name)
@@ -108,7 +106,7 @@ class Lake:
     def land_subscriptions(
         self, schema: str, since: datetime, rows: Sequence[tuple[str, str, str, Filter | str]]
     ) -> None:
-        """All there are from a moment on: id, principal, host, and the filter or its JSON as text."""
+        """All subscriptions from a moment on, as rows of id, principal, host, and the filter or its JSON as text."""
         ids, principals, hosts, filters = zip(*rows, strict=True) if rows else ((), (), (), ())
         written = filters_to_column(filters)
         columns = {"id": ids, "principal": principals, "host": hosts, "filter": written}
@@ -120,13 +118,13 @@ class Lake:
             )
 
     def land_sampling(self, schema: str, rate: float) -> None:
-        """The rate that somebody chose for a schema, in place of the one chosen before."""
+        """Keep the sampling rate that was chosen for a schema, in place of the one chosen before."""
         with self._landing:
             self.storage.write_text(lake_layout.sampling_path(schema), json.dumps({"rate": rate}))
 
     def _land(self, kind: PartKind, schema: Schema, hour: datetime, table: Any, numbered: str | None = None) -> None:
-        """`numbered` is the name of a column to add, in which each row has a number of its own in the lake."""
-        # names and files come in one order: who has seen a name will never see a smaller one appear
+        """Write a part. `numbered` is the name of a column to add, with a number for each row that no other row has."""
+        # files appear in the order of their names: a reader that has seen a name will never see a smaller one appear
         with self._landing:
             moment = self._next_moment()
             self._sequence += 1
@@ -137,14 +135,12 @@ class Lake:
             self.storage.write_table(lake_layout.part_path(kind, schema.name, hour, key), _labelled(table, schema))
 
     def _next_moment(self) -> int:
-        """Now, and later than any part there is, whatever the clock says."""
+        """The time in milliseconds, but later than any part there is, whatever the clock says."""
         if self._moment is None:
             paths = (each.path for kind in lake_layout.PART_KINDS for each in self.storage.listed(kind))
             self._moment = max((lake_layout.moment_of(path.rpartition("/")[2]) for path in paths), default=0)
         self._moment = max(time.time_ns() // 1_000_000, self._moment + 1)
         return self._moment
-
-    # -- reading ---------------------------------------------------------------------------------------------------
 
     def schemas(self) -> list[str]:
         found = (lake_layout.schema_name(each.path) for each in self.storage.listed("schemas"))
@@ -171,7 +167,7 @@ class Lake:
             raise LakeError(f"is no schema: {error}", field=path) from None
 
     def sampling(self, name: str) -> float | None:
-        """The rate that somebody chose for a schema, if anybody did."""
+        """The sampling rate that was chosen for a schema, if one was."""
         path = lake_layout.sampling_path(name)
         if not self.storage.exists(path):
             return None
@@ -182,12 +178,12 @@ class Lake:
         return rate
 
     def plan(self, name: str, epoch: int) -> LandedPlan | None:
-        """None if there is none of this epoch."""
+        """The plan of an epoch; None if it was not landed."""
         path = lake_layout.plan_path(name, epoch)
         return self._plan(path) if self.storage.exists(path) else None
 
     def plans(self, name: str) -> list[LandedPlan]:
-        """Oldest first."""
+        """All plans of a schema, oldest first."""
         paths = (each.path for each in self.storage.listed(lake_layout.folder("plans", name)))
         return sorted(self._plan(path) for path in paths if lake_layout.plan_epoch(path) is not None)
 
@@ -260,15 +256,13 @@ class Lake:
         except ContentError as error:
             raise LakeError(str(error), field=file.path, value=error.value) from None
 
-    def fold(self, before: datetime, most: int = compaction.MAX_FOLDED_PARTS) -> int:
-        """Put small parts of hours that were over by then together: how many, in portions of about so many."""
+    def fold(self, before: datetime, max_parts: int = compaction.MAX_FOLDED_PARTS) -> int:
+        """Put small parts of hours that were over by `before` together, about so many at once; returns how many."""
         with self._landing:  # so that of every hour all parts up to the last one listed are listed
-            return compaction.fold(self, utc(before), most)
-
-    # -- retention -------------------------------------------------------------------------------------------------
+            return compaction.fold(self, utc(before), max_parts)
 
     def expire(self, older_than: datetime) -> int:
-        """Remove what says nothing about later moments: how many files. Schemas and plans stay."""
+        """Remove what only tells of moments before `older_than`; returns how many files. Schemas and plans stay."""
         gone = list(expired(self.storage, utc(older_than), time.time()))
         for path in gone:
             self.storage.remove(path)
@@ -299,7 +293,7 @@ def _moments(given: Moments, rows: int) -> NDArray[np.datetime64]:
 
 
 def _by_hour(moments: NDArray[np.datetime64]) -> Iterator[tuple[datetime, NDArray[np.intp], NDArray[np.datetime64]]]:
-    """Rows by the hour they belong to, with their moments; each hour in pieces that one part can hold."""
+    """Rows by the hour they belong to, with their moments; the rows of an hour in portions that one part can hold."""
     hours = moments.astype(_HOURS)
     for hour in np.unique(hours):
         rows = np.flatnonzero(hours == hour)

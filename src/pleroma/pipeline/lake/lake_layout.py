@@ -31,12 +31,12 @@ from pleroma.index import IndexPlan
 
 PartKind = Literal["events", "reports"]
 PART_KINDS: tuple[PartKind, ...] = ("events", "reports")
-"""Of what comes in parts."""
+"""Kinds of rows that are landed in parts."""
 
 SINCE_LABEL = b"pleroma.since"
 ROW_BITS = 18
 MAX_PART_ROWS = 1 << ROW_BITS
-"""Rows of one part: an event's id is the moment of its part, then its row. One part is read at once."""
+"""Rows of one part. An event's id is the moment of its part and, in the low `ROW_BITS`, its row in the part."""
 
 MOMENT_TYPE = pa.timestamp("us", tz="UTC")
 UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ class LandedFile(NamedTuple):
     path: str
     """In the lake's file system."""
     key: str
-    """Its name."""
+    """The name of the file, without its folder."""
     date: str
     hour: int
     size: int = 0
@@ -102,11 +102,8 @@ class SubscriptionSnapshot(NamedTuple):
     rows: list[SubscriptionRow]
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
-
-
 def quoted(name: str) -> str:
-    """A schema's name in a path. Names that begin with a dot are left alone by whoever lists files."""
+    """A schema's name in a path. It never begins with a dot: listings leave such files out."""
     safe = quote(name, safe="", errors="surrogatepass")
     return f"%2E{safe[1:]}" if safe.startswith(".") else safe
 
@@ -202,11 +199,8 @@ def microseconds(moment: datetime) -> int:
     return (moment - UNIX_EPOCH) // timedelta(microseconds=1)
 
 
-# -- contents ----------------------------------------------------------------------------------------------------------
-
-
 def checksum(schema: Schema) -> str:
-    """By which a file says what schema its events are of."""
+    """A checksum of a schema, by which a file says which schema its events are of."""
     text = json.dumps(schema.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 

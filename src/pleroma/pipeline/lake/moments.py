@@ -12,7 +12,7 @@ def utc(moment: datetime) -> datetime:
 
 
 def parsed(field: str, text: str) -> datetime:
-    """What somebody wrote, in ISO form."""
+    """A moment that a user wrote in ISO form; `field` names the option in an error."""
     try:
         return utc(datetime.fromisoformat(text))
     except (ValueError, OverflowError):  # in UTC it may lie before the first year, or after the last

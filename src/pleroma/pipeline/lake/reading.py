@@ -1,7 +1,7 @@
-"""How a lake becomes rows: which files answer a question, in what portions, and what each file gives.
+"""How a lake becomes rows: which files answer a query, which task reads which files, and what rows a file gives.
 
-Planning looks at names alone; reading looks into files, needs nothing but what it was told, and may happen in another
-process on another machine. A file that is not whole or of another schema gives no rows, and its name goes to the log.
+Planning looks at names alone. Reading opens files; it depends on nothing but its arguments and may happen in another
+process on another machine. A damaged file, or a file of another schema, gives no rows, and its name goes to the log.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ROW_KINDS = ("events", "reports", "subscriptions", "refused")
 BATCH_ROWS = 65_536
 """Rows of one record batch at most."""
 
-_SMALLEST, _LARGEST, _PORTIONS = 1 << 20, 16 << 20, 8
-"""Bytes of files that are worth a task of their own, bytes that one task should not exceed, and how many are enough."""
+_MIN_TASK_BYTES, _MAX_TASK_BYTES, _ENOUGH_TASKS = 1 << 20, 16 << 20, 8
+"""A task reads about so many bytes at least and at most; within these limits there are about so many tasks."""
 _MOMENT = pa.timestamp("us", tz="UTC")
 _VALIDITY = [("since", _MOMENT), ("until", _MOMENT)]
 _REFUSED = pa.schema([("path", pa.string()), ("kind", pa.string()), ("reason", pa.string())])
@@ -50,7 +50,7 @@ class FileToRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What files of a schema must be, and what rows are made of them."""
+    """What files of a schema have to hold, and which rows are made of them."""
 
     url: str
     kind: str
@@ -126,7 +126,7 @@ def _unfolded(table: Any, after: int, until: int, path: str) -> Any:
 def planned(
     lake: Lake, kind: str, name: str, start: datetime | None = None, end: datetime | None = None
 ) -> Iterator[FileToRead]:
-    """The files in which the answer is, in the order of their landing."""
+    """The files that hold rows of a kind and a time, in the order of their landing."""
     for each in ("events", "reports"):
         if kind in (each, "refused"):
             for file in lake.files(each, name, start, end):
@@ -137,9 +137,9 @@ def planned(
 
 
 def portions(pieces: Iterable[FileToRead]) -> list[list[FileToRead]]:
-    """Files for tasks, in order: neither too many tasks nor too much for one."""
+    """Files by task, in order: neither too many tasks nor too much for one."""
     listed = list(pieces)
-    enough = min(max(sum(piece.size for piece in listed) // _PORTIONS, _SMALLEST), _LARGEST)
+    enough = min(max(sum(piece.size for piece in listed) // _ENOUGH_TASKS, _MIN_TASK_BYTES), _MAX_TASK_BYTES)
     made: list[list[FileToRead]] = []
     held = enough
     for piece in listed:

@@ -1,8 +1,8 @@
-"""What in a lake is of no use any more: parts of hours long past, snapshots that others replaced before, and remains.
+"""Which files of a lake have expired: parts of hours long past, replaced snapshots, and remains of killed processes.
 
-A snapshot stays as long as it was valid at some moment that is kept; a file that a writer never finished goes when no
-writer can still be at it, and what a killed pass left in `scratch` when it is as old as what is not kept. Parts that
-were put together go when nobody can be about to read them any more.
+A snapshot stays while it was valid at some moment that is kept. A file that a writer never finished expires when no
+writer can still be at it, and a file that a killed pass left in `scratch` when it is older than what is kept. Parts
+that are in a fold expire when nobody can be about to read them any more.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ from pleroma.pipeline.lake import lake_layout
 from pleroma.pipeline.lake.storage import UNFINISHED_SUFFIX, Storage
 
 ABANDONED_SECONDS = 3600.0
-"""Seconds after which a file that is still unfinished will never be finished."""
-
-
+"""After so long a file that is still unfinished will never be finished."""
 FOLDED_PARTS_SECONDS = 86_400.0
-"""Seconds for which the parts of a fold stay: who has planned to read them by then has done so."""
+"""How long the parts of a fold stay beside it: whoever planned to read them has done so by then."""
 
 _KINDS = (*lake_layout.PART_KINDS, "subscriptions", "plans", "schemas", "sampling", "windows", "decisions", "scratch")
 
 
 def expired(storage: Storage, older_than: datetime, now: float) -> Iterator[str]:
-    """Paths of what only tells of moments before; `now` is in seconds since 1970, as the times of files are."""
+    """Paths of files that only tell of moments before `older_than`; `now` is in seconds since 1970, like file times."""
     for kind in _KINDS:
         snapshots: dict[str, list[tuple[datetime, str]]] = {}
         kept: list[lake_layout.LandedFile] = []

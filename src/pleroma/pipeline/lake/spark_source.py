@@ -3,9 +3,9 @@
 Options: `path` (the lake), `schema` (its name), `kind` (events, reports, subscriptions or refused; events by default),
 `from` and `to` (moments in ISO form: what happened in `[from, to)`), and for streams `maxFilesPerTrigger`.
 
-What is to be read is planned on the driver and told to tasks as lists of files; a task keeps nothing. A stream's offset
-is the name of the newest part that it has seen, which says when that was landed: parts come in the order of their
-names, and a fold knows when each of its parts came.
+The driver plans what is read and gives each task a list of files; a task keeps no state. A stream's offset is the name
+of the newest part that it has seen, which says when that part was landed: parts come in the order of their names, and a
+fold knows when each of its parts was landed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STREAMED_KINDS = ("events", "reports")
 
 @dataclass(frozen=True, slots=True)
 class LakeQuery:
-    """What is asked of a lake: the options, checked."""
+    """What is read from a lake: the options of the source, checked."""
 
     path: str
     schema: str
@@ -82,14 +82,14 @@ class PleromaSource(DataSource):
         return from_arrow_schema(LakeQuery.of(self.options).reading().schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        question = LakeQuery.of(self.options)
-        return LakeReader(question, question.reading(), schema.fieldNames())
+        query = LakeQuery.of(self.options)
+        return LakeReader(query, query.reading(), schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        question = LakeQuery.of(self.options)
-        if question.kind not in STREAMED_KINDS:
-            raise LakeError(f"a stream is of {' or '.join(STREAMED_KINDS)}", field="kind", value=question.kind)
-        return LakeStream(question, question.reading(), schema.fieldNames())
+        query = LakeQuery.of(self.options)
+        if query.kind not in STREAMED_KINDS:
+            raise LakeError(f"a stream is of {' or '.join(STREAMED_KINDS)}", field="kind", value=query.kind)
+        return LakeStream(query, query.reading(), schema.fieldNames())
 
 
 class Portion(InputPartition):
@@ -103,13 +103,13 @@ class Portion(InputPartition):
 class LakeReader(DataSourceReader):
     """`names` are the columns that are wanted: all, or fewer if the reader was given a schema."""
 
-    def __init__(self, question: LakeQuery, reading: Reading, names: Sequence[str]) -> None:
-        self.question = question
+    def __init__(self, query: LakeQuery, reading: Reading, names: Sequence[str]) -> None:
+        self.query = query
         self.reading = reading
         self.names = _known(names, reading)
 
     def partitions(self) -> Sequence[InputPartition]:
-        asked = self.question
+        asked = self.query
         pieces = list(planned(asked.lake(), asked.kind, asked.schema, asked.start, asked.end))
         if asked.kind == "subscriptions" and not pieces:
             raise LakeError("there is no snapshot of the subscriptions", field="schema", value=asked.schema)
@@ -121,27 +121,27 @@ class LakeReader(DataSourceReader):
 
 
 class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, question: LakeQuery, reading: Reading, names: Sequence[str]) -> None:
-        self.question = question
+    def __init__(self, query: LakeQuery, reading: Reading, names: Sequence[str]) -> None:
+        self.query = query
         self.reading = reading
         self.names = _known(names, reading)
         self._last: str | None = None
-        """Where a stream of what is available now ends."""
+        """The newest key of a stream that ends with what is available now."""
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
         return {"key": ""}
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
-        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        max_files = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         after, last = _landed(start["key"]), None if self._last is None else _landed(self._last)
-        new = list(islice(self._files(after, last), most))
+        new = list(islice(self._files(after, last), max_files))
         if not new:
             return start
         # what is available now may end within a fold that was made since
         return {"key": new[-1].key if last is None or new[-1].last <= last else self._last or ""}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadAllAvailable() if self.question.max_files is None else ReadMaxFiles(self.question.max_files)
+        return ReadAllAvailable() if self.query.max_files is None else ReadMaxFiles(self.query.max_files)
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802
         newest = [file.key for file in self._files(0, None)][-1:]
@@ -153,7 +153,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         # listed again: a listing may have passed by a folder just before a part came there, but all parts up to one
         # that was seen then are there now, or in a fold
-        kind, after, last = self.question.kind, _landed(start["key"]), _landed(end["key"])
+        kind, after, last = self.query.kind, _landed(start["key"]), _landed(end["key"])
         pieces = []
         for file in self._files(after, last):
             is_whole = after < file.first and file.last <= last
@@ -165,15 +165,15 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.reading.batches(partition.pieces, self.names)
 
     def _files(self, after: int, last: int | None) -> Iterator[LandedFile]:
-        """Those with something that was landed after one moment and until another, in order."""
-        asked = self.question
+        """The files with a part that was landed after one moment and until another, in order."""
+        asked = self.query
         for file in asked.lake().files(asked.kind, asked.schema, asked.start, asked.end):  # type: ignore[arg-type]
             if after < file.last and (last is None or file.first <= last):
                 yield file
 
 
 def _landed(key: str) -> int:
-    """When what an offset names was landed; before anything, if it names nothing."""
+    """When the part that an offset names was landed; 0, before any part, if it names none."""
     from pleroma.pipeline.lake.lake_layout import moment_of
 
     return moment_of(key)

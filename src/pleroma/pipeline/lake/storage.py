@@ -1,6 +1,6 @@
 """The file system of a lake: whole files or none, and errors of our own tree.
 
-A file is written under another name and renamed when it is complete, and on the disk. Where renaming is copying, as in
+A file is written under another name and renamed when it is complete and on the disk. Where renaming is copying, as in
 object stores, the copy appears when it is complete.
 """
 
@@ -53,7 +53,7 @@ class Storage(NamedTuple):
         return cls(system, root.rstrip("/"))
 
     def check(self) -> None:
-        """That files can be written here."""
+        """Raise if files cannot be written here."""
         self.write_text("schemas/.written", "")
         self.remove("schemas/.written")
 
@@ -95,7 +95,7 @@ class Storage(NamedTuple):
         return self.system.get_file_info(selector)
 
     def remove(self, path: str) -> None:
-        """A file, and the folders that it was the last in."""
+        """Remove a file, and the folders that are empty then."""
         try:
             with suppress(FileNotFoundError):  # somebody else was faster
                 self.system.delete_file(f"{self.root}/{path}")
@@ -111,7 +111,7 @@ class Storage(NamedTuple):
             folder = folder.rpartition("/")[0]
 
     def remove_folder(self, path: str) -> None:
-        """With all that is in it."""
+        """Remove a folder with all that is in it."""
         try:
             with suppress(FileNotFoundError):
                 self.system.delete_dir(f"{self.root}/{path}")
@@ -124,15 +124,15 @@ class Storage(NamedTuple):
         try:
             self.system.create_dir(f"{self.root}/{folder}", recursive=True)
             write(unfinished)
-            self._settle(unfinished)
+            self._sync(unfinished)
             self.system.move(unfinished, f"{self.root}/{path}")
         except (pa.ArrowException, OSError) as error:
             with suppress(OSError):
                 self.system.delete_file(unfinished)
             raise LakeError(f"cannot be written: {_first(error)}", field=f"{self.root}/{path}") from None
 
-    def _settle(self, path: str) -> None:
-        """On a disk here, have a file's contents there before its name is: also a loss of power leaves no half file."""
+    def _sync(self, path: str) -> None:
+        """Have a local file's contents on the disk before it gets its name: a loss of power leaves no half file."""
         if isinstance(self.system, fs.LocalFileSystem):
             with open(path, "rb") as file:
                 os.fsync(file.fileno())

@@ -1,7 +1,7 @@
-"""Events that a job can go over, wherever they are: rows of any DataFrame, or the files of a lake.
+"""Collected events that a pass goes over, wherever they are: rows of any DataFrame, or the files of a lake.
 
-Files are read by the tasks themselves, which spares the way through Java and back. Either way a task sees batches of
-checked events, large enough for the kernels, and what lies outside the domains is counted and left out.
+Tasks read the files of a lake themselves, without Java in between. Either way a task sees batches of checked events,
+large enough for the kernels; events outside the domains are counted and left out.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
 
 KERNEL_BATCH_ROWS = 32_768
-"""Rows that are looked at together; smaller batches of Arrow are put together first."""
+"""Rows that the kernels get at once; smaller batches of Arrow are put together first."""
 
 
 class PartWork(Protocol):
-    """What a task does with its events, of which there may be none. It travels to the executors."""
+    """What a task does with the events of its part, of which there may be none. It is sent to the executors."""
 
     def __call__(self, part: int, batches: Iterator[NumberedBatch]) -> Iterator[pa.RecordBatch]: ...
 
 
 class CollectedEvents(Protocol):
-    """Events have numbers where there is something that tells equal ones apart."""
+    """Events in parts. They have numbers if there is a column that tells equal events apart."""
 
     @property
     def schema(self) -> Schema: ...
 
     def map_parts(self, work: PartWork, sql: str) -> DataFrame:
-        """The rows, with these columns, that the work makes of every part."""
+        """Rows with these columns: what `work` makes of every part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class LakeEvents:
 
     @property
     def scratch(self) -> str:
-        """Where in the lake files may be for as long as a pass runs."""
+        """The folder of the lake for files that are needed while a pass runs."""
         return f"{self.reading.url.rstrip('/')}/scratch"
 
     def map_parts(self, work: PartWork, sql: str) -> DataFrame:
@@ -115,7 +115,7 @@ class _FramePart:
 
 @dataclass(frozen=True, slots=True)
 class _FileParts:
-    """Its rows are the numbers of portions."""
+    """Gets rows with numbers of portions, and reads the files of these."""
 
     work: PartWork
     schema: Schema
@@ -143,7 +143,7 @@ def checked(batches: Iterable[pa.RecordBatch], schema: Schema, numbers: str | No
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-    """The same rows in batches that are worth a call of the kernels."""
+    """The same rows in batches that are large enough for the kernels."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         if batch.num_rows:

@@ -1,7 +1,8 @@
-"""What a task of a pass has found, as rows on their way to be merged.
+"""The partial result of a task of the summary pass, as rows on their way to be merged.
 
-A partial result is cut into pieces: the head, with the draw, and the counts of so many boxes each. Pieces of the same
-name add up wherever they meet, so that not even the counts of millions of subscriptions have to fit in one row.
+A partial result is cut into pieces: the head, with the drawn events, and pieces with the counts of so many boxes each.
+Pieces with the same number add up wherever they meet, so the counts of millions of subscriptions need not fit in one
+row.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from pleroma.selection.traffic_summary import PartialSummary
 
 HEAD_PIECE = -1
 BOXES_PER_PIECE = 32_768
-"""In one piece."""
+"""Boxes whose counts are in one piece."""
 MERGE_TASKS = 16
-"""Tasks that merge the same piece at once, at most."""
+"""Tasks that merge rows of the same piece at once, at most."""
 
 PARTIAL_SQL = "part int, piece int, sums binary, tickets binary, drawn binary"
 PARTIAL_COLUMNS = pa.schema(
@@ -41,7 +42,7 @@ PARTIAL_COLUMNS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class PartialRows:
-    """How partials of a schema, with so many boxes and so large a draw, become rows and come back."""
+    """Makes rows of partial results and the other way round, for a schema, a number of boxes and a size of draw."""
 
     schema: Schema
     boxes: int
@@ -57,7 +58,7 @@ class PartialRows:
             yield _row(part, number, counts.ravel())
 
     def merged_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of the same piece as one; this runs on the executors."""
+        """Merge rows of the same piece; this runs on the executors."""
         sums, draw, part = self._summed(batches)
         for piece, each in sums.items():
             if piece == HEAD_PIECE:
@@ -66,7 +67,7 @@ class PartialRows:
                 yield _row(part, piece, each)
 
     def partial(self, batches: Iterable[pa.RecordBatch]) -> PartialSummary:
-        """All rows as the one result."""
+        """The result that all rows make together."""
         sums, draw, _ = self._summed(batches)
         dims = len(self.schema)
         head = iter(sums.get(HEAD_PIECE, np.zeros(_head_size(dims), np.int64)).tolist())

@@ -1,8 +1,8 @@
 """The scenarios of a sweep, spread over a Spark cluster: each is a job of one task, submitted when its turn comes.
 
-So scenarios of very different length fill the cluster evenly, the long ones first if they are given first, progress is
-known, and one whose executor is lost is repeated alone. Tasks, scenarios and results travel pickled in a DataFrame of
-one row.
+So scenarios of very different length fill the cluster evenly, the long ones first if they are given first. Progress is
+known, and a scenario whose executor is lost is repeated alone. Tasks, scenarios and results are sent pickled, in a
+DataFrame of one row.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 JOBS_PER_CORE = 2
-"""Jobs at the cluster: one that runs and one that waits, so that no core ever does."""
+"""Jobs that are submitted for a core: one that runs and one that waits, so that the core never waits."""
 CORE_CHECK_SECONDS = 2.0
-"""Seconds after which it is seen that the cluster has more cores, or fewer."""
+"""How often it is looked whether the cluster has more cores now, or fewer."""
 
 
 class SparkSweep:
@@ -40,8 +40,8 @@ class SparkSweep:
         with ThreadPoolExecutor(max(1, len(scenarios)), "sweep") as threads:
             try:
                 while len(results) < len(scenarios):
-                    most = JOBS_PER_CORE * self._spark.sparkContext.defaultParallelism
-                    while begun < len(scenarios) and len(running) < most:
+                    max_running = JOBS_PER_CORE * self._spark.sparkContext.defaultParallelism
+                    while begun < len(scenarios) and len(running) < max_running:
                         running[threads.submit(self._job, task, scenarios[begun])] = begun
                         begun += 1
                     for done in wait(running, CORE_CHECK_SECONDS, FIRST_COMPLETED).done:
@@ -64,7 +64,7 @@ class SparkSweep:
 
 
 def _performed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor. A task that fails would fail again: its error is an answer, so that nobody repeats it."""
+    """Runs on an executor. A task that fails would fail again, so its error is sent as the answer and not repeated."""
     import pyarrow as pa
 
     for batch in batches:

@@ -19,7 +19,7 @@ from pleroma.selection.box_blocks import BoxBlock, BoxBlocks
 
 @dataclass(frozen=True)
 class StoredBoxes(BoxBlocks):
-    """A row group of the file is a block."""
+    """Boxes in a file, a block in each row group."""
 
     url: str = ""
     name: str = ""
@@ -37,7 +37,7 @@ class StoredBoxes(BoxBlocks):
     @classmethod
     @contextmanager
     def written(cls, boxes: BoxBlocks, url: str) -> Iterator[StoredBoxes]:
-        """A file with these boxes, which is gone afterwards."""
+        """Write a file with these boxes, which is removed when the block ends."""
         storage = Storage.at(url)
         name = f".boxes-{secrets.token_hex(8)}.parquet"
         path = f"{storage.root}/{name}"

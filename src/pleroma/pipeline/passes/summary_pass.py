@@ -1,8 +1,8 @@
-"""The pass over events, on Spark: what `tuning.gathered` does in one process, spread over tasks and merged like a tree.
+"""The pass over events, on Spark: what `selection.traffic_summary` does in one process, by tasks, merged as a tree.
 
-Tasks run the same kernels on the same batches of columns; what they find are whole numbers and draws, which merge to
-the same bits however the events were split. Events stay where they are. Subscriptions travel with the tasks, or, when
-they are too many for that, lie in a file that tasks read block by block.
+Tasks run the same kernels on the same batches of columns. Their results are whole numbers and draws, which merge to the
+same bits however the events were split. Events stay where they are. Subscriptions are sent with the tasks, or, if they
+are too many for that, are in a file that tasks read block by block.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
 
 MAX_BROADCAST_BOXES = 200_000
-"""Boxes that may travel with every task; more of them need a file to be read from."""
+"""Boxes that may be sent with every task; more boxes are written to a file."""
 
 
 def gather(
@@ -39,7 +39,7 @@ def gather(
     seed: int = 0,
     scratch: str | None = None,
 ) -> TrafficSummary:
-    """Of any DataFrame that has a column for each attribute.
+    """A summary of the events of any DataFrame that has a column for each attribute.
 
     The column `numbers` (`id`, where there is one) tells apart events with the same content. `scratch` is a folder or
     URI where a file of boxes may be written while the pass runs, seen by all workers.
@@ -58,7 +58,7 @@ def gather_landed(
     draw: int = DRAWN_EVENTS,
     seed: int = 0,
 ) -> TrafficSummary:
-    """Of what a lake has from `[start, end)`."""
+    """A summary of the events that a lake has from `[start, end)`."""
     traffic = LakeEvents.of(spark, lake, name, start, end)
     return gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=traffic.scratch)
 
@@ -88,7 +88,7 @@ class SummaryTask:
 
 
 def _merged(traffic: CollectedEvents, once: SummaryPass) -> PartialSummary:
-    """By some tasks first, then here. The first merge makes as many tasks as the rows' bytes are worth."""
+    """Merge partial results, by some tasks first and then here. Spark chooses how many tasks by the rows' bytes."""
     pieces = PartialRows(once.schema, once.boxes.count, once.draw)
     partials = traffic.map_parts(SummaryTask(once, pieces), PARTIAL_SQL)
     together = partials.repartition(partials["piece"], partials["part"] % MERGE_TASKS)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
 
 COUNTERS_PER_ROW = 65_536
-"""In one row on its way to be added up."""
+"""Counters in one row on its way to be added up."""
 COUNT_SQL = "part int, piece int, counts binary"
 COUNT_COLUMNS = pa.schema([("part", pa.int32()), ("piece", pa.int32()), ("counts", pa.binary())])
 
@@ -49,7 +49,10 @@ def grown_on(
     numbers: str | None = None,
     **how: Unpack[GrowthOptions],
 ) -> TreeIndex:
-    """Of any DataFrame that has a column for each attribute. It is read once for every level: persist what is dear."""
+    """A tree from the events of any DataFrame with a column for each attribute.
+
+    The DataFrame is read once for every level of the tree: persist it if it is expensive to compute.
+    """
     return grown_from(FrameEvents.of(events, schema, numbers), subscriptions, bits, budget, **how)
 
 
@@ -65,7 +68,7 @@ def grown_landed(
     end: datetime | None = None,
     **how: Unpack[GrowthOptions],
 ) -> TreeIndex:
-    """Of what a lake has from `[start, end)`."""
+    """A tree from the events that a lake has from `[start, end)`."""
     return grown_from(LakeEvents.of(spark, lake, name, start, end), subscriptions, bits, budget, **how)
 
 
@@ -111,7 +114,7 @@ def grown_from(
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """What the executors do: count all events of a part. Those outside the domains count nowhere."""
+    """What an executor does: count the events of a part by node, dimension and bin. Held-out events are not counted."""
 
     bins: NodeBins
     held_out: HeldOutEvents | None
@@ -128,7 +131,7 @@ class CountTask:
 
 
 def added_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of the same piece as one; this runs on the executors."""
+    """Add up rows of the same piece; this runs on the executors."""
     for piece, counts in summed(batches).items():
         yield _row(0, piece, counts)
 
