@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pleroma.evaluation.outcome import judge_tree
+from pleroma.evaluation.judge import judge_tree
 from pleroma.evaluation.sample import Sample
 from pleroma.index import IndexPlan, TreeIndex
 from pleroma.learning.fitting import Budget

@@ -9,8 +9,8 @@ import pytest
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.control import AdoptPlan, ChangePlan, ControlSettings
-from pleroma.evaluation.network_outcome import judge_on
-from pleroma.evaluation.placement import spread_of
+from pleroma.evaluation.network_judge import NetworkJudge
+from pleroma.evaluation.placement import Placement, spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Dz
 from pleroma.learning.fitting import Budget
@@ -46,7 +46,7 @@ def measured(made, index, events, wishes, homes):
         part = events[first : first + AT_ONCE]
         for row in range(len(part)):
             made.hosts.send(PUBLISHER, prefix.then(index.dz(part.event(row))), str(first + row).encode())
-        predicted += judge_on(index, wishes, homes, spread_of(RING), part).waste.deliveries
+        predicted += NetworkJudge(wishes, part, Placement(homes, spread_of(RING))).outcome(index).waste.deliveries
         while len(got) < predicted and time.monotonic() < limit:
             got += made.hosts.received(0.1)
     while more := made.hosts.received(0.1):  # and nothing beyond that
@@ -72,7 +72,7 @@ def test_the_evaluator_says_what_real_switches_do(tmp_path, traffic):
         made.submit(*(advertise(host.name, "true") for host in RING.hosts))
         made.submit(*(subscribe(RING.hosts[home].name, text) for home, text in zip(homes, texts, strict=True)))
         for index in (tree, other):
-            predicted = judge_on(index, wishes, homes, spread, later)
+            predicted = NetworkJudge(wishes, later, Placement(homes, spread)).outcome(index)
             deliveries, wanted, rules = measured(made, index, later, wishes, homes)
             assert (deliveries, wanted) == (predicted.waste.deliveries, predicted.waste.wanted)
             assert max(rules) == predicted.rules

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
 from pleroma.errors import WorkloadError
-from pleroma.evaluation.network_outcome import Placement, Spread
 from pleroma.routing import Router, Topology
 from pleroma.routing.topology import SwitchId
+
+Spread = Sequence[Ints]
+"""For each switch, the port behind which each host is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Subscription i is at host `homes[i]`; `limits` has the rules of each switch of the spread, where it has some."""
+
+    homes: Ints
+    spread: Spread
+    limits: tuple[int | None, ...] = ()
 
 
 def placement_of(network: Topology, subscriptions: int, *, rules: int | None = None, seed: int = 0) -> Placement:
@@ -34,21 +47,21 @@ def _on_the_way(network: Topology) -> dict[SwitchId, Ints]:
     return ports
 
 
-def homes_of(topology: Topology, subscriptions: int, seed: int) -> NDArray[np.int64]:
+def homes_of(topology: Topology, subscriptions: int, seed: int) -> Ints:
     """By subscription, the place of its host among those of the topology, as `simulate` has it with this seed."""
     return place_randomly(topology, None, subscriptions, np.random.default_rng(seed))[1]
 
 
 def place_randomly(
     topology: Topology, publishers: int | None, subscriptions: int, random: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """The hosts that publish, and the host of each subscription."""
     hosts = len(topology.hosts)
     senders = _publishing_hosts(publishers, hosts, random)
     return senders, random.integers(0, hosts, subscriptions)
 
 
-def _publishing_hosts(publishers: int | None, hosts: int, random: np.random.Generator) -> NDArray[np.int64]:
+def _publishing_hosts(publishers: int | None, hosts: int, random: np.random.Generator) -> Ints:
     if not hosts:
         raise WorkloadError("the network has no host", field="topology")
     count = hosts if publishers is None else publishers

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from pleroma.errors import TuningError
-from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.placement import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.index import MAX_LENGTH, TreeIndex
 from pleroma.learning.rule_counts import RuleCounter, SplitSequence, port_groupings

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pleroma.arrays.types import Floats, Ints
-from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.placement import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of
 from pleroma.index import Dz, TreeIndex

@@ -18,7 +18,7 @@ from pleroma.arrays.types import Floats, Ints
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
-from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.placement import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
 from pleroma.index.tree_walk import LEAF

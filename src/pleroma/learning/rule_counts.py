@@ -16,7 +16,7 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints, Words
 from pleroma.content import Schema
-from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.placement import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import Nodes, rules_of
 from pleroma.index import TreeIndex

@@ -15,8 +15,9 @@ from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError, UnknownName
 from pleroma.evaluation.grid_evaluator import GridEvaluator
-from pleroma.evaluation.network_outcome import NetworkJudge, Placement
-from pleroma.evaluation.outcome import Judge, Outcome
+from pleroma.evaluation.judge import Judge, Outcome
+from pleroma.evaluation.network_judge import NetworkJudge
+from pleroma.evaluation.placement import Placement
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.fitting import Budget

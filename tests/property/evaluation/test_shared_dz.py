@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.evaluation.outcome import held
+from pleroma.evaluation.judge import held
 from pleroma.evaluation.shared_dz import SharedDz
 from pleroma.index import Dz, DzSet
 from pleroma.index.codes import Codes

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
-from pleroma.evaluation.outcome import judge, judge_tree
+from pleroma.evaluation.judge import judge, judge_tree
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import rules_of
 from pleroma.index import DzSet, TreeIndex, evaluate

@@ -7,9 +7,9 @@ from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
 from pleroma.evaluation.grid_evaluator import GridEvaluator
-from pleroma.evaluation.network_outcome import judge_on
-from pleroma.evaluation.outcome import judge, judge_tree
-from pleroma.evaluation.placement import placement_of, spread_of
+from pleroma.evaluation.judge import judge, judge_tree
+from pleroma.evaluation.network_judge import NetworkJudge
+from pleroma.evaluation.placement import Placement, placement_of, spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of, load_of, rules_of
 from pleroma.index import Dz, TreeIndex
@@ -190,7 +190,8 @@ def test_rules_behind_shared_ports_are_what_the_network_has(workload):
     index = learn(Sample.of(events, workload.subscriptions), 16, Budget(leaves=150), smoothing="as seen").index
     real = simulate(network, replace(workload, events=events), index, max_members=None, seed=7)
     homes = placement_of(network, len(workload.subscriptions), seed=7).homes
-    judged = judge_on(index, workload.subscriptions, homes, spread_of(network), events)
+    placement = Placement(homes, spread_of(network))
+    judged = NetworkJudge(workload.subscriptions, events, placement).outcome(index)
     assert judged.rules == max(real.rules)
     sample = Sample.of(events, workload.subscriptions).grouped(homes)
     assert judged.waste == judge_tree(index, sample).waste
@@ -201,7 +202,8 @@ def test_a_tree_for_a_network_keeps_to_the_rules_of_its_fullest_switch(workload,
     network = build("fat-tree:4")
     homes = np.random.default_rng(1).integers(0, len(network.hosts), len(workload.subscriptions))
     found = learn(seen.grouped(homes), 16, Budget(rules=120), spread=spread_of(network), smoothing="as seen")
-    judged = judge_on(found.index, workload.subscriptions, homes, spread_of(network), workload.events[1_000:])
+    judge_there = NetworkJudge(workload.subscriptions, workload.events[1_000:], Placement(homes, spread_of(network)))
+    judged = judge_there.outcome(found.index)
     assert judged.rules == found.rules <= 120
     assert found.rules > 110
     assert found.index.leaves > 125  # though at first every cut leaves every host on both sides
@@ -220,7 +222,8 @@ def test_every_switch_keeps_to_a_budget_of_its_own(workload, seen):
         budget = Budget(rules=150, own=placement.limits)
         grouped = seen.grouped(placement.homes)
         index = learn(grouped, 16, budget, spread=placement.spread, smoothing="as seen").index
-        judged = placement.judge(index, workload.subscriptions, workload.events[1_000:])
+        judge_there = NetworkJudge(workload.subscriptions, workload.events[1_000:], placement)
+        judged = judge_there.outcome(index)
         assert judged.beyond == 0
         real = simulate(limited, replace(workload, events=workload.events[1_000:]), index, max_members=None, seed=7)
         assert not real.router.coarsened
@@ -228,7 +231,7 @@ def test_every_switch_keeps_to_a_budget_of_its_own(workload, seen):
         rules[name] = real.rules
     assert max(rules["roomy"]) > 75
     assert 5 < rules["tight"][2] <= 25
-    over = placement.judge(learn(seen, 16, Budget(leaves=400)).index, workload.subscriptions, workload.events[1_000:])
+    over = judge_there.outcome(learn(seen, 16, Budget(leaves=400)).index)
     assert over.beyond > 0
 
 

@@ -15,7 +15,7 @@ TEXTS = ("n < 500", "n == 7", "topic == 'a long topic, the first'", "not exists 
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(edge_filter, "MANY", 40)
+    monkeypatch.setattr(edge_filter, "MIN_ENGINE_FILTERS", 40)
 
 
 @pytest.mark.usefixtures("few_are_many")

@@ -8,7 +8,7 @@ import pytest
 
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ControllerAway, PlanChanging, PlanError
-from pleroma.evaluation.outcome import judge
+from pleroma.evaluation.judge import judge
 from pleroma.index import GridIndex, Waste
 from pleroma.pipeline.lake.lake import Lake, ReportRow
 from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH

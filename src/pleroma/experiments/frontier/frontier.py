@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from pleroma.evaluation.outcome import Outcome
+from pleroma.evaluation.judge import Outcome
 from pleroma.experiments.frontier.search import (
     TRIED_LENGTHS,
     BudgetSetting,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pleroma.evaluation.outcome import Outcome
+from pleroma.evaluation.judge import Outcome
 from pleroma.experiments.frontier.trials import FrontierTrials
 from pleroma.index import GridIndex, Index, SelectiveIndex, Waste
 from pleroma.selection.dimension_selection import EVALUATING, select

@@ -17,9 +17,8 @@ from pleroma.arrays.types import Ints
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covered, covers_of
 from pleroma.evaluation.grid_evaluator import GridEvaluator, deliveries
-from pleroma.evaluation.network_outcome import Placement
-from pleroma.evaluation.outcome import Outcome, checked
-from pleroma.evaluation.placement import spread_of
+from pleroma.evaluation.judge import Outcome, checked
+from pleroma.evaluation.placement import Placement, spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.shared_dz import SharedDz
 from pleroma.evaluation.tree_counts import deliveries_of, rules_of

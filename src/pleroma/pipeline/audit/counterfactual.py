@@ -51,7 +51,7 @@ def compare_with_best(
     The best plan has as many bits and dz per subscription as the other, unless told. None if there are no
     subscriptions.
     """
-    from pleroma.evaluation.outcome import judge
+    from pleroma.evaluation.judge import judge
     from pleroma.pipeline.lake.lake_layout import EventColumns
     from pleroma.pipeline.passes.summary_pass import gather
     from pleroma.selection.advice import AdviceQuestion, advise_from

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pleroma.arrays.types import Ints
 from pleroma.content import Filter, Schema
-from pleroma.evaluation.network_outcome import Spread
+from pleroma.evaluation.placement import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
 from pleroma.learning.bins import NodeBins

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pleroma.content import Filter
-from pleroma.evaluation.outcome import judge
+from pleroma.evaluation.judge import judge
 from pleroma.index import Index, Waste
 from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.pipeline.watch.plan_holder import PlanInForce

@@ -23,7 +23,7 @@ from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.evaluation.grid_evaluator import GridEvaluator
-from pleroma.evaluation.outcome import held
+from pleroma.evaluation.judge import held
 from pleroma.evaluation.sample import Sample
 from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake import lake_layout

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pleroma.evaluation.outcome import judge
+from pleroma.evaluation.judge import judge
 from pleroma.index import EVERYTHING, GridIndex, evaluate
 from pleroma.routing import Advertise, Router, Subscribe, build
 from pleroma.workloads import EXPRESSIVE, generate

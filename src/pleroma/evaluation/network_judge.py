@@ -7,41 +7,23 @@ ports demands, without those that longer ones fill. This says what a network wou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from pleroma.arrays.types import Ints
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covers_of
 from pleroma.evaluation.grid_evaluator import GridEvaluator
-from pleroma.evaluation.outcome import Outcome, checked
+from pleroma.evaluation.judge import Outcome, checked
+from pleroma.evaluation.placement import Placement
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.shared_dz import SharedDz
 from pleroma.index import Index
 from pleroma.index.codes import Codes
 
-Spread = Sequence[Ints]
-"""For each switch, the port behind which each host is."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement:
-    """Subscription i is at host `homes[i]`; `limits` has the rules of each switch of the spread, where it has some."""
-
-    homes: Ints
-    spread: Spread
-    limits: tuple[int | None, ...] = ()
-
-    def judge(
-        self, index: Index, subscriptions: Sequence[Filter], events: EventBatch, max_members: int | None = None
-    ) -> Outcome:
-        return judge_on(index, subscriptions, self.homes, self.spread, events, max_members, self.limits)
-
 
 class NetworkJudge:
-    """Many indexes by the same events, subscription i at host `place.homes[i]`.
+    """Judges any number of indexes by the same events, with subscriptions placed at hosts of a network.
 
-    Every host may publish, and what it publishes comes from somewhere else.
+    An event counts at every host that asks for it, as if none of these hosts had published it.
     """
 
     def __init__(self, subscriptions: Sequence[Filter], events: EventBatch, place: Placement) -> None:
@@ -56,21 +38,8 @@ class NetworkJudge:
         return outcome_on(shared, index.encode(self.sample.points), self.wanted, self.place)
 
 
-def judge_on(
-    index: Index,
-    subscriptions: Sequence[Filter],
-    homes: Ints,
-    spread: Spread,
-    events: EventBatch,
-    max_members: int | None = None,
-    limits: Sequence[int | None] = (),
-) -> Outcome:
-    """One index, subscription i at host `homes[i]`."""
-    return NetworkJudge(subscriptions, events, Placement(homes, spread, tuple(limits))).outcome(index, max_members)
-
-
 def outcome_on(shared: SharedDz, codes: Codes, wanted: int, place: Placement) -> Outcome:
-    """Of demands and codes that are known, with the deliveries that are wanted."""
+    """The outcome of what hosts ask for (`shared`) and events as codes, of whose deliveries so many are wanted."""
     rules = [shared.rules(ports) for ports in place.spread]
     beyond = [n - limit for n, limit in zip(rules, place.limits, strict=False) if limit is not None]
     return Outcome(checked(shared.deliveries(codes), wanted), max(rules), max(0, *beyond, 0))
