@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from pleroma.cli.pictures.workload_picture import EVENT, _panels, draw
+from pleroma.cli.pictures.figure_style import GREEN
+from pleroma.cli.pictures.workload_picture import _panels, draw
 from pleroma.content import Category, Filter, Integer, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.workloads import EXPRESSIVE, Workload, generate, generate_stock
@@ -25,7 +26,7 @@ def test_points_have_the_colour_of_events(tmp_path):
     schema = Schema("s", (Integer("a", False, 0, 9), Integer("b", False, 0, 9)))
     events = EventBatch.from_columns(schema, {"a": [5] * 50, "b": [5] * 50})  # many, for each is a little transparent
     draw(Workload(schema, events, ()), tmp_path / "one.png")
-    wanted = tuple(int(EVENT[i : i + 2], 16) for i in (1, 3, 5))
+    wanted = tuple(int(GREEN[i : i + 2], 16) for i in (1, 3, 5))
     assert any(
         max(abs(a - b) for a, b in zip(colour, wanted, strict=True)) < 8 for colour in colours(tmp_path / "one.png")
     )
