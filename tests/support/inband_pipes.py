@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar, cast
 
 from pleroma.client.inband.conversation import Conversation
-from pleroma.client.inband.transport import InbandAddress, InbandTransport
+from pleroma.client.inband.transport import InbandTransport
 from pleroma.control import Command, Controller, ControlState, Done
 from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram
@@ -71,7 +71,7 @@ class LossyNetwork:
         return Conversation(principal, token_key(token), host, self.opener(**place))
 
     def transport(self, principal: str = "ann", token: str = TOKEN, host: str = "", **place: Any) -> InbandTransport:
-        return InbandTransport(InbandAddress((), None, host), principal, token, self.opener(**place))
+        return InbandTransport(self.opener(**place), principal, token, host)
 
 
 class _Pipe:

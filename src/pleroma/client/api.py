@@ -13,13 +13,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from pleroma.client.backoff import Backoff
-from pleroma.client.inband.transport import INBAND_SCHEME, InbandAddress, InbandTransport
+from pleroma.client.inband.inband_address import INBAND_SCHEME, InbandAddress
+from pleroma.client.inband.transport import InbandTransport
 from pleroma.client.inband.udp_address import UDP_SCHEME, UdpAddress
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, RequestRefused
 
@@ -66,9 +67,8 @@ class ControllerApi:
             self.host = udp.host
             self._http = _client_of(udp.transport(principal, token), seconds)
         elif str(url).startswith(f"{INBAND_SCHEME}:"):
-            inband = InbandAddress.parse(url)
-            inband = replace(inband, host=inband.host or wanted_host)
-            self._http = _client_of(InbandTransport(inband, principal, token), seconds)
+            transport = InbandAddress.parse(url).transport(principal, token, wanted_host)
+            self._http = _client_of(transport, seconds)
         else:
             self._http, base = _http_client(url, token, seconds)
             self.has_streams = True

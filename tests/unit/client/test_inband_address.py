@@ -9,8 +9,8 @@ import pytest
 
 import pleroma
 from pleroma.client.api import ControllerApi
+from pleroma.client.inband.inband_address import InbandAddress
 from pleroma.client.inband.multicast_pipes import interfaces, open_multicast_pipes
-from pleroma.client.inband.transport import InbandAddress
 from pleroma.errors import ClientError, ContentError
 from pleroma.switches.openflow.tables import CONTROL_ADDRESSES as PASSED_UP
 from pleroma.wire.ports import CONTROL_ADDRESSES
@@ -19,7 +19,7 @@ V4, V6 = CONTROL_ADDRESSES[4], CONTROL_ADDRESSES[6]
 
 
 @pytest.mark.parametrize(
-    ("url", "way"),
+    ("url", "address"),
     [
         ("inband://", InbandAddress((V6, V4))),
         ("inband:", InbandAddress((V6, V4))),
@@ -29,8 +29,8 @@ V4, V6 = CONTROL_ADDRESSES[4], CONTROL_ADDRESSES[6]
         ("inband://[ff05::706c]?host=a%20b&interface=eth1", InbandAddress((V6,), "eth1", "a b")),
     ],
 )
-def test_an_address_says_where_and_who(url, way):
-    assert InbandAddress.parse(url) == way
+def test_an_address_says_where_and_who(url, address):
+    assert InbandAddress.parse(url) == address
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pleroma.client.datagram_socket import open_socket
 from pleroma.client.inband.conversation import Pipe
 from pleroma.client.inband.datagram_pipe import DatagramPipe
-from pleroma.client.inband.transport import InbandAddress, InbandTransport
+from pleroma.client.inband.transport import InbandTransport
 from pleroma.errors import ClientError
 from pleroma.wire.socket_sessions import SocketAddress
 
@@ -39,7 +39,7 @@ class UdpAddress:
         return cls(host, port)
 
     def transport(self, principal: str | None, token: str | None) -> InbandTransport:
-        return InbandTransport(InbandAddress(()), principal, token, self._open_pipes)
+        return InbandTransport(self._open_pipes, principal, token)
 
     def _open_pipes(self, on_datagram: Callable[[Pipe, bytes], None]) -> Sequence[Pipe]:
         """A pipe for each address that the host's name has: the conversation goes on where the hello is answered."""
