@@ -14,7 +14,7 @@ from pleroma.control import Controller
 from pleroma.routing import SwitchOp, build
 
 
-class Network:
+class AcceptingNetwork:
     """Switches that take whatever they are told."""
 
     rules = 0
@@ -24,7 +24,7 @@ class Network:
 
 
 async def main(folder: Path) -> None:
-    network, start = Network(), time.perf_counter()
+    network, start = AcceptingNetwork(), time.perf_counter()
     async with await Controller.open(folder, build("testbed"), network) as controller:
         seconds = time.perf_counter() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
