@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pleroma.experiments.demonstration.loop_story import LoopStory, LoopView
 
 BARS = "▁▂▃▄▅▆▇█"
-WIDTH = 60
-"""Points of the curve that are shown."""
-LINES = 4
+CURVE_POINTS = 60
+"""Points of the curve of waste that are shown."""
+SHOWN_DECISIONS = 4
 
 
 def screen(live: Live) -> Callable[[LoopView], None]:
@@ -54,7 +54,7 @@ def _table(look: LoopView) -> Table:
         ("plan in force", f"{look.epoch or '-'}"),
         ("publish to application", f"median {p50}, 99% within {p99}"),
     ]
-    rows += [("the watcher" if not number else "", each) for number, each in enumerate(look.said[-LINES:])]
+    rows += [("the watcher" if not number else "", each) for number, each in enumerate(look.said[-SHOWN_DECISIONS:])]
     for row in rows:
         table.add_row(*row)
     return table
@@ -62,7 +62,7 @@ def _table(look: LoopView) -> Table:
 
 def curve(look: LoopView) -> str:
     """Bars of waste; a line where the traffic shifted and where a change of plans began and ended."""
-    first = max(len(look.waste) - WIDTH, 0)
+    first = max(len(look.waste) - CURVE_POINTS, 0)
     marks = {place for place, _ in look.marks}
     bars = []
     for place, share in enumerate(look.waste[first:], first):

@@ -141,12 +141,12 @@ def test_what_comes_late_is_put_together_in_its_turn(lake):
 
 
 def test_large_parts_and_large_folds_are_not_made_larger(lake, monkeypatch):
-    monkeypatch.setattr(lake_layout, "MOST_ROWS", 5)
+    monkeypatch.setattr(lake_layout, "MAX_PART_ROWS", 5)
     for number in range(5):
         land(lake, number)
     assert lake.fold(LATER) == 4
     assert names(lake) == ["fold-", "fold-", "part-"]
-    monkeypatch.setattr(compaction, "LARGE", 1)
+    monkeypatch.setattr(compaction, "LARGE_PART_BYTES", 1)
     for number in range(5, 8):
         land(lake, number)
     assert lake.fold(LATER) == 0

@@ -123,7 +123,7 @@ def test_events_are_in_the_hour_they_happened_in(lake):
 
 
 def test_many_events_become_parts_that_can_be_read_at_once(lake, monkeypatch):
-    monkeypatch.setattr(lake_layout, "MOST_ROWS", 10)
+    monkeypatch.setattr(lake_layout, "MAX_PART_ROWS", 10)
     lake.land_events(batch(25), [NOON] * 25, 1, 1.0)
     assert [len(lake.events("stock", file)) for file in lake.files("events", "stock")] == [10, 10, 5]
     assert len({row["id"] for row in rows(lake)}) == 25

@@ -21,7 +21,7 @@ from pleroma.cli.pictures.figure_style import (
 
 MARKS = "os^vDPX*<>"
 STYLES = ("-", "--", ":")
-COLOURS = 10
+LINE_COLOURS = 10
 """Colours of lines before they repeat, in another style."""
 MAX_MARKED_POINTS = 100
 """A line of more points has no marks."""
@@ -106,7 +106,7 @@ def draw_grid(panels: Mapping[str, Lines], title: str, x: str, y: str, path: Pat
 
 
 def _style(number: int) -> str:
-    return STYLES[number // COLOURS % len(STYLES)]
+    return STYLES[number // LINE_COLOURS % len(STYLES)]
 
 
 def _scale_x(canvas: Axes, x: str, ticks: Sequence[str]) -> None:
