@@ -17,10 +17,11 @@ BARS = "▁▂▃▄▅▆▇█"
 CURVE_POINTS = 60
 """Points of the curve of waste that are shown."""
 SHOWN_DECISIONS = 4
+"""Of the newest decisions."""
 
 
 def screen(live: Live) -> Callable[[LoopView], None]:
-    """Shows looks: as a live table in a terminal, otherwise a line for all that is new."""
+    """A function that shows views of the loop: as a live table in a terminal, otherwise a line for all that is new."""
     told: set[str] = set()
 
     def show(look: LoopView) -> None:
