@@ -13,8 +13,8 @@ from pleroma.index import IndexPlan
 from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, AuditTally, InForce
 from pleroma.pipeline.cover_cache import controller_cover
 from pleroma.pipeline.lake.lake_layout import LandedPlan, SubscriptionRow, SubscriptionSnapshot
-from property.index.test_selective import cases as selective_cases
 from support.grids import grids
+from support.selective_indexes import cases as selective_cases
 from support.strategies import events, filters, schemas
 from support.trees import trees
 
