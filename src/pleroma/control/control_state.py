@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 
 from pleroma.content import Filter
-from pleroma.control.state.chosen_names import check_lease, check_name
 from pleroma.control.state.command import (
     REGISTRATION_KINDS,
     AdoptPlan,
@@ -35,7 +34,7 @@ from pleroma.control.state.network_rules import NO_INPUTS, NetworkOps, NetworkRu
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import CommandRefused, Done, Result
-from pleroma.control.state.rights import check_principal, check_registration, check_withdrawal
+from pleroma.control.state.rights import check_lease, check_name, check_principal, check_registration, check_withdrawal
 from pleroma.control.transition.schema_plans import SchemaPlans
 from pleroma.errors import (
     AlreadyThere,

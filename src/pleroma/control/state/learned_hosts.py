@@ -10,8 +10,8 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pleroma.control.state.chosen_names import check_name
 from pleroma.control.state.command import LearnHost
+from pleroma.control.state.rights import check_name
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere, TopologyError
 from pleroma.routing import Host, HostId, Port, SwitchId, Topology
 from pleroma.wire.api_terms import ANY_HOST

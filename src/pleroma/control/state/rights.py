@@ -1,4 +1,4 @@
-"""Who may do what. A refusal says what would be allowed."""
+"""Who may do what, and under which names. A refusal says what would be allowed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,27 @@ from pleroma.control.state.command import PRINCIPAL_ROLES, CreatePrincipal, Regi
 from pleroma.control.state.records import Principal, Registered
 from pleroma.errors import ControlError, FilterSyntax, NotAllowed, UnknownName
 
+MAX_NAME_CHARACTERS = 200
+MAX_LEASE_CHARACTERS = 64
 EVERY_SCHEMA = "*"
 _DIGEST = re.compile("[0-9a-f]{64}")
 _ROLES = {"advertisement": ("publisher", "both", "admin"), "subscription": ("subscriber", "both", "admin")}
 _VERBS = {"advertisement": "publish", "subscription": "read"}
+
+
+def check_name(name: object) -> None:
+    """Refuse what cannot be the name of a schema, a principal, a host or a switch."""
+    _check_text("name", name, MAX_NAME_CHARACTERS)
+
+
+def check_lease(name: object) -> None:
+    """Refuse what cannot be the name of a lease."""
+    _check_text("lease", name, MAX_LEASE_CHARACTERS)
+
+
+def _check_text(field: str, name: object, max_characters: int) -> None:
+    if not isinstance(name, str) or not 0 < len(name) <= max_characters or not name.isprintable():
+        raise ControlError(f"a {field} has 1 to {max_characters} printable characters", field=field, value=name)
 
 
 def check_registration(principal: Principal, kind: RegistrationKind, filter: Filter) -> None:

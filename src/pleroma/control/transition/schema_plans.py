@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Literal
 
 from pleroma.content import Filter
-from pleroma.control.state.chosen_names import check_name
 from pleroma.control.state.command import AdoptPlan, Advance, ChangePlan, CreateSchema, RegistrationKind
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.network_rules import NetworkRules, RuleInputs, inputs_of
@@ -17,6 +16,7 @@ from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.control.state.regions import check_plan, cover, covered_anew, first_index, schema_prefix, spare_prefix
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import Done
+from pleroma.control.state.rights import check_name
 from pleroma.control.transition.plan_change import CHANGE_METHODS, ChangeMethod, ChangePhase, PlanChange
 from pleroma.control.transition.regrowth import MAX_AREA_CELLS, differing
 from pleroma.errors import ControlError, PlanChanging, PlanMoved, UnknownName
