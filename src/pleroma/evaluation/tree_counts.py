@@ -108,7 +108,9 @@ def _count(nodes: Nodes, boxes: _OwnedBoxes, events: Ints) -> tuple[Int, Marks, 
 @compiled
 def _meet_leaves(nodes: Nodes, boxes: _OwnedBoxes, begin: Int, end: Int, scratch: _Scratch) -> Int:
     """Find the leaves that an owner's boxes, from number `begin` to `end`, meet; how many there are."""
-    dims, cuts, right, stack, mine = nodes.dims, nodes.cuts, nodes.right, scratch.stack, boxes.owner[begin]
+    dims, cuts, right, _ = nodes
+    stamp, leaves, _, stack = scratch
+    mine = boxes.owner[begin]
     found = 0
     for box in range(begin, end):
         first, last = boxes.first[box], boxes.last[box]
@@ -129,12 +131,12 @@ def _meet_leaves(nodes: Nodes, boxes: _OwnedBoxes, begin: Int, end: Int, scratch
                     top += 1
                     node += 1
                 d = dims[node]
-            if scratch.stamp[node] != mine:
-                scratch.stamp[node] = mine
-                scratch.leaves[found] = node
+            if stamp[node] != mine:
+                stamp[node] = mine
+                leaves[found] = node
                 found += 1
     if end - begin > 1:
-        scratch.leaves[:found] = np.sort(scratch.leaves[:found])
+        leaves[:found] = np.sort(leaves[:found])
     return found
 
 

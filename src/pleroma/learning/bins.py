@@ -71,19 +71,18 @@ class NodeBins(NamedTuple):
 
 @compiled
 def _count(points: Floats, bins: NodeBins, counts: Ints) -> None:
-    dim, cut, child = bins.tree
+    (dim, cut, child), slot, low, shift, sizes, offset, cuts, begin, _ = bins
     for event in range(points.shape[0]):
         node = np.int64(0)
         while child[node]:
             node = child[node] + (1 if points[event, dim[node]] >= cut[node] else 0)
-        s = bins.slot[node]
+        s = slot[node]
         if s < 0:
             continue
         for d in range(points.shape[1]):
-            if bins.bins[s, d]:
-                before = bins.begin[d] + bins.low[s, d] - 1
-                at = _bin(points[event, d], bins.cuts, before, bins.shift[s, d], bins.bins[s, d])
-                counts[bins.offset[s, d] + at] += 1
+            if sizes[s, d]:
+                at = _bin(points[event, d], cuts, begin[d] + low[s, d] - 1, shift[s, d], sizes[s, d])
+                counts[offset[s, d] + at] += 1
 
 
 @compiled

@@ -43,6 +43,8 @@ class RankedBoxes(NamedTuple):
 class CutScratch(NamedTuple):
     """Memory that is used again for every node, so that none of it has to be allocated anew."""
 
+    grouped: bool
+    """Whether some groups have several boxes. Mostly, every box is its own group."""
     seen: Ints
     """By group: the `tick` at which it was met last."""
     tick: Ints
@@ -74,10 +76,23 @@ class BinnedNode(NamedTuple):
     weights: Floats
 
 
+class BinLine(NamedTuple):
+    """The bins of a node along one dimension."""
+
+    bins: Int
+    shift: Int
+    """A bin has `1 << shift` ranks."""
+    low: Int
+    """The first rank inside the node."""
+    span: Int
+    """How many candidate cuts there are inside the node."""
+
+
 @compiled
 def cut_scratch(boxes: RankedBoxes) -> CutScratch:
     groups = np.int64(boxes.group.max()) + 1 if boxes.group.shape[0] else np.int64(0)
     return CutScratch(
+        bool(groups != boxes.group.shape[0]),
         np.full(groups, -1, np.int64),
         np.zeros(1, np.int64),
         np.zeros(groups, np.int32),
@@ -93,16 +108,19 @@ def best_of(
     node: BinnedNode, meeting: Ranks, boxes: RankedBoxes, patient: bool, scratch: CutScratch
 ) -> tuple[float, Int, Int]:
     """The best cut of a node that the boxes `meeting` meet: what it saves, its dimension, the last rank below it."""
+    low, high, bins, shift, offset, weights = node
+    first, last, starts, ends = boxes.first, boxes.last, scratch.starts, scratch.ends
     best, best_gain, best_d, best_k = 0.0, 0.0, np.int64(-1), np.int64(0)
-    for d in range(node.bins.shape[0]):
-        bins = node.bins[d]
-        if bins == 0:
+    for d in range(bins.shape[0]):
+        size = bins[d]
+        if size == 0:
             continue
-        met = count_boxes(node, d, meeting, boxes, scratch)
-        weights = node.weights[node.offset[d] : node.offset[d] + bins]
-        value, gain, j = best_cut(weights, scratch.starts[:bins], scratch.ends[:bins], met, patient, best)
+        line = BinLine(size, shift[d], low[d], high[d] - low[d])
+        met = count_boxes(line, first[d], last[d], meeting, boxes, scratch)
+        mass = weights[offset[d] : offset[d] + size]
+        value, gain, j = best_cut(mass, starts[:size], ends[:size], met, patient, best)
         if j >= 0:
-            best, best_gain, best_d, best_k = value, gain, np.int64(d), node.low[d] + (j + 1 << node.shift[d]) - 1
+            best, best_gain, best_d, best_k = value, gain, np.int64(d), low[d] + (j + 1 << shift[d]) - 1
     return best_gain, best_d, best_k
 
 
@@ -157,33 +175,36 @@ def can_wait(cost: float, whole: float, leaves: Int, bits: Int) -> bool:
 
 
 @compiled
-def count_boxes(node: BinnedNode, d: Int, meeting: Ranks, boxes: RankedBoxes, scratch: CutScratch) -> float:
-    """Count boxes and groups by the bins, along dimension d of a node, in which they begin and end; how many there are.
+def count_boxes(
+    line: BinLine, first: Ranks, last: Ranks, meeting: Ranks, boxes: RankedBoxes, scratch: CutScratch
+) -> float:
+    """Count boxes and groups by the bins, along one dimension, in which they begin and end; how many there are.
 
-    The counts are in `scratch.starts` and `scratch.ends`.
+    `first` and `last` are the ranks of all boxes in this dimension. The counts are in `scratch.starts` and
+    `scratch.ends`.
     """
-    low, span, shift = node.low[d], node.high[d] - node.low[d], node.shift[d]
-    first, last, starts, ends = boxes.first[d], boxes.last[d], scratch.starts, scratch.ends
-    starts[: node.bins[d]] = 0
-    ends[: node.bins[d]] = 0
-    each = 1.0 if _is_ungrouped(boxes, scratch) else boxes.share
-    for box in meeting:
-        starts[max(first[box] - low, 0) >> shift] += each
-        ends[min(last[box] - low, span) >> shift] += each
+    starts, ends = scratch.starts, scratch.ends
+    starts[: line.bins] = 0
+    ends[: line.bins] = 0
+    each = boxes.share if scratch.grouped else 1.0
+    _add_ends(meeting, first, last, line, each, starts, ends)
     met = float(each * meeting.shape[0])
-    if not _is_ungrouped(boxes, scratch):
+    if scratch.grouped:
         groups = _group_spans(first, last, boxes.group, meeting, scratch)
+        _add_ends(scratch.touched[:groups], scratch.least, scratch.most, line, 1.0, starts, ends)
         met += groups
-        for mine in scratch.touched[:groups]:
-            starts[max(scratch.least[mine] - low, 0) >> shift] += 1.0
-            ends[min(scratch.most[mine] - low, span) >> shift] += 1.0
     return met
 
 
 @compiled
-def _is_ungrouped(boxes: RankedBoxes, scratch: CutScratch) -> bool:
-    """Whether every box is its own group, which is the common case."""
-    return bool(scratch.seen.shape[0] == boxes.group.shape[0])
+def _add_ends(
+    chosen: Ranks, first: Ranks, last: Ranks, line: BinLine, each: float, starts: Floats, ends: Floats
+) -> None:
+    """Add `each` to the bins in which the chosen boxes or groups begin and end, as far as they are inside the node."""
+    _, shift, low, span = line
+    for i in chosen:
+        starts[max(first[i] - low, 0) >> shift] += each
+        ends[min(last[i] - low, span) >> shift] += each
 
 
 @compiled
@@ -209,13 +230,14 @@ def _group_spans(first: Ranks, last: Ranks, group: Ranks, meeting: Ranks, scratc
 @compiled
 def met_by(meeting: Ranks, boxes: RankedBoxes, scratch: CutScratch) -> float:
     """How many groups some boxes belong to, and the share of the boxes that counts beside them."""
-    if _is_ungrouped(boxes, scratch):
+    if not scratch.grouped:
         return float(meeting.shape[0])
+    seen, group = scratch.seen, boxes.group
     scratch.tick[0] += 1
     tick = scratch.tick[0]
     found = 0
     for box in meeting:
-        if scratch.seen[boxes.group[box]] != tick:
-            scratch.seen[boxes.group[box]] = tick
+        if seen[group[box]] != tick:
+            seen[group[box]] = tick
             found += 1
     return float(found + boxes.share * meeting.shape[0])

@@ -155,22 +155,21 @@ def grow(tree: GrownTree, traffic: RankedTraffic, limits: GrowthLimits) -> Grown
 @compiled
 def _value(growth: _Growth, node: Int, traffic: RankedTraffic, limits: GrowthLimits) -> None:
     """Find what a new leaf costs and its best cut; put it on the heap if that saves something."""
-    nodes, boxes, scratch = growth.nodes, growth.boxes, growth.scratch
-    cost = nodes.cost
-    events = growth.order[nodes.begin[node] : nodes.end[node]]
-    cost[node] = traffic.weight[events].sum() * met_by(boxes[node], traffic.boxes, scratch)
+    cost, scratch, boxes = growth.nodes.cost, growth.scratch, growth.boxes[node]
+    events = growth.order[growth.nodes.begin[node] : growth.nodes.end[node]]
+    cost[node] = traffic.weight[events].sum() * met_by(boxes, traffic.boxes, scratch)
     gain: float = 0.0
     d: Int = np.int64(-1)
     k: Int = np.int64(0)
-    bits = limits.bits - nodes.depth[node]
+    bits = limits.bits - growth.nodes.depth[node]
     if bits > 0 and cost[node] > 0.0:
         binned = _binned(growth, node, events, traffic)
         patient = can_wait(cost[node], cost[0], limits.leaves, bits)
-        gain, d, k = best_of(binned, boxes[node], traffic.boxes, patient, scratch)
+        gain, d, k = best_of(binned, boxes, traffic.boxes, patient, scratch)
     if gain > 0.0:
         heapq.heappush(growth.heap, (-gain, np.int64(node), d, k))
     else:
-        boxes[node] = _no_boxes()
+        growth.boxes[node] = _no_boxes()
 
 
 @compiled
@@ -213,6 +212,7 @@ def _binned(growth: _Growth, node: Int, events: Ranks, traffic: RankedTraffic) -
     """The weight of a node's events by bin, `MAX_BINS` places for each dimension."""
     _, _, bins, shift, offset, weights = growth.binned
     low, high = growth.nodes.low[node], growth.nodes.high[node]
+    ranks, weight = traffic.ranks, traffic.weight
     for d in range(low.shape[0]):
         span, by = high[d] - low[d], 0
         while span >> by >= MAX_BINS:
@@ -222,7 +222,7 @@ def _binned(growth: _Growth, node: Int, events: Ranks, traffic: RankedTraffic) -
         mine[:] = 0.0
         if span:
             for event in events:
-                mine[(traffic.ranks[d, event] - low[d]) >> by] += traffic.weight[event]
+                mine[(ranks[d, event] - low[d]) >> by] += weight[event]
     return BinnedNode(low, high, bins, shift, offset, weights)
 
 
