@@ -30,7 +30,7 @@ from support.watch_cases import (
     land,
     moments,
     new_lake,
-    slow_cells,
+    slow_counts,
     subscriptions,
     traffic,
 )
@@ -54,7 +54,7 @@ def watched(spark, lake, controller, told, settings=SETTINGS, **more):
 def counted(number, events=None, refused=0):
     """A window by the definitions."""
     given = list(traffic(COUNT, number >= 4, number) if events is None else events)
-    cells = slow_cells(given, BY_PRICE, subscriptions())
+    cells = slow_counts(given, BY_PRICE, subscriptions())
     window = TrafficWindow.of(SCHEMA, BEGIN + number * WINDOW, WINDOW, cells)
     return facts(window) | {"refused": refused}
 

@@ -91,25 +91,25 @@ def land(
         lake.land_events(events[part::parts], at[part::parts], epoch, 1.0)
 
 
-def slow_cells(
+def slow_counts(
     events: Sequence[Event], plan: Index, rows: Sequence[SubscriptionRow], epoch: int = 1, judged: bool = True
 ) -> dict[MetricKey, int]:
-    """The cells of a window, by the definitions."""
-    cells: dict[MetricKey, int] = defaultdict(int)
-    cells[MetricKey("events")] = len(events)
-    cells[MetricKey("epoch", epoch)] = len(events)
+    """The counts of a window, by the definitions."""
+    counts: dict[MetricKey, int] = defaultdict(int)
+    counts[MetricKey("events")] = len(events)
+    counts[MetricKey("epoch", epoch)] = len(events)
     if judged:
         waste = evaluate(plan, [row.filter for row in rows], events, max_members=MEMBERS)
-        cells[MetricKey("deliveries")], cells[MetricKey("wanted")] = waste.deliveries, waste.wanted
+        counts[MetricKey("deliveries")], counts[MetricKey("wanted")] = waste.deliveries, waste.wanted
     else:
-        cells[MetricKey("unjudged")] = len(events)
+        counts[MetricKey("unjudged")] = len(events)
     for event in events:
-        for d, (attribute, key) in enumerate(zip(SCHEMA.attributes, event.keys, strict=True)):
-            cells[MetricKey("histogram", d, slow_bin(attribute, key))] += 1
+        for d, (attribute, value) in enumerate(zip(SCHEMA.attributes, event.keys, strict=True)):
+            counts[MetricKey("histogram", d, slow_bin(attribute, value))] += 1
             for box in (box for row in rows if judged for box in row.filter.boxes):
-                cells[MetricKey("matched", d)] += key in box.ranges[d]
-                cells[MetricKey("pairs")] += d == 0
-    return {cell: n for cell, n in cells.items() if n}
+                counts[MetricKey("matched", d)] += value in box.ranges[d]
+                counts[MetricKey("pairs")] += d == 0
+    return {key: n for key, n in counts.items() if n}
 
 
 def slow_bin(attribute: Attribute, key: Any) -> int:

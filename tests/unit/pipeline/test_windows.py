@@ -26,7 +26,7 @@ from support.watch_cases import (
     SCHEMA,
     WINDOW,
     new_lake,
-    slow_cells,
+    slow_counts,
     subscriptions,
     traffic,
 )
@@ -118,7 +118,7 @@ def test_a_window_holds_what_counting_slowly_gives(case):
                 ]
                 if chosen:
                     judged = number in PLANS and since is not None
-                    cells = slow_cells(chosen, PLANS.get(number), rows, number, judged)
+                    cells = slow_counts(chosen, PLANS.get(number), rows, number, judged)
                     parts.append(TrafficWindow.of(SCHEMA, start, WINDOW, cells))
         assert merged(parts) == window
 
