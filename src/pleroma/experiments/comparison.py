@@ -1,6 +1,6 @@
 """Every technique on every combination of a workload, a number of subscriptions and a number of bits.
 
-The combinations are independent scenarios: whoever goes through them (see `scenarios`) finds the same.
+The combinations are independent scenarios, so that any performer (see `scenarios`) finds the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TechniqueResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`events` is how many, where the workload is a model; half of them judge."""
+    """What to compare. `events` is the number of events of synthetic workloads; half of them judge."""
 
     workloads: tuple[str, ...] = ("uniform", "zipfian")
     subscriptions: tuple[int, ...] = (100, 400)
@@ -119,7 +119,7 @@ class Comparison:
 
 
 def best(findings: Sequence[TechniqueResult], count: int) -> list[TechniqueResult]:
-    """The first so many of each scenario."""
+    """The first `count` results of each scenario."""
     return [each for _, group in groupby(findings, key=lambda row: row.scenario) for each in list(group)[:count]]
 
 

@@ -1,4 +1,4 @@
-"""What an experiment hands over: a table, the numbers behind it, and whether the papers' claims hold here."""
+"""The report of an experiment: a table, the numbers behind it, and whether the papers' claims hold here."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """Whether a claim of the papers holds."""
+
     claim: str
     holds: bool
 
@@ -27,6 +29,6 @@ class FigureReport:
     y: str = "waste (false-positive rate)"
     ticks: tuple[str, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-    """What else `--json` says."""
+    """More numbers for `--json`."""
     panels: Mapping[str, Mapping[str, Mapping[int, float]]] = field(default_factory=dict)
     """The lines by heading, where they are too many for one picture; the last of each panel is what it is about."""

@@ -14,7 +14,7 @@ def generated(source: Source) -> Workload:
 
 
 def smaller(source: Source) -> Source:
-    """For a run of seconds."""
+    """The same workload with fewer subscriptions and events, for a run of seconds."""
     if isinstance(source, Model):
         return replace(source, subscriptions=source.subscriptions // 5, events=source.events // 10)
     return replace(source, subscriptions=source.subscriptions // 10)

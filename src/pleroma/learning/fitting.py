@@ -18,21 +18,21 @@ from pleroma.index import MAX_LENGTH, TreeIndex
 from pleroma.learning.rule_counts import RuleCounter, SplitSequence, port_groupings
 
 MAX_REGROWTHS = 3
-"""A tree has at most as many rules as leaves. Where it has fewer, more leaves are grown, at most doubled so often."""
+"""A tree that has fewer rules than leaves is grown further, to twice the leaves at most, so often at most."""
 MAX_SPLITS = 1 << 20
-"""However many rules there are."""
+"""No tree is grown to more splits, however many rules there are."""
 WORTHWHILE_RATIO = 1.02
-"""Times the rules of a tree: for less room than that it is not grown again."""
+"""A tree is grown further only if the tables have room for so many times its rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most so many leaves, rules per switch, or both."""
+    """How large a tree may be: its leaves, the rules that any switch needs for it, or both."""
 
     rules: int | None = None
     leaves: int | None = None
     own: tuple[int | None, ...] = ()
-    """By switch of a spread: its own number of rules, or None where `rules` is its number too."""
+    """By switch of a spread: its own limit on rules, or None where `rules` is the limit."""
 
     def __post_init__(self) -> None:
         given = (("rules", self.rules), ("leaves", self.leaves), *(("own", each) for each in self.own))
@@ -50,6 +50,8 @@ class Budget:
         return min(number for number in (tables, self.leaves) if number is not None)
 
     def part(self, share: float) -> Budget:
+        """A share of the budget, for a share of the events."""
+
         def less(number: int | None) -> int | None:
             return None if number is None else max(int(number * share), 1)
 
@@ -57,7 +59,7 @@ class Budget:
 
 
 class SwitchTables:
-    """The tables that a tree would need on every switch, and whether they have room."""
+    """The flow tables of all switches, and whether they have room for the rules of a tree."""
 
     def __init__(self, sample: Sample, budget: Budget, spread: Spread = ()) -> None:
         switches = spread or [np.arange(sample.owners)]
@@ -74,21 +76,21 @@ class SwitchTables:
         self._leaves = budget.leaves
 
     def rules(self, tree: SplitSequence) -> RuleCounter:
-        """To be made once for a growth: `fit` and `wider` look at several of its beginnings."""
+        """Counts the rules of a tree and of its beginnings; `fit`, `wider` and `largest` ask it."""
         return RuleCounter(tree, self._sample, self._ways)
 
     def fit(self, rules: RuleCounter, splits: int) -> bool:
         return all(rules.after(splits, way) <= limit for way, limit in self._limits)
 
     def wider(self, rules: RuleCounter, splits: int) -> int:
-        """As many splits as would fill them if rules grow as leaves do, at most twice the leaves that the tree has."""
+        """How many splits would fill the tables if rules grow as leaves do, up to twice the leaves of the tree."""
         times = [limit / max(rules.after(splits, way), 1) for way, limit in self._limits]
         room = min([*times, 2.0])
         leaves = int((splits + 1) * room) if room > WORTHWHILE_RATIO else splits + 1
         return (leaves if self._leaves is None else min(leaves, self._leaves)) - 1
 
     def largest(self, rules: RuleCounter, splits: int) -> int:
-        """The most splits, of at most so many, that they have room for."""
+        """The most splits, up to `splits`, that the tables have room for."""
         least, tried, most = 0, splits, splits
         while least < most:
             if self.fit(rules, tried):
@@ -106,10 +108,10 @@ class GrowingTree(Protocol):
     bits: int
 
     def grow(self, splits: int) -> None:
-        """Until the best so many splits are known, or all that gain anything."""
+        """Grow until the best `splits` splits are known, or all that gain anything."""
 
     def splits(self, most: int) -> SplitSequence:
-        """The best of those that are known, at most so many, in the order of best-first growth."""
+        """The best known splits, at most so many, in the order of best-first growth."""
 
 
 def fitted(growth: GrowingTree, budget: Budget, spread: Spread = ()) -> tuple[TreeIndex, int]:

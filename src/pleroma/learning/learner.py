@@ -1,7 +1,7 @@
 """Learning a tree: the event space cut where that saves the most deliveries for the rules that switches have.
 
-What the events are taken to stand for, and whether cuts are made for now or for the end, is tried on events set aside.
-More splits never deliver more, on any event: what a tree has learned too well costs rules, not deliveries.
+How the events are smoothed, and whether cuts are made for what they save now or in the end, is decided by events set
+aside. More splits never deliver more, on any event: what a tree has learned too well costs rules, not deliveries.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ from pleroma.learning.rule_counts import SplitSequence
 from pleroma.learning.smoothing import SMOOTHINGS, WeightedPoints
 
 SET_ASIDE_SHARE = 0.25
-"""The share of the events by which smoothings are compared."""
+"""The share of the events that is set aside to compare smoothings by."""
 MAX_COMPARED_EVENTS = 12_000
-"""More events than this are not needed to compare smoothings; the budget shrinks with them."""
+"""At most so many events are used to compare smoothings, with a budget that is smaller in proportion."""
 TREES_IN_PARALLEL = 2
-"""Trees to be compared are grown beside each other: most of that runs without the interpreter's lock."""
+"""So many of the trees to be compared are grown at a time: most of that runs without the interpreter's lock."""
 BOX_SHARE = 0.1
-"""What telling apart two subscriptions of one subscriber counts, against those of two."""
+"""What telling apart two subscriptions of one subscriber counts, where those of two subscribers count 1."""
 CUT_AT_ONCE = "at once"
-"""Cuts for what they save at once, which is better where many subscriptions share a host: tried on events set aside."""
+"""The name, among the trees compared, of the one whose cuts are all made for what they save at once.
+
+That is better where many subscriptions share a host.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class SampleGrowth:
-    """Over the borders of a sample's boxes, within bounds where there are some; `leaves` as in `growth.grow`."""
+    """A tree that is grown over a sample, within bounds where there are some; `leaves` as in `GrowthLimits`."""
 
     sample: Sample
     seen: WeightedPoints
@@ -74,12 +77,12 @@ class SampleGrowth:
 class LearnedTree:
     index: TreeIndex
     rules: int
-    """Of the fullest switch."""
+    """The rules of the fullest switch."""
     smoothing: str
     patient: bool
-    """Whether the upper cuts were made for what nodes will cost in the end."""
+    """Whether cuts were made for what nodes will cost in the end, where there were bits enough."""
     compared: dict[str, int]
-    """By smoothing, and for the best of them at once: the deliveries of events set aside, by a tree from the others."""
+    """By smoothing, and under `CUT_AT_ONCE`: how often a tree from the other events delivers those set aside."""
 
 
 def learn(
@@ -93,10 +96,10 @@ def learn(
     seed: int = 0,
     advance: Callable[[float], None] = lambda _: None,
 ) -> LearnedTree:
-    """The tree of least waste within a budget.
+    """The tree that wastes least within a budget.
 
     Every owner of the sample is a subscriber to be told apart. Without a `spread`, each has a port of its own on one
-    switch; with it, rules are counted for each switch, where subscribers behind the same port need no separate ones,
+    switch. With it, rules are counted for each switch, where subscribers behind the same port need no separate ones,
     and no switch may have more than its own budget.
     """
     if smoothing is not None or patient is not None or sample.events < 2 / SET_ASIDE_SHARE:
@@ -117,7 +120,7 @@ def learn(
             compared[CUT_AT_ONCE] = deliveries_of(_fitted(few, bits, part, spread, chosen, False, seed)[0], judging)
             waits = compared[chosen] <= compared[CUT_AT_ONCE]
             index, rules = _fitted(sample, bits, budget, spread, chosen, waits, seed)
-        else:  # how long paths are for their leaves decides: to be tried at full size, and few events are missed
+        else:  # patience depends on the number of leaves: it is tried at full size, without the few events set aside
             rest = _only(sample, order[len(aside) :])
             both = threads.map(lambda each: _fitted(rest, bits, budget, spread, chosen, each, seed), (True, False))
             patiently, at_once = both
@@ -128,7 +131,7 @@ def learn(
 
 
 def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: int = 0) -> TreeIndex:
-    """The tree with the part below one node learned anew, within a budget for that part; all else stays."""
+    """The tree with the part below node `at` learned anew, within a budget for it. The rest of the tree stays."""
     inside, low, high = _within(index, at, sample)
     if not inside.events or at.length == index.bits:
         return index
@@ -156,7 +159,7 @@ def _fitted(
 
 
 def candidate_cuts(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:
-    """Where cutting can leave a box out: at its first coordinate, and behind its last."""
+    """Where a cut along dimension d can leave a box out: at its first coordinate, and behind its last."""
     low, high = sample.schema.attributes[d].extent if bounds is None else (bounds[0][d], bounds[1][d])
     found = np.unique(np.concatenate([sample.first[:, d], np.nextafter(sample.last[:, d], np.inf)]))
     return np.asarray(found[(found > low) & (found <= high)])
@@ -175,7 +178,7 @@ def ranks_of(cuts: Sequence[Floats], values: Floats) -> Ranks:
 
 
 def _within(index: TreeIndex, at: Dz, sample: Sample) -> tuple[Sample, Floats, Floats]:
-    """The events of a node and the boxes that meet it."""
+    """The events of a node and the boxes that meet it, and the node's bounds."""
     sides = index.extent(at)
     low, high = np.array([sides[d] for d in range(len(sample.schema))], np.float64).T
     node = index.node(at)

@@ -1,9 +1,9 @@
 """Growing a tree without having the events: level by level, from counts that others make where the events are.
 
-Best-first growth takes the splits in the order of their gain, as soon as the node is there. So it takes, of all splits,
-those with the largest least gain on the way from the root; and a node that falls behind so many others in this will not
-be taken, whatever else is found. All nodes that may still be taken are counted in one pass, then their children; in the
-end the splits are put in the order in which best-first growth takes them: both come to the same tree.
+Best-first growth takes the split of largest gain among the leaves there are. So it takes those splits whose worth, the
+least gain on the way from the root, is largest; a node that enough others exceed in worth will never be cut. All nodes
+that may still be cut are counted in one pass over the events, then their children. In the end the splits are put in the
+order of best-first growth: both come to the same tree.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from pleroma.learning.rule_counts import SplitSequence
 from pleroma.learning.smoothing import FLOOR_SHARE, MAX_EXTRA_POINTS, inside_subscriptions, weight_of_each
 
 MAX_COUNTERS_PER_PASS = 1 << 23
-"""In one pass. More nodes than have room in it are counted in several."""
+"""How many counters a pass may have. Nodes that need more counters are counted in several passes."""
 
 CountPass = Callable[[NodeBins], Ints]
-"""A pass over all events."""
+"""Counts all events in bins, in a pass over them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,12 +55,12 @@ class LevelNode:
     high: Ints
     boxes: Ranks
     within: float
-    """The least gain of the splits above it."""
+    """The least gain of the splits above the node."""
     gain: float = 0.0
     dim: int = LEAF
     at: int = 0
     child: int = 0
-    """Where its two parts stand among the nodes, once they were needed."""
+    """The number of the first of its two parts, which follow each other; 0 until they are needed."""
 
     @property
     def worth(self) -> float:
@@ -69,16 +69,16 @@ class LevelNode:
 
 @dataclass(slots=True, eq=False)
 class LevelGrowth:
-    """All that is known of the nodes. `sample` has the boxes; its events are not looked at."""
+    """A tree that is grown from counts of events. `sample` has the boxes; its events are not looked at."""
 
     sample: Sample
     bits: int
     count: CountPass
     floor: float = FLOOR_SHARE
-    """What points inside subscriptions weigh, where nothing was seen, against all events."""
+    """What points inside subscriptions weigh together, as a share of the weight of all events."""
     seed: int = 0
     leaves: int = 0
-    """For so many, cuts are made for the end where there are bits enough; see `growth.grow`."""
+    """The number of leaves that the tree is meant to have, as in `GrowthLimits`."""
     passes: int = field(default=0, init=False)
     events: int = field(default=0, init=False)
     nodes: list[LevelNode] = field(default_factory=list, init=False)
@@ -88,7 +88,7 @@ class LevelGrowth:
     _points: Floats = field(init=False)
     """Points inside subscriptions, which count beside the events."""
     _cost: float = field(default=0.0, init=False)
-    """Of the root, which is the first that is known."""
+    """What the root costs."""
 
     def __post_init__(self) -> None:
         sample = self.sample
@@ -115,7 +115,7 @@ class LevelGrowth:
                 self._count_in(new)
 
     def _taken(self, splits: int) -> Iterator[tuple[int, LevelNode]]:
-        """At most so many splits, as best-first growth would take and number them. So many have to be known."""
+        """The first splits that best-first growth takes, with the numbers of their nodes in it."""
         if not splits or self.nodes[0].gain <= 0:
             return
         heap = [(-self.nodes[0].gain, 0, self.nodes[0])]
@@ -150,7 +150,7 @@ class LevelGrowth:
         return node.child, node.child + 1
 
     def _count_in(self, numbers: list[int]) -> None:
-        """Find the best splits of these nodes."""
+        """Count the events of some nodes, and find the best split of each."""
         tree = self._tree()
         widest = MAX_BINS * len(self._cuts)
         for at in range(0, len(numbers), max(MAX_COUNTERS_PER_PASS // widest, 1)):
@@ -200,7 +200,7 @@ def grow_by_levels(
     seed: int = 0,
     patient: bool = True,
 ) -> TreeIndex:
-    """Level by level over events that are here."""
+    """A tree grown level by level over events that are in this process."""
     sample = Sample.of(events, subscriptions)
     leaves = budget.meant if patient else 0
     growth = LevelGrowth(sample, bits, lambda bins: bins.counted(sample.points), floor, seed, leaves)

@@ -1,4 +1,4 @@
-"""The rules of every beginning of a growing tree, on every switch, after one walk of the boxes through the whole tree.
+"""Counting the rules of a growing tree on every switch, for any number of its splits, after one walk of the boxes.
 
 A box meets a node exactly if it meets a leaf below it. So who meets the leaves of the largest tree says who meets the
 leaves of every smaller one, and the rules follow by bit operations over the nodes, for 64 ports at a time: a port fills
@@ -24,11 +24,11 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.learning.growth import preorder
 
 MAX_MEETING_BYTES = 1 << 28
-"""Bytes. Where it takes more to say who meets which node, boxes walk through every tree anew."""
+"""Where the bits of who meets which node would take more memory, boxes walk through every tree anew."""
 
 
 class SplitSequence(NamedTuple):
-    """A tree in the order of its splits: by node its dimension, cut and first child, which is 0 where there is none.
+    """A tree in the order of its splits. By node: its dimension, its cut, and its first child, 0 for a leaf.
 
     The children of the k-th split are nodes 2k + 1 and 2k + 2, so that the tree after fewer splits is a beginning.
     """
@@ -39,7 +39,7 @@ class SplitSequence(NamedTuple):
 
     @classmethod
     def of(cls, tree: TreeIndex) -> SplitSequence:
-        """In preorder, which is as good as any where all of the tree is counted."""
+        """The splits of a finished tree in preorder. Any order will do where all of the tree is counted."""
         tables = tree.tables
         split = np.flatnonzero(tables.dims != LEAF)
         lower = 2 * np.arange(len(split)) + 1
@@ -54,7 +54,7 @@ class SplitSequence(NamedTuple):
         return len(self.dims) // 2
 
     def nodes(self, splits: int) -> Nodes:
-        """The tree after so many of them."""
+        """The nodes of the tree after so many splits."""
         numbers = np.arange(len(self.dims))
         dims, number, right, parent = preorder(self.dims, numbers, self.child, min(splits, self.made))
         return Nodes(dims, np.where(dims == LEAF, 0.0, self.cuts[number]), right, parent)
@@ -66,7 +66,10 @@ class SplitSequence(NamedTuple):
 
 
 class RuleCounter:
-    """Of each beginning of a tree, and for each of several ways to have the owners of a sample behind ports."""
+    """Counts the rules of a tree after any number of splits, on switches that have owners behind different ports.
+
+    `ways` has, for each kind of switch, the port of each owner of the sample.
+    """
 
     def __init__(self, tree: SplitSequence, sample: Sample, ways: Sequence[Ints]) -> None:
         self._tree = tree
@@ -76,7 +79,7 @@ class RuleCounter:
         self._room = MAX_MEETING_BYTES
 
     def after(self, splits: int, way: int) -> int:
-        """What a switch needs that has owner i behind port `ways[way][i]`."""
+        """The rules that a switch needs which has owner i behind port `ways[way][i]`."""
         if (met := self._met) is None:
             return rules_of(self._tree.nodes(splits), self._sample.grouped(self._ways[way]))
         return int(_rules(self._tree.child, self._by_port(met, way), min(splits, self._tree.made)))
@@ -93,7 +96,7 @@ class RuleCounter:
         return _walk(self._tree, sample.first, sample.last, sample.owner, words)
 
     def _by_port(self, met: Words, way: int) -> Words:
-        """The same by port, kept while there is room."""
+        """A row for 64 ports at a time, with the bits of those that meet each node; kept while there is room."""
         ports = self._ways[way][: self._sample.owners]
         if np.array_equal(ports, np.arange(len(ports))):
             return met
@@ -107,7 +110,7 @@ class RuleCounter:
 
 
 def port_groupings(spread: Spread) -> list[tuple[int, ...]]:
-    """For each switch, which hosts are behind the same port, whatever its number: often several have the same way."""
+    """By switch: which hosts are behind the same port, whatever its number. Switches often group hosts alike."""
     found = []
     for ports in spread:
         number: dict[int, int] = {}
@@ -116,7 +119,7 @@ def port_groupings(spread: Spread) -> list[tuple[int, ...]]:
 
 
 def fullest_switch_rules(tree: TreeIndex, sample: Sample, spread: Spread) -> int:
-    """The rules of the fullest switch."""
+    """The rules that a tree needs on the fullest switch."""
     ways = [np.array(way) for way in dict.fromkeys(port_groupings(spread))]
     splits = SplitSequence.of(tree)
     return RuleCounter(splits, sample, ways).fullest(splits.made)
@@ -162,7 +165,7 @@ def _walk(tree: SplitSequence, first: Floats, last: Floats, owner: Ints, words: 
 
 @compiled
 def _behind(met: Words, ports: Ints) -> Words:
-    """The same by port, from what it is by owner."""
+    """Bits by port, from the bits by owner."""
     found = np.zeros(((ports.max() >> 6) + 1, met.shape[1]), np.uint64)
     for owner in range(ports.shape[0]):
         row, mine = found[ports[owner] >> 6], met[owner >> 6]
@@ -174,7 +177,7 @@ def _behind(met: Words, ports: Ints) -> Words:
 
 @compiled
 def _rules(child: Ints, met: Words, splits: Int) -> Int:
-    """After so many splits."""
+    """The number of rules after so many splits, from the bits of the ports that meet each node."""
     size = 2 * splits + 1
     rules = np.zeros(size, np.bool_)
     fills = np.empty(size, np.uint64)

@@ -1,4 +1,4 @@
-"""Where traffic may come that the sample does not show: points of less weight, mixed in with the events.
+"""Smoothing a sample: points where traffic may come that the sample does not show, of less weight than events.
 
 A tree soon has fewer events in a leaf than subscriptions, and then it fits the sample and not the traffic. Points
 between neighbouring events stand for events that might as well have been seen; points anywhere in a subscription keep
@@ -17,11 +17,13 @@ from pleroma.arrays.types import Floats, Ints
 from pleroma.evaluation.sample import Sample
 
 MAX_NEIGHBOURS = 24
-"""At most so many events are neighbours of each other."""
+"""At most so many events are in one neighbourhood."""
 MAX_EXTRA_POINTS = 60_000
+"""Scale of how many points a smoothing adds."""
 WEIGHT_BITS = 20
+"""Weights of points have so many significant bits, so that sums of them are exact."""
 FLOOR_SHARE = 0.02
-"""The weight of points inside subscriptions when nothing says that traffic is like them."""
+"""What points inside subscriptions weigh together, as a share of the events, where traffic need not be like them."""
 
 
 class WeightedPoints(NamedTuple):
@@ -33,9 +35,10 @@ Smoothing = Callable[[Sample, np.random.Generator], WeightedPoints]
 
 
 def between_neighbours(sample: Sample, random: np.random.Generator, share: float, count: int) -> WeightedPoints:
-    """So many on the lines between events of one neighbourhood, each with one neighbour after another.
+    """About `count` points on the lines between events of one neighbourhood.
 
-    A neighbourhood is a cell of medians along the widest dimension, again and again. Of many events, some are enough.
+    Neighbourhoods come from halving the events at the median of their widest dimension, again and again. Where there
+    are very many events, some of them are enough.
     """
     used = random.permutation(sample.events)[: MAX_EXTRA_POINTS // 3]
     points, cell = sample.points[used], _neighbourhoods(sample.scaled()[used])
@@ -49,7 +52,7 @@ def between_neighbours(sample: Sample, random: np.random.Generator, share: float
 
 
 def _neighbourhoods(scaled: Floats) -> Ints:
-    """By point, the number of its own."""
+    """By point: the number of its neighbourhood."""
     cell = np.zeros(len(scaled), np.int64)
     stack = [np.arange(len(scaled))]
     found = 0
@@ -75,7 +78,7 @@ def inside_subscriptions(sample: Sample, random: np.random.Generator, share: flo
 
 
 def weight_of_each(total: float, count: int) -> float:
-    """Of so many points, to the first `WEIGHT_BITS` binary places: then weights add up to the same in any order."""
+    """The weight of each of `count` points, rounded to `WEIGHT_BITS` bits: sums are then the same in any order."""
     digits, exponent = frexp(total / max(count, 1))
     return ldexp(round(ldexp(digits, WEIGHT_BITS)), exponent - WEIGHT_BITS)
 

@@ -1,4 +1,4 @@
-"""Data to work on: the papers' synthetic models, real stock quotes, and the arrival of requests."""
+"""Workloads: the papers' synthetic models, real stock quotes, and arrival times of requests."""
 
 from pleroma.workloads.hotspot_layout import HotspotLayout
 from pleroma.workloads.model import EXPRESSIVE, PLEROMA, PRESETS, THESIS, Model

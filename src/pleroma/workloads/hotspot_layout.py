@@ -1,4 +1,4 @@
-"""What a workload's seed decides once for all its subscriptions and events: where hotspots lie, how far values spread.
+"""Where the hotspots of a workload lie and how far values spread around them, drawn once for all events and boxes.
 
 A uniform workload is a zipfian one with a single bucket as large as the event space, so both have one description
 (Grunert 2014, 5.2.1). Places are drawn one from each of as many equal parts, so that every seed gives dimensions that
@@ -17,13 +17,15 @@ from pleroma.workloads.model import Model
 BUCKET_EDGE = 0.2
 """The edge of the bucket around a hotspot, as a share of the domain."""
 LEAST_SPREAD = 0.05
-"""The least that random variance spreads a dimension, as a share of its bucket."""
+"""How far values spread at least with random variance, as a share of the bucket."""
 SELECTIVITY_CONTRAST = 0.8
 """How far random selectivity takes the width of a dimension from the mean towards nothing, or the whole domain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HotspotLayout:
+    """What the seed of a model decides for the workload as a whole."""
+
     popularity: NDArray[np.float64]
     """The chance of each bucket, the most popular first."""
     places: NDArray[np.float64]
@@ -59,7 +61,7 @@ class HotspotLayout:
         if model.correlation != "random":
             amounts = np.ones(d // 2)
         mirrored = model.correlation == "inverse"
-        if buckets == 1:  # a single place is no value that could be equal by chance: a pair shares it
+        if buckets == 1:  # correlated dimensions share their one place, or its mirror image
             for first, second in pairs:
                 places[:, second] = 1 - places[:, first] if mirrored else places[:, first]
         return cls(

@@ -1,4 +1,4 @@
-"""Columns with a label in a Parquet file that is either whole or not there.
+"""Parquet files of a workload, with a label, which are either complete or not there.
 
 The label is JSON in the file's metadata, so that the file says what it is. A file is written under another name and
 renamed when complete; reading checks everything, for a flipped bit must not become a wrong result.

@@ -22,6 +22,8 @@ MAX_MATCHED_EVENTS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class AttributeSummary:
+    """What events and subscriptions do with one attribute."""
+
     name: str
     domain: str
     least: Value
@@ -37,6 +39,8 @@ class AttributeSummary:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSummary:
+    """A workload in a few numbers."""
+
     events: int
     subscriptions: int
     attributes: tuple[AttributeSummary, ...]

@@ -20,6 +20,7 @@ from pleroma.workloads.workload import Workload
 
 
 def generate(model: Model) -> Workload:
+    """A workload drawn from a model; the same model gives the same workload."""
     d = model.dimensions
     schema = Schema("synthetic", tuple(Integer(f"d{i}", False, model.low, model.high) for i in range(d)))
     layout = HotspotLayout.of(model)

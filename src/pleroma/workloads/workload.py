@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`description` says, in plain JSON values, where the data came from."""
+    """Events and subscriptions of one schema. `description` says, in plain JSON values, where they came from."""
 
     schema: Schema
     events: EventBatch
@@ -80,7 +80,7 @@ class Workload:
 
 
 def check_target(folder: Path) -> None:
-    """Refuse a place where a workload cannot be written without harm to something else."""
+    """Refuse a folder that holds something else than a workload, which writing would damage."""
     if not folder.is_dir():
         if folder.exists() or folder.is_symlink():
             raise WorkloadError("is a file, not a folder", field=str(folder))
@@ -102,7 +102,7 @@ def _filters(schema: Schema, columns: dict[str, Any]) -> tuple[Filter, ...]:
 
 
 def _checked(path: Path, read: Callable[[], T]) -> T:
-    """What is read, with the file's name on whatever is wrong in it."""
+    """What `read` returns; its errors name the file."""
     try:
         return read()
     except ContentError as error:

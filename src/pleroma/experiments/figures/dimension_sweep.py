@@ -36,7 +36,7 @@ PERCENTAGE_POINT = 0.01
 
 @dataclass(frozen=True, slots=True)
 class DimensionSweep:
-    """One figure. `claims` are the papers' findings in our words, each with what decides whether it is ours too.
+    """A figure of waste by number of dimensions. `claims` are the papers' findings, each with its check.
 
     Where there is more than one workload, each has a name, and lines are called by technique and workload: `evs, 400`.
     """

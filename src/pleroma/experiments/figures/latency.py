@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 Delays = Mapping[str, list[float]]
 LATENCY_BITS = 23
 MAX_SUBSCRIPTION_CELLS = 8
-"""Of a subscription, at most."""
+"""The most dz that a subscription has."""
 MEASURING_ROUNDS = 4
 REST_SECONDS = 0.5
-"""Seconds after a change of many rules in which a switch sorts itself out."""
+"""How long a switch is left alone after a change of many rules."""
 
 
 class LatencyScenario(NamedTuple):
-    """The tables of the switches, and the events that somebody gets, with those who do."""
+    """The tables of the switches, and the events that somebody gets, with the hosts that get them."""
 
     tables: Mapping[SwitchId, FlowTable]
     events: Sequence[tuple[Dz, Sequence[HostId]]]
@@ -120,7 +120,7 @@ class LatencyFigure:
 def second_flights(
     sockets: HostSockets, publisher: HostId, events: Sequence[tuple[Dz, Sequence[HostId]]]
 ) -> list[float]:
-    """The seconds of every delivery."""
+    """The seconds that every delivery took, for the second flight of each event."""
     times: list[float] = []
     for dz, receivers in events:
         sockets.flight(publisher, dz, receivers)

@@ -19,7 +19,7 @@ from pleroma.workloads import Model, generate
 
 Lines = Mapping[str, list[float]]
 TESTBED_HOSTS = 8
-"""As on the document's testbed."""
+"""The hosts of the testbed in the paper."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,12 @@ WORKLOADS: Mapping[str, Source] = {
     "stock": StockModel(),
 }
 LEAST_RATIO = {"uniform": 5.0, "zipfian": 3.0, "stock": 3.0}
-"""What the learned index is meant to reach at 4,000 rules."""
+"""By workload: how many times fewer deliveries the learned index is meant to waste at 4,000 rules."""
 
 
 class FrontierScenario(NamedTuple):
+    """A workload on a network, and the bits of its indexes. Each has a frontier of waste against rules."""
+
     workload: str
     subscriptions: int
     network: str
@@ -61,7 +63,7 @@ class FrontierPoint(NamedTuple):
     tree: bool
     """Whether the events set aside spoke for the tree; otherwise the learned index is the technique."""
     drift: tuple[Waste, Waste]
-    """Of both, when only what a few of the subscriptions want is still published."""
+    """The waste of both, when only events that a few of the subscriptions want are still published."""
 
     @property
     def ratio(self) -> float:
@@ -88,11 +90,11 @@ class FrontierPoint(NamedTuple):
 
 
 Curves = dict[str, dict[int, float]]
-"""By technique and rules, what is wasted."""
+"""By technique and number of rules: the share of deliveries that is wasted."""
 
 
 class FrontierTask(NamedTuple):
-    """A part of the frontier that can be found by itself: what one way to cut reaches, or the learned tree."""
+    """A part of the frontier that can be found by itself: what one split reaches, or the learned tree."""
 
     workload: str
     subscriptions: int
@@ -117,7 +119,7 @@ class Frontier:
     events: int | None = None
 
     def smaller(self) -> Frontier:
-        """For a run of seconds."""
+        """The same experiment with few and small scenarios, for a run of seconds."""
         return replace(
             self,
             subscriptions=(150,),
@@ -160,7 +162,7 @@ class Frontier:
         )
 
     def found(self, task: FrontierTask) -> Mapping[BudgetSetting, Mapping[str, JudgedIndex]]:
-        """By setting, and by technique."""
+        """By setting and technique: what the best index of the technique does."""
         trials = trials_of(self.workloads[task.workload], task.subscriptions, self.networks, self.events)
         if task.split != LEARNED:
             search = FrontierSearch(trials, self.networks, self.bits, self.budgets, self.selections, self.lengths)

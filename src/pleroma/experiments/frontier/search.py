@@ -1,4 +1,4 @@
-"""What each technique can do at best with so many rules: its number of bits, dimensions and members, by set-asides.
+"""The best that each technique can do with so many rules: its number of bits, dimensions and members.
 
 All of them are considered and few are tried. A limit on members only adds deliveries to what the bits alone make, which
 is cheap to know: where that is no better than what the technique has at a budget already, no limit can be. And what has
@@ -29,11 +29,11 @@ MAX_UNLIMITED_LENGTH = 16
 SETS_PER_SELECTION = 2
 """Of the dimensions that a selection proposes, so many sets are tried in full at each length."""
 NO_BITS = "no bits"
-"""One rule, whatever the budget."""
+"""The technique of an index without bits: one rule, whatever the budget."""
 
 
 class BudgetSetting(NamedTuple):
-    """Where a technique may be best."""
+    """A network, the bits of an index, and the rules that a switch has room for."""
 
     network: str
     bits: int
@@ -41,8 +41,10 @@ class BudgetSetting(NamedTuple):
 
 
 class JudgedIndex(NamedTuple):
+    """What an index delivers and wastes."""
+
     aside: int
-    """The deliveries of events set aside, which have decided."""
+    """The deliveries of events set aside, by which the index was chosen."""
     unseen: Outcome
     drifted: Waste
 

@@ -1,4 +1,4 @@
-"""A workload on several networks, its events parted by what they are for, and what an index does there.
+"""Trying indexes with a workload on several networks: events to learn from, and events to judge by.
 
 Covers are made once for all networks, and what is wanted is counted once for all indexes: a frontier tries thousands.
 """
@@ -36,14 +36,15 @@ from pleroma.workloads import StockModel, Workload
 STAR = "star"
 """Every subscription on a port of its own."""
 MAX_ASIDE_EVENTS = 4_000
+"""How many events are set aside to choose by, at most."""
 DRIFT_SUBSCRIPTIONS = 10
-"""After the drift, only what so many of the subscriptions want is still published."""
+"""After the drift, only events that about so many of the subscriptions want are still published."""
 
 
 COUNTING_SHARES = (8, 2)
 """Rules are counted with an eighth of the hosts' subscriptions, with half of them, and with all."""
 MIN_SUBSCRIPTIONS_IN_SHARES = 2_000
-"""With fewer subscriptions it is as quick to count with all of them at once."""
+"""With fewer subscriptions, rules are counted with all of them at once, which is as quick."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +84,8 @@ class _Demands:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrontierTrials:
+    """A workload on several networks, with three sets of events to judge indexes by."""
+
     workload: Workload
     sample: Sample
     placements: Mapping[str, Placement | None]
@@ -194,7 +197,7 @@ class FrontierTrials:
 
 
 def _shares(subscriptions: int, placements: Sequence[Placement | None]) -> tuple[NDArray[np.bool_], ...]:
-    """By the hosts of the first network that has some."""
+    """Subscriptions in shares, those of the same hosts together, by the first network that has hosts."""
     homes = next((place.homes for place in placements if place is not None), np.arange(subscriptions))
     hosts = int(homes.max()) + 1
     bounds = [
@@ -215,5 +218,5 @@ def _placement(name: str, subscriptions: int, seed: int) -> Placement | None:
 
 @lru_cache(maxsize=1)
 def trials_of(given: Source, subscriptions: int, networks: tuple[str, ...], events: int | None) -> FrontierTrials:
-    """`FrontierTrials.of`, made once for what comes one after the other."""
+    """`FrontierTrials.of`, which is kept for the tasks of the same workload that follow."""
     return FrontierTrials.of(given, subscriptions, networks, events)
