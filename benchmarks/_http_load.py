@@ -53,18 +53,19 @@ async def flat_out(port: int, token: str, path: str, bodies: Sequence[bytes], cl
     return len(bodies) / seconds
 
 
-async def paced(port: int, token: str, path: str, bodies: Sequence[bytes], clients: int, rate: float) -> list[float]:
-    """How many seconds each request took, counted from when it was due."""
+async def paced(
+    port: int, token: str, path: str, bodies: Sequence[bytes], clients: int, due: Sequence[float]
+) -> list[float]:
+    """How many seconds each request took, counted from when it was due; `due` are seconds from the start."""
     connections = [await Connection.open(port, token) for _ in range(clients)]
     start = time.perf_counter()
     took: list[float] = []
 
     async def work(number: int) -> None:
-        for turn, body in enumerate(bodies[number::clients]):
-            due = start + (turn * clients + number) / rate
-            await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+        for body, moment in zip(bodies[number::clients], due[number::clients], strict=True):
+            await asyncio.sleep(max(start + moment - time.perf_counter(), 0.0))
             assert await connections[number].post(path, body) == 201
-            took.append(time.perf_counter() - due)
+            took.append(time.perf_counter() - start - moment)
 
     await asyncio.gather(*map(work, range(clients)))
     for each in connections:

@@ -32,7 +32,7 @@ from pleroma.control.state_snapshot import snapshot
 from pleroma.experiments.demonstration.replay import difference, expected, send, subscribers
 from pleroma.experiments.demonstration.running_controller import embedded
 from pleroma.routing import build
-from pleroma.workloads import EXPRESSIVE, StockModel, Workload, generate, generate_stock
+from pleroma.workloads import EXPRESSIVE, StockModel, Workload, generate, generate_stock, rates
 
 HERE = Path(__file__).parent
 STEPS = 100
@@ -44,9 +44,9 @@ SECONDS_PER_RATE = 3.0
 
 
 def run(advance: Callable[[float], None]) -> dict[str, Any]:
-    quotes = generate_stock(StockModel(subscriptions=2 * REQUESTS_PER_RUN))
+    quotes = generate_stock(StockModel(subscriptions=3 * REQUESTS_PER_RUN))
     figures = asyncio.run(_requests(quotes, advance))
-    boxes = asyncio.run(_requests(_workload(2 * REQUESTS_PER_RUN, 1), advance))
+    boxes = asyncio.run(_requests(_workload(3 * REQUESTS_PER_RUN, 1), advance))
     figures |= {"eight_attributes": boxes}
     figures |= asyncio.run(_events(advance))
     return figures | _restart(advance)
@@ -73,14 +73,19 @@ async def _requests(data: Workload, advance: Callable[[float], None]) -> dict[st
             async with await client.advertise(data.schema.name):
                 accepted = await load.flat_out(port, token, "/v1/subscriptions", bodies[:REQUESTS_PER_RUN], CONNECTIONS)
                 advance(7)
-                took = await load.paced(
-                    port, token, "/v1/subscriptions", bodies[REQUESTS_PER_RUN:], CONNECTIONS, accepted / 2
-                )
-                advance(7)
+                due = rates.uniform(accepted / 2, REQUESTS_PER_RUN).tolist()
+                second, third = bodies[REQUESTS_PER_RUN : 2 * REQUESTS_PER_RUN], bodies[2 * REQUESTS_PER_RUN :]
+                evenly = await load.paced(port, token, "/v1/subscriptions", second, CONNECTIONS, due)
+                advance(4)
+                due = rates.poisson(accepted / 2, REQUESTS_PER_RUN).tolist()
+                in_bursts = await load.paced(port, token, "/v1/subscriptions", third, CONNECTIONS, due)
+                advance(3)
     return {
         "accepted_per_s": round(accepted),
-        "p50_ms": round(took[len(took) // 2] * 1000, 2),
-        "p99_ms": round(took[len(took) * 99 // 100] * 1000, 2),
+        "p50_ms": round(evenly[len(evenly) // 2] * 1000, 2),
+        "p99_ms": round(evenly[len(evenly) * 99 // 100] * 1000, 2),
+        "poisson_p50_ms": round(in_bursts[len(in_bursts) // 2] * 1000, 2),
+        "poisson_p99_ms": round(in_bursts[len(in_bursts) * 99 // 100] * 1000, 2),
     }
 
 
