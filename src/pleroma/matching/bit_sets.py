@@ -9,17 +9,16 @@ together, and a bit set over words (one bit each: is anything left there?) says 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
+from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words, Words16
 from pleroma.index.codes import WORD_BITS
 from pleroma.matching.boundaries import boundaries, spans
 from pleroma.matching.constraint_table import ConstraintTable, Occurrences
-from pleroma.matching.row_kernels import below, clear, holds, lay_out, with_room
+from pleroma.matching.row_kernels import ConstraintRows, EventRun, below, clear, holds, lay_out, with_room
 from pleroma.matching.structure import MatchedRows
 
 CELLS_PER_ATTRIBUTE = 32
@@ -27,18 +26,23 @@ LIKENESS_CONSTRAINTS = 5
 """How many constraints of a subscription decide who its neighbours are."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BitSets:
+class SetArrays(NamedTuple):
     """Set `a * (cells + 1) + cell` of attribute `a`; the last of each attribute is for events that lack it."""
 
-    name: ClassVar[str] = "bit-sets"
-
-    table: ConstraintTable
     grid: Floats
     sets: Words
     summary: Words
+    """By set a bit for each word: whether it is not empty."""
     sizes: Ints
     """How many words of each set are not empty: the emptiest sets are and-ed first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BitSets:
+    name: ClassVar[str] = "bit-sets"
+
+    table: ConstraintTable
+    arrays: SetArrays
 
     @classmethod
     def build(cls, table: ConstraintTable, cells: int = CELLS_PER_ATTRIBUTE) -> Self:
@@ -50,28 +54,18 @@ class BitSets:
         table = table.take(order)
         begin, end = spans(table.attribute, table.low, table.high, grid)
         sets, summary = _bit_sets(table.first, table.attribute, begin, end, width, cells)
-        return cls(table, grid, sets, summary, np.bitwise_count(summary).sum(axis=1, dtype=np.int64))
+        return cls(table, SetArrays(grid, sets, summary, np.bitwise_count(summary).sum(axis=1, dtype=np.int64)))
 
     @property
     def nbytes(self) -> int:
-        return self.table.nbytes + sum(array.nbytes for array in self.arrays().values())
+        return self.table.nbytes + sum(array.nbytes for array in self.arrays)
 
     def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
-        t = self.table
-        rows, ends = _search(
-            t.first, t.attribute, t.low, t.high, dead, self.grid, self.sets, self.summary, self.sizes,
-            events.first, events.attribute, events.value, begin, end,
-        )  # fmt: skip
-        return MatchedRows(rows, ends)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {name: getattr(self, name) for name in ("grid", "sets", "summary", "sizes")}
+        return MatchedRows(*_search(self.table.rows(dead), self.arrays[:], events.run(begin, end)))
 
 
 @compiled
-def _likeness(
-    first: Ints, attribute: Ints32, begin: NDArray[np.uint16], end: NDArray[np.uint16], rank: Ints, cells: int
-) -> Words:
+def _likeness(first: Ints, attribute: Ints32, begin: Words16, end: Words16, rank: Ints, cells: int) -> Words:
     """A number for each row: its constraints on the most constrained attributes, and roughly where they are."""
     rows = first.shape[0] - 1
     keys = np.empty(rows, np.uint64)
@@ -100,7 +94,7 @@ def _likeness(
 
 @compiled
 def _bit_sets(
-    first: Ints, attribute: Ints32, begin: NDArray[np.uint16], end: NDArray[np.uint16], width: int, cells: int
+    first: Ints, attribute: Ints32, begin: Words16, end: Words16, width: int, cells: int
 ) -> tuple[Words, Words]:
     rows = first.shape[0] - 1
     words = (rows + WORD_BITS - 1) // WORD_BITS
@@ -146,74 +140,78 @@ def lowest(word: np.uint64) -> int:
 
 
 @compiled
-def _search(
-    first: Ints,
-    attribute: Ints32,
-    low: Floats,
-    high: Floats,
-    dead: Marks,
-    grid: Floats,
-    sets: Words,
-    summary: Words,
-    sizes: Ints,
-    event_first: Ints,
-    event_attribute: Ints32,
-    event_value: Floats,
-    begin: int,
-    end: int,
-) -> tuple[Ints32, Ints]:
-    width = grid.shape[0]
-    cells = grid.shape[1] + 1
-    values = np.full(width, np.nan)
-    chosen = np.empty(width, np.int64)
+def _search(table: ConstraintRows, arrays: tuple[Floats, Words, Words, Ints], events: EventRun) -> tuple[Ints32, Ints]:
+    first, attribute, low, high, dead = table
+    event_first, event_attribute, event_value, begin, end = events
+    grid, sets, summary, sizes = arrays
+    values = np.full(grid.shape[0], np.nan)
+    chosen = np.empty(grid.shape[0], np.int64)
     found = np.empty(64, np.int32)
     count = 0
     ends = np.empty(end - begin, np.int64)
     left = np.empty(summary.shape[1], np.uint64)
     places = np.empty(sets.shape[1], np.int64)
     words = np.empty(sets.shape[1], np.uint64)
-    one = np.uint64(1)
     for e in range(begin, end):
         lay_out(values, event_attribute, event_value, event_first[e], event_first[e + 1])
-        for a in range(width):  # one set per attribute, the emptiest first
-            cell = cells if np.isnan(values[a]) else below(grid[a], values[a])
-            each = a * (cells + 1) + cell
-            at = a
-            while at > 0 and sizes[chosen[at - 1]] > sizes[each]:
-                chosen[at] = chosen[at - 1]
-                at -= 1
-            chosen[at] = each
-        left[:] = ~np.uint64(0)
-        for j in range(width):
-            row = summary[chosen[j]]
-            for i in range(left.shape[0]):
-                left[i] &= row[i]
-        size = 0
-        for i in range(left.shape[0]):
-            some = left[i]
-            while some:
-                places[size] = i * WORD_BITS + lowest(some)
-                words[size] = sets[chosen[0], places[size]]
-                size += 1
-                some &= some - one
-        for j in range(1, width):  # set by set, so that many words are on their way from memory at a time
-            row = sets[chosen[j]]
-            kept = 0
-            for i in range(size):
-                word = words[i] & row[places[i]]
-                places[kept] = places[i]
-                words[kept] = word
-                kept += word != 0
-            size = kept
-        for i in range(size):
+        _choose_sets(grid, sizes, values, chosen)
+        _and_summaries(summary, chosen, left)
+        for i in range(_and_sets(sets, chosen, left, places, words)):
             word = words[i]
             while word:
-                candidate = places[i] * WORD_BITS + lowest(word)
-                word &= word - one
-                if not dead[candidate] and holds(values, first, attribute, low, high, candidate):
+                row = places[i] * WORD_BITS + lowest(word)
+                word &= word - np.uint64(1)
+                if not dead[row] and holds(values, first, attribute, low, high, row):
                     found = with_room(found, count)
-                    found[count] = candidate
+                    found[count] = row
                     count += 1
         clear(values, event_attribute, event_first[e], event_first[e + 1])
         ends[e - begin] = count
     return found[:count], ends
+
+
+@compiled
+def _choose_sets(grid: Floats, sizes: Ints, values: Floats, chosen: Ints) -> None:
+    """The set of an event's cell for each attribute, the emptiest first."""
+    cells = grid.shape[1] + 1
+    for a in range(grid.shape[0]):
+        cell = cells if np.isnan(values[a]) else below(grid[a], values[a])
+        each = a * (cells + 1) + cell
+        at = a
+        while at > 0 and sizes[chosen[at - 1]] > sizes[each]:
+            chosen[at] = chosen[at - 1]
+            at -= 1
+        chosen[at] = each
+
+
+@compiled
+def _and_summaries(summary: Words, chosen: Ints, left: Words) -> None:
+    """A bit for each word that is empty in none of the chosen sets."""
+    left[:] = ~np.uint64(0)
+    for each in chosen:
+        row = summary[each]
+        for i in range(left.shape[0]):
+            left[i] &= row[i]
+
+
+@compiled
+def _and_sets(sets: Words, chosen: Ints, left: Words, places: Ints, words: Words) -> int:
+    """The chosen sets and-ed where `left` has a bit: words that are not empty, their places, and how many they are."""
+    size = 0
+    for i in range(left.shape[0]):
+        some = left[i]
+        while some:
+            places[size] = i * WORD_BITS + lowest(some)
+            words[size] = sets[chosen[0], places[size]]
+            size += 1
+            some &= some - np.uint64(1)
+    for j in range(1, chosen.shape[0]):  # set by set, so that many words are on their way from memory at a time
+        row = sets[chosen[j]]
+        kept = 0
+        for i in range(size):
+            word = words[i] & row[places[i]]
+            places[kept] = places[i]
+            words[kept] = word
+            kept += word != 0
+        size = kept
+    return size

@@ -8,10 +8,9 @@ a boundary, and no cell confuses two values.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Ints, Ints32
+from pleroma.arrays.types import Floats, Ints, Ints32, Words16
 from pleroma.matching.row_kernels import below, strictly_below
 
 BOUNDS_PER_BOUNDARY = 4
@@ -75,7 +74,7 @@ def _sample(attribute: Ints32, low: Floats, high: Floats, counts: Ints, most: in
 
 
 @compiled
-def spans(attribute: Ints32, low: Floats, high: Floats, grid: Floats) -> tuple[NDArray[np.uint16], NDArray[np.uint16]]:
+def spans(attribute: Ints32, low: Floats, high: Floats, grid: Floats) -> tuple[Words16, Words16]:
     """The first and the last cell of every constraint."""
     begin = np.empty(attribute.shape[0], np.uint16)
     end = np.empty(attribute.shape[0], np.uint16)

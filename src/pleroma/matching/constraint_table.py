@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from pleroma.arrays.types import Floats, Ints, Ints32
+from pleroma.arrays.types import Floats, Ints, Ints32, Marks
 from pleroma.errors import ContentError
-from pleroma.matching.row_kernels import permuted
+from pleroma.matching.row_kernels import ConstraintRows, EventRun, permuted
 
 MAX_ATTRIBUTES = 1 << 16
 """Attributes are numbered below this."""
@@ -120,21 +120,28 @@ class ConstraintTable:
         return int(self.attribute.max()) + 1 if self.constraints else 0
 
     @property
+    def unconstrained(self) -> Ints32:
+        """The rows without constraints, which every event matches."""
+        return np.flatnonzero(np.diff(self.first) == 0).astype(np.int32)
+
+    @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays().values())
+        arrays = (self.ids, self.interfaces, self.first, self.attribute, self.low, self.high)
+        return sum(array.nbytes for array in arrays)
 
     def row(self, row: int) -> tuple[Constraint, ...]:
         part = slice(int(self.first[row]), int(self.first[row + 1]))
         columns = (self.attribute[part].tolist(), self.low[part].tolist(), self.high[part].tolist())
         return tuple(map(Constraint, *columns))
 
+    def rows(self, dead: Marks) -> ConstraintRows:
+        """The constraints as kernels take them, with the rows that have left."""
+        return self.first, self.attribute, self.low, self.high, dead
+
     def take(self, rows: Ints) -> ConstraintTable:
         """These rows, in this order."""
         first, attribute, low, high = permuted(self.first, self.attribute, self.low, self.high, rows)
         return ConstraintTable(self.ids[rows], self.interfaces[rows], first, attribute, low, high)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {name: getattr(self, name) for name in ("ids", "interfaces", "first", "attribute", "low", "high")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,6 +195,10 @@ class Occurrences:
         made._check()
         return made
 
+    def run(self, begin: int, end: int) -> EventRun:
+        """Some of the events, one after the other, as kernels take them."""
+        return self.first, self.attribute, self.value, begin, end
+
     def __len__(self) -> int:
         return len(self.first) - 1
 
@@ -197,7 +208,7 @@ class Occurrences:
 
 
 def check_attributes(numbers: Ints32) -> None:
-    if numbers.size and not 0 <= numbers.min() <= numbers.max() < MAX_ATTRIBUTES:
+    if not (numbers.view(np.uint32) < MAX_ATTRIBUTES).all():  # a negative one is larger
         wrong = numbers.min() if numbers.min() < 0 else numbers.max()
         raise ContentError(
             f"attributes are numbered from 0 to {MAX_ATTRIBUTES - 1}", field="attribute", value=int(wrong)

@@ -75,12 +75,8 @@ class Newcomers:
         return row is not None
 
     def search(self, events: Occurrences, begin: int, end: int) -> tuple[ConstraintTable, MatchedRows]:
-        t, rows, width = self._seen
-        found = scan(
-            t.first, t.attribute, t.low, t.high, self.dead, rows, width, events.first, events.attribute, events.value,
-            begin, end,
-        )  # fmt: skip
-        return t, MatchedRows(*found)
+        table, rows, width = self._seen
+        return table, MatchedRows(*scan(table.rows(self.dead), rows, width, events.run(begin, end)))
 
     def found(self, events: Occurrences) -> tuple[ConstraintTable, Ints32]:
         """The rows that want the first event."""

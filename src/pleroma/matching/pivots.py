@@ -10,16 +10,15 @@ TAMA counts every satisfied constraint, this looks at one constraint in as many 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
+from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words, Words16
 from pleroma.matching.boundaries import boundaries, spans
 from pleroma.matching.constraint_table import ConstraintTable, Occurrences
-from pleroma.matching.row_kernels import below, clear, holds, lay_out, with_room
+from pleroma.matching.row_kernels import ConstraintRows, EventRun, below, clear, holds, lay_out, with_room
 from pleroma.matching.structure import MatchedRows
 
 COARSE_BITS = 8
@@ -28,16 +27,12 @@ MAX_DEPTH = 12
 DEPTH_SAMPLE_ROWS = 4096
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pivots:
+class PivotArrays(NamedTuple):
     """Node `2**level + cell` of attribute `a` has the entries from `first[a << depth + 1 | node]` on.
 
     An entry is a word: the row (32 bits), the second attribute (16), and its first and last coarse cell.
     """
 
-    name: ClassVar[str] = "pivots"
-
-    table: ConstraintTable
     grid: Floats
     levels: Ints
     """For each attribute a bit for every level at which something is filed."""
@@ -46,6 +41,14 @@ class Pivots:
     always: Ints32
     """The rows without constraints."""
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pivots:
+    name: ClassVar[str] = "pivots"
+
+    table: ConstraintTable
+    arrays: PivotArrays
+
     @classmethod
     def build(cls, table: ConstraintTable) -> Self:
         width = table.width
@@ -53,24 +56,16 @@ class Pivots:
         grid = boundaries(table.attribute, table.low, table.high, width, 1 << depth)
         begin, end = spans(table.attribute, table.low, table.high, grid)
         popularity = np.bincount(table.attribute, minlength=width) / max(table.constraints, 1)
-        levels, first, entries = _file(table.first, table.attribute, begin, end, popularity, depth)
-        always = np.flatnonzero(np.diff(table.first) == 0).astype(np.int32)
-        return cls(table, grid, levels, first, entries, always)
+        pivot, second = _two_most_selective(table.first, table.attribute, begin, end, popularity)
+        filed = _file(table.attribute, begin, end, pivot, second, width, depth)
+        return cls(table, PivotArrays(grid, *filed, table.unconstrained))
 
     @property
     def nbytes(self) -> int:
-        return self.table.nbytes + sum(array.nbytes for array in self.arrays().values())
+        return self.table.nbytes + sum(array.nbytes for array in self.arrays)
 
     def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
-        t = self.table
-        rows, ends = _search(
-            t.first, t.attribute, t.low, t.high, dead, self.grid, self.levels, self.first, self.entries, self.always,
-            events.first, events.attribute, events.value, begin, end,
-        )  # fmt: skip
-        return MatchedRows(rows, ends)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {name: getattr(self, name) for name in ("grid", "levels", "first", "entries", "always")}
+        return MatchedRows(*_search(self.table.rows(dead), self.arrays[:], events.run(begin, end)))
 
 
 def _depth(table: ConstraintTable) -> int:
@@ -88,15 +83,12 @@ def _depth(table: ConstraintTable) -> int:
 
 
 @compiled
-def _file(
-    first: Ints, attribute: Ints32, begin: NDArray[np.uint16], end: NDArray[np.uint16], popularity: Floats, depth: int
-) -> tuple[Ints, Ints32, Words]:
+def _two_most_selective(
+    first: Ints, attribute: Ints32, begin: Words16, end: Words16, popularity: Floats
+) -> tuple[Ints, Ints]:
+    """By row, the constraint that fewest events satisfy and the next; twice the same if there is one, -1 if none."""
     rows = first.shape[0] - 1
-    width = popularity.shape[0]
-    levels = np.zeros(width, np.int64)
-    counts = np.zeros((width << (depth + 1)) + 1, np.int32)
-    pivot = np.empty(rows, np.int64)
-    second = np.empty(rows, np.int64)
+    pivot, second = np.full(rows, -1, np.int64), np.full(rows, -1, np.int64)
     for row in range(rows):
         best, next_best = np.inf, np.inf
         for k in range(first[row], first[row + 1]):
@@ -106,8 +98,19 @@ def _file(
                 pivot[row], best = k, score
             elif score < next_best:
                 second[row], next_best = k, score
-        if next_best == np.inf:  # one constraint alone, or none
+        if next_best == np.inf:
             second[row] = pivot[row]
+    return pivot, second
+
+
+@compiled
+def _file(
+    attribute: Ints32, begin: Words16, end: Words16, pivot: Ints, second: Ints, width: int, depth: int
+) -> tuple[Ints, Ints32, Words]:
+    """The levels in use, the places of the nodes' entries, and the entries."""
+    levels = np.zeros(width, np.int64)
+    counts = np.zeros((width << (depth + 1)) + 1, np.int32)
+    entries = np.empty(0, np.uint64)
     for turn in range(2):
         if turn == 1:  # counts become places
             total = 0
@@ -116,17 +119,16 @@ def _file(
                 counts[i] = total
                 total += size
             entries = np.empty(total, np.uint64)
-        for row in range(rows):
-            if first[row] == first[row + 1]:
+        for row in range(pivot.shape[0]):
+            k, s = pivot[row], second[row]
+            if k < 0:
                 continue
-            k = pivot[row]
             a, from_cell, to_cell = np.int64(attribute[k]), np.int64(begin[k]), np.int64(end[k])
             shift = 0
             while (to_cell >> shift) - (from_cell >> shift) > 1:
                 shift += 1
             level = depth - shift
             levels[a] |= 1 << level
-            s = second[row]
             word = (
                 np.uint64(row) << np.uint64(32)
                 | np.uint64(attribute[s]) << np.uint64(16)
@@ -146,22 +148,11 @@ def _file(
 
 @compiled
 def _search(
-    first: Ints,
-    attribute: Ints32,
-    low: Floats,
-    high: Floats,
-    dead: Marks,
-    grid: Floats,
-    levels: Ints,
-    places: Ints32,
-    entries: Words,
-    always: Ints32,
-    event_first: Ints,
-    event_attribute: Ints32,
-    event_value: Floats,
-    begin: int,
-    end: int,
+    table: ConstraintRows, arrays: tuple[Floats, Ints, Ints32, Words, Ints32], events: EventRun
 ) -> tuple[Ints32, Ints]:
+    first, attribute, low, high, dead = table
+    event_first, event_attribute, event_value, begin, end = events
+    grid, levels, places, entries, always = arrays
     width = levels.shape[0]
     depth = 0
     while (1 << depth) <= grid.shape[1]:
@@ -175,7 +166,7 @@ def _search(
     for e in range(begin, end):
         lay_out(values, event_attribute, event_value, event_first[e], event_first[e + 1])
         for k in range(event_first[e], event_first[e + 1]):
-            a = event_attribute[k]
+            a = np.int64(event_attribute[k])
             if a < width:
                 cells[a] = below(grid[a], values[a])
                 coarse[a] = cells[a] >> (depth - COARSE_BITS)
@@ -188,23 +179,17 @@ def _search(
             a = np.int64(event_attribute[k])
             if a >= width:
                 continue
-            left = levels[a]
             level = 0
-            while left >> level:
-                if left >> level & 1:
+            while levels[a] >> level:
+                if levels[a] >> level & 1:
                     node = a << (depth + 1) | ((1 << level) + (cells[a] >> (depth - level)))
                     for i in range(places[node], places[node + 1]):
-                        word = entries[i]
-                        cell = coarse[np.int64(word >> np.uint64(16) & np.uint64(0xFFFF))]
-                        if cell < np.int64(word >> np.uint64(8) & np.uint64(255)):
-                            continue
-                        if cell > np.int64(word & np.uint64(255)):
-                            continue
-                        row = np.int64(word >> np.uint64(32))
-                        if not dead[row] and holds(values, first, attribute, low, high, row):
-                            found = with_room(found, count)
-                            found[count] = row
-                            count += 1
+                        if _may_hold(entries[i], coarse):
+                            row = np.int64(entries[i] >> np.uint64(32))
+                            if not dead[row] and holds(values, first, attribute, low, high, row):
+                                found = with_room(found, count)
+                                found[count] = row
+                                count += 1
                 level += 1
         clear(values, event_attribute, event_first[e], event_first[e + 1])
         for k in range(event_first[e], event_first[e + 1]):
@@ -212,3 +197,10 @@ def _search(
                 coarse[event_attribute[k]] = -1
         ends[e - begin] = count
     return found[:count], ends
+
+
+@compiled
+def _may_hold(entry: np.uint64, coarse: Ints) -> bool:
+    """Whether the event's coarse cell is among those of the second constraint that an entry carries."""
+    cell = coarse[np.int64(entry >> np.uint64(16) & np.uint64(0xFFFF))]
+    return bool(np.int64(entry >> np.uint64(8) & np.uint64(255)) <= cell <= np.int64(entry & np.uint64(255)))

@@ -1,4 +1,4 @@
-"""Compiled loops that the matching structures share: laying out an event, checking a row, collecting what was found.
+"""What the kernels of the matching structures share: the records they take, laying out an event, checking a row.
 
 An event is laid out as one value per attribute, NaN where it has none, so that every comparison with what it lacks is
 false.
@@ -9,11 +9,24 @@ from __future__ import annotations
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Int, Ints, Ints32
+from pleroma.arrays.types import Floats, Int, Ints, Ints32, Marks
+
+# plain tuples, since numba takes a NamedTuple in three times the time, which counts where events come one by one
+ConstraintRows = tuple[Ints, Ints32, Floats, Floats, Marks]
+"""Subscriptions by row: first, attribute, low, high, dead.
+
+The constraints of a row are those from `first[row]` on; a row that is `dead` has left.
+"""
+EventRun = tuple[Ints, Ints32, Floats, int, int]
+"""Some events of a batch, one after the other: first, attribute, value, begin, end.
+
+The assignments of event `e` are those from `first[e]` on, and the events are those from `begin` to before `end`.
+"""
 
 
 @compiled
 def lay_out(values: Floats, attribute: Ints32, value: Floats, begin: Int, end: Int) -> None:
+    """Write the assignments `begin` to `end` into `values`, one place for each attribute that any row asks for."""
     for k in range(begin, end):
         if attribute[k] < values.shape[0]:
             values[attribute[k]] = value[k]
@@ -21,6 +34,7 @@ def lay_out(values: Floats, attribute: Ints32, value: Floats, begin: Int, end: I
 
 @compiled
 def clear(values: Floats, attribute: Ints32, begin: Int, end: Int) -> None:
+    """Take back what `lay_out` wrote."""
     for k in range(begin, end):
         if attribute[k] < values.shape[0]:
             values[attribute[k]] = np.nan

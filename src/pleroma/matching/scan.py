@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 import numpy as np
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Ints, Ints32, Marks
+from pleroma.arrays.types import Ints, Ints32, Marks
 from pleroma.matching.constraint_table import ConstraintTable, Occurrences
-from pleroma.matching.row_kernels import clear, holds, lay_out, with_room
+from pleroma.matching.row_kernels import ConstraintRows, EventRun, clear, holds, lay_out, with_room
 from pleroma.matching.structure import MatchedRows
 
 
@@ -31,30 +31,14 @@ class Scan:
         return self.table.nbytes
 
     def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
-        t = self.table
-        rows, ends = scan(
-            t.first, t.attribute, t.low, t.high, dead, len(t), self.width, events.first, events.attribute, events.value,
-            begin, end,
-        )  # fmt: skip
-        return MatchedRows(rows, ends)
+        return MatchedRows(*scan(self.table.rows(dead), len(self.table), self.width, events.run(begin, end)))
 
 
 @compiled
-def scan(
-    first: Ints,
-    attribute: Ints32,
-    low: Floats,
-    high: Floats,
-    dead: Marks,
-    rows: int,
-    width: int,
-    event_first: Ints,
-    event_attribute: Ints32,
-    event_value: Floats,
-    begin: int,
-    end: int,
-) -> tuple[Ints32, Ints]:
-    """The first `rows` rows against each event."""
+def scan(table: ConstraintRows, rows: int, width: int, events: EventRun) -> tuple[Ints32, Ints]:
+    """The first `rows` rows against each event; attributes are numbered below `width`."""
+    first, attribute, low, high, dead = table
+    event_first, event_attribute, event_value, begin, end = events
     values = np.full(width, np.nan)
     found = np.empty(64, np.int32)
     count = 0

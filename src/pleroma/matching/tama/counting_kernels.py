@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Int, Ints, Ints32, Marks, Words
-from pleroma.matching.row_kernels import clear, lay_out, with_room
+from pleroma.arrays.types import Floats, Int, Ints, Ints32, Marks, Words, Words32
+from pleroma.matching.row_kernels import ConstraintRows, EventRun, clear, lay_out, with_room
 
 EQUALITY_BIT = 62
 """The bit of an attribute's levels that says there are constraints for single values."""
@@ -53,6 +54,12 @@ def _value_key(attribute: Int, value: float) -> np.uint64:
     """Of one value; should two ever share a key, the entry's own check tells them apart."""
     bits = np.array([value + 0.0]).view(np.uint64)[0]
     return _mixed(bits ^ _mixed(np.uint64(attribute) + np.uint64(1))) | np.uint64(1) << np.uint64(63)
+
+
+@compiled
+def _key_at(attribute: Int, value: float, leaf: Int, above: Int) -> np.uint64:
+    """The key of the cell that many levels above a value's leaf; above the root there is the value's own key."""
+    return _cell_key(attribute, leaf >> above) if above >= 0 else _value_key(attribute, value)
 
 
 @compiled
@@ -106,7 +113,7 @@ def _cells(
 @compiled
 def file(
     first: Ints, attribute: Ints32, low: Floats, high: Floats, width: int, knots: Floats, level: int
-) -> tuple[Ints, Words, Ints, Ints, NDArray[np.uint32]]:
+) -> tuple[Ints, Words, Ints, Ints, Words32]:
     found = np.empty(64, np.uint64)
     ends = np.empty(64, np.bool_)
     levels = np.zeros(width, np.int64)
@@ -152,33 +159,39 @@ def _holds_on(values: Floats, first: Ints, attribute: Ints32, low: Floats, high:
     return True
 
 
+CountingArrays = tuple[Floats, Ints, Words, Ints, Ints, Words32, Ints32]
+"""What is in a `CountingTable`, in the same order."""
+
+
+class CountingTable(NamedTuple):
+    """The hash table `keys` names a cell by attribute and `2**level + number`, its entries are `first` to `last`.
+
+    An entry is a row, doubled, plus one where the cell holds an end of the range.
+    """
+
+    knots: Floats
+    levels: Ints
+    """For each attribute a bit for every level in use, and the topmost for equality."""
+    keys: Words
+    first: Ints
+    last: Ints
+    entries: Words32
+    always: Ints32
+    """The rows without constraints."""
+
+
 @compiled
 def search(
-    first: Ints,
-    attribute: Ints32,
-    low: Floats,
-    high: Floats,
-    dead: Marks,
-    knots: Floats,
-    levels: Ints,
-    keys: Words,
-    places: Ints,
-    place_ends: Ints,
-    entries: NDArray[np.uint32],
-    always: Ints32,
-    deepest: int,
-    exact: bool,
-    event_first: Ints,
-    event_attribute: Ints32,
-    event_value: Floats,
-    begin: int,
-    end: int,
+    rows: ConstraintRows, table: CountingArrays, deepest: int, exact: bool, events: EventRun
 ) -> tuple[Ints32, Ints]:
+    """The rows that match, and where those of each event end; with `exact`, no row that does not."""
+    first, attribute, low, high, dead = rows
+    knots, levels, keys, places, place_ends, entries, always = table
+    event_first, event_attribute, event_value, begin, end = events
     width = levels.shape[0]
     values = np.full(width, np.nan)
     counts = np.zeros(first.shape[0], np.uint16)
-    touched = np.empty(64, np.int32)
-    found = np.empty(64, np.int32)
+    touched, found = np.empty(64, np.int32), np.empty(64, np.int32)
     total = 0
     ends = np.empty(end - begin, np.int64)
     for e in range(begin, end):
@@ -199,10 +212,7 @@ def search(
                     break
                 if not levels[a] >> level & 1:
                     continue
-                if level == EQUALITY_BIT:
-                    at = _place(keys, _value_key(a, values[a]))
-                else:
-                    at = _place(keys, _cell_key(a, leaf >> (deepest - level)))
+                at = _place(keys, _key_at(a, values[a], leaf, deepest - level))
                 for i in range(places[at], place_ends[at]):
                     row = np.int64(entries[i] >> np.uint32(1))
                     doubtful = exact and entries[i] & np.uint32(1) != 0
@@ -226,64 +236,50 @@ def search(
 
 @compiled
 def search_interfaces(
-    first: Ints,
-    attribute: Ints32,
-    low: Floats,
-    high: Floats,
-    dead: Marks,
-    knots: Floats,
-    levels: Ints,
-    keys: Words,
-    places: Ints,
-    place_ends: Ints,
-    entries: NDArray[np.uint32],
-    always: Ints32,
+    rows: ConstraintRows,
+    table: CountingArrays,
     deepest: int,
     exact: bool,
-    event_first: Ints,
-    event_attribute: Ints32,
-    event_value: Floats,
-    event: int,
+    events: EventRun,
     interface_of: Ints32,
     interfaces: int,
 ) -> Marks:
-    """Dynamic matching (III-E.3): an interface that has matched is passed over, and the last of them ends it."""
-    width = levels.shape[0]
+    """Dynamic matching of one event (III-E.3): an interface that has matched is passed over, the last of them ends it.
+
+    A loop of its own, since `search` would be a tenth slower with the question which interface a row is of.
+    """
+    first, attribute, low, high, dead = rows
+    knots, levels, keys, places, place_ends, entries, always = table
+    event_first, event_attribute, event_value, event, _ = events
     matched = np.zeros(interfaces, np.bool_)
-    open_ones = interfaces
+    left = interfaces
     for row in always:
         if not dead[row] and not matched[interface_of[row]]:
             matched[interface_of[row]] = True
-            open_ones -= 1
-    values = np.full(width, np.nan)
+            left -= 1
+    values = np.full(levels.shape[0], np.nan)
     counts = np.zeros(first.shape[0], np.uint16)
     lay_out(values, event_attribute, event_value, event_first[event], event_first[event + 1])
     for k in range(event_first[event], event_first[event + 1]):
         a = np.int64(event_attribute[k])
-        if a >= width:
+        if a >= levels.shape[0]:
             continue
         leaf = (np.int64(1) << deepest) + cell_of(knots[a], values[a], deepest)
         for level in range(EQUALITY_BIT + 1):
-            if levels[a] >> level == 0:
+            if left == 0 or levels[a] >> level == 0:
                 break
             if not levels[a] >> level & 1:
                 continue
-            if open_ones == 0:
-                return matched
-            if level == EQUALITY_BIT:
-                at = _place(keys, _value_key(a, values[a]))
-            else:
-                at = _place(keys, _cell_key(a, leaf >> (deepest - level)))
+            at = _place(keys, _key_at(a, values[a], leaf, deepest - level))
             for i in range(places[at], place_ends[at]):
                 row = np.int64(entries[i] >> np.uint32(1))
-                interface = interface_of[row]
-                if matched[interface]:
+                if matched[interface_of[row]]:
                     continue
                 doubtful = exact and entries[i] & np.uint32(1) != 0
                 if doubtful and not _holds_on(values, first, attribute, low, high, row, a):
                     continue
                 counts[row] += 1
                 if counts[row] == first[row + 1] - first[row] and not dead[row]:
-                    matched[interface] = True
-                    open_ones -= 1
+                    matched[interface_of[row]] = True
+                    left -= 1
     return matched

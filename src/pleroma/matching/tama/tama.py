@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pleroma.arrays.types import Floats, Ints, Ints32, Marks, Words
+from pleroma.arrays.types import Floats, Marks
 from pleroma.errors import IndexingError
 from pleroma.matching.constraint_table import ConstraintTable, Occurrences
 from pleroma.matching.structure import MatchedRows
-from pleroma.matching.tama.counting_kernels import file, search, search_interfaces
+from pleroma.matching.tama.counting_kernels import CountingTable, file, search, search_interfaces
 from pleroma.matching.tama.discretization import Separation, check_level
 
 DEFAULT_LEVEL = 10
@@ -27,24 +26,13 @@ DEFAULT_LEVEL = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tama:
-    """The hash table `keys` names a cell by attribute and `2**level + number`; its entries begin at `first`.
-
-    An entry is a row, doubled, plus one where the cell holds an end of the range.
-    """
-
     name: ClassVar[str] = "tama"
 
     table: ConstraintTable
-    knots: Floats
-    levels: Ints
-    """For each attribute a bit for every level in use, and the topmost for equality."""
-    keys: Words
-    first: Ints
-    last: Ints
-    entries: NDArray[np.uint32]
-    always: Ints32
-    deepest: NDArray[np.int64]
-    exact: NDArray[np.bool_]
+    counting: CountingTable
+    level: int
+    """The deepest of the cells."""
+    exact: bool
 
     @classmethod
     def build(
@@ -59,42 +47,26 @@ class Tama:
             reason = f"{len(separations)} separations for {table.width} attributes"
             raise IndexingError(reason, field="separations", value=len(separations))
         knots = _uniform(table) if separations is None else _knots(separations)
-        levels, keys, first, last, entries = file(
-            table.first, table.attribute, table.low, table.high, table.width, knots, level
-        )
-        always = np.flatnonzero(np.diff(table.first) == 0).astype(np.int32)
-        return cls(table, knots, levels, keys, first, last, entries, always, np.array([level]), np.array([exact]))
+        filed = file(table.first, table.attribute, table.low, table.high, table.width, knots, level)
+        return cls(table, CountingTable(knots, *filed, table.unconstrained), level, exact)
 
     @property
     def nbytes(self) -> int:
-        return self.table.nbytes + sum(array.nbytes for array in self.arrays().values())
+        return self.table.nbytes + sum(array.nbytes for array in self.counting)
 
     @property
     def id_bytes(self) -> int:
         """What the paper's figure 12 counts: four bytes for each cell in use and for each subscription in a cell."""
-        return 4 * (len(self.entries) + int(np.count_nonzero(self.keys)))
+        return 4 * (len(self.counting.entries) + int(np.count_nonzero(self.counting.keys)))
 
     def search(self, events: Occurrences, begin: int, end: int, dead: Marks) -> MatchedRows:
-        t = self.table
-        rows, ends = search(
-            t.first, t.attribute, t.low, t.high, dead, self.knots, self.levels, self.keys, self.first, self.last,
-            self.entries, self.always, int(self.deepest[0]), bool(self.exact[0]),
-            events.first, events.attribute, events.value, begin, end,
-        )  # fmt: skip
-        return MatchedRows(rows, ends)
+        run = events.run(begin, end)
+        return MatchedRows(*search(self.table.rows(dead), self.counting[:], self.level, self.exact, run))
 
     def search_interfaces(self, events: Occurrences, event: int, dead: Marks, interfaces: int) -> Marks:
         """Which of the interfaces, numbered from 0, want one event. Whoever has matched is not counted any more."""
-        t = self.table
-        return search_interfaces(
-            t.first, t.attribute, t.low, t.high, dead, self.knots, self.levels, self.keys, self.first, self.last,
-            self.entries, self.always, int(self.deepest[0]), bool(self.exact[0]),
-            events.first, events.attribute, events.value, event, t.interfaces, interfaces,
-        )  # fmt: skip
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        names = ("knots", "levels", "keys", "first", "last", "entries", "always", "deepest", "exact")
-        return {name: getattr(self, name) for name in names}
+        run, of = events.run(event, event + 1), self.table.interfaces
+        return search_interfaces(self.table.rows(dead), self.counting[:], self.level, self.exact, run, of, interfaces)
 
 
 def _uniform(table: ConstraintTable) -> Floats:

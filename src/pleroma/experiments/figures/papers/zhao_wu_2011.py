@@ -208,7 +208,7 @@ def _memory(quick: bool, advance: Advance) -> Lines:
             structure = Tama.build(table, 20)
             lines["raw"][2 * table.constraints] = 16 * table.constraints / 1e6
             line[2 * table.constraints] = structure.id_bytes / 1e6
-            alone[2 * table.constraints] = 4 * len(structure.entries) / 1e6
+            alone[2 * table.constraints] = 4 * len(structure.counting.entries) / 1e6
             advance(1 / 2 / len(sizes))
     return lines
 
