@@ -1,7 +1,7 @@
-"""The covers of many subscriptions at once, as rows of cells: what `Index.cover` gives each, without objects.
+"""The covers of many subscriptions at once, as rows of dz: the members of `Index.cover`, without an object for each.
 
-A grid covers them one after the other in compiled code. A selective index does so region by region, with the members
-that each subscription has there, and then takes back, exactly, to as few as it may have in all.
+A grid covers one subscription after the other in compiled code. A selective index does so region by region, with a
+share of the allowed members in each, and then coarsens each subscription's cover to the allowed members, exactly.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class BatchCovers:
 
     @property
     def owner(self) -> Ints:
-        """Of each row."""
+        """The owner of each row."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
 
 def covers_of(index: Index, subscriptions: Sequence[Filter], sample: Sample, max_members: int | None) -> BatchCovers:
-    """Of any index: where nothing makes many at once, one by one. The sample has these subscriptions."""
+    """The covers by any index of these subscriptions, which the sample has too; a tree makes them one by one."""
     if isinstance(index, GridIndex) or (isinstance(index, SelectiveIndex) and not index.quiet):
         return covered(index, sample, max_members)
     found = [packed(index.cover(each, max_members=max_members)) for each in subscriptions]
@@ -56,7 +56,7 @@ def covers_of(index: Index, subscriptions: Sequence[Filter], sample: Sample, max
 
 
 def covered(index: GridIndex | SelectiveIndex, sample: Sample, max_members: int | None = None) -> BatchCovers:
-    """The covers of a sample's owners, whose boxes stand together."""
+    """The covers of a sample's owners. The boxes of an owner stand together."""
     if index.schema != sample.schema:
         raise ContentError(f"the filters are of schema {sample.schema.name!r}, the index of {index.schema.name!r}")
     most = NO_LIMIT if max_members is None else max_members
@@ -175,7 +175,7 @@ def _covers(grid: BitOrder, low: Ints, high: Ints, boxes: Ints, most: Ints) -> t
 
 @compiled
 def _limited(rows: DzRows, first: Ints, most: int) -> tuple[DzRows, Ints]:
-    """Each owner's cells as the members of a region, and of those at most so many."""
+    """Each owner's cells merged to the members of a region, which is then coarsened to at most so many."""
     count = 0
     firsts = np.zeros_like(first)
     for owner in range(first.shape[0] - 1):

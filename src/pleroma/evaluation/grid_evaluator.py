@@ -30,7 +30,7 @@ Room = Callable[[int], int]
 
 
 class Evaluator(Protocol):
-    """Says what giving all bits to some dimensions wastes on a sample."""
+    """Finds what an index wastes on a sample if some dimensions share all its bits."""
 
     def waste(self, dimensions: Iterable[int]) -> Waste: ...
 
@@ -55,7 +55,7 @@ class GridEvaluator:
         return _common(self.sample, rows)
 
     def waste(self, dimensions: Iterable[int]) -> Waste:
-        """With these dimensions taking turns for the bits, in the order of the schema."""
+        """The waste if these dimensions take turns for the bits, in the order of the schema."""
         return Waste(self.deliveries(dimensions), self.wanted)
 
     def deliveries(self, dimensions: Iterable[int]) -> int:
@@ -68,7 +68,7 @@ class GridEvaluator:
         return self._known[chosen]
 
     def waste_of(self, index: Index) -> Waste:
-        """With a given index."""
+        """The waste of any index, on the same sample."""
         return Waste(deliveries(self.sample, index), self.wanted)
 
     def _rows_of(self, d: int, bits: int) -> BitRows:

@@ -27,13 +27,16 @@ from pleroma.index.dz_rows import events_in, ordered, packed, unfilled
 class Outcome:
     waste: Waste
     rules: int
-    """Of the fullest switch."""
+    """The rules of the fullest switch."""
     beyond: int = 0
-    """By how many the rules of any switch exceed the limit of its own, where it has one."""
+    """By how many rules the worst switch exceeds its own limit; 0 where none does."""
 
 
 class Judge:
-    """Many indexes by the same events, each subscription a subscriber on a star: what is wanted is counted once."""
+    """Judges any number of indexes by the same events, with a port of its own for each subscription (a star).
+
+    What is wanted does not depend on the index, and is counted once.
+    """
 
     def __init__(self, subscriptions: Sequence[Filter], events: EventBatch) -> None:
         self.subscriptions = subscriptions
@@ -49,12 +52,12 @@ class Judge:
 
 
 def judge(index: Index, subscriptions: Sequence[Filter], events: EventBatch, max_members: int | None = None) -> Outcome:
-    """One index, each subscription its own subscriber on a star."""
+    """The outcome of one index on a star."""
     return Judge(subscriptions, events).outcome(index, max_members)
 
 
 def judge_tree(index: TreeIndex, sample: Sample, wanted: int | None = None) -> Outcome:
-    """Each owner its own subscriber on a star, with covers as fine as the tree."""
+    """The outcome of a tree on a star, with covers as fine as the tree; each owner of the sample has a port."""
     known = GridEvaluator(sample, 1).wanted if wanted is None else wanted
     return Outcome(Waste(deliveries_of(index, sample), known), rules_of(index, sample))
 

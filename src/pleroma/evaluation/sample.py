@@ -1,7 +1,7 @@
-"""What the tuners look at: events and subscriptions of some past traffic, as arrays.
+"""What the tuners learn from: events and subscriptions of some past traffic, as arrays.
 
-Each box of a filter is a row of its own, and `owner` says whose it is: papers and statistics speak of boxes, deliveries
-are counted by owner.
+Each box of a filter is a row of its own, and `owner` has the number of its subscription. Papers and statistics speak of
+boxes; deliveries are counted by owner.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Sample:
 
     @classmethod
     def without_events(cls, schema: Schema, subscriptions: Sequence[Filter]) -> Sample:
-        """For those who look at boxes alone: the events are somewhere else."""
+        """A sample of boxes alone, for callers that have the events somewhere else."""
         return cls._of(EventBatch.from_events(schema, ()), subscriptions)
 
     @classmethod

@@ -1,7 +1,7 @@
-"""What many hosts ask for, and from it the rules of any switch that has them behind its ports.
+"""What many hosts ask for, and how many rules a switch needs that has these hosts behind its ports.
 
 A port demands the union of what the hosts behind it ask for. A switch has a rule for each distinct dz of its ports'
-demands, without those that longer ones fill, which no event would ever follow.
+demands, except for dz that longer ones fill: no event would ever follow such a rule.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class SharedDz:
         return cls([members(part) if known is None or known[i] else None for i, part in enumerate(parts)])
 
     def deliveries(self, codes: Codes) -> int:
-        """Of each event, once to every host that asks for a dz with it."""
+        """How many deliveries the events make: one to every host that asks for a dz with the event in it."""
         return sum(int(events_in(codes, host).sum()) for host in self.hosts if host is not None)
 
     def rules(self, ports: Ints) -> int:
-        """On a switch that has host i behind port `ports[i]`; at least so many, where not all hosts are known."""
+        """How many rules a switch needs that has host i behind port `ports[i]`; a lower bound if hosts are unknown."""
         behind: dict[int, list[int]] = {}
         for host, port in enumerate(ports.tolist()[: len(self.hosts)]):
             behind.setdefault(port, []).append(host)

@@ -1,9 +1,9 @@
 """Enclosing boxes with cells, in plain Python: what `cover_kernels.cover` does, to the same members.
 
-A sensor has no compiler, and loading one takes longer than a few covers do; whoever covers many has it loaded. A node
-is pulled down to the smallest cell that still holds its part of the boxes, which costs nothing; of all nodes that only
-partly belong, the one with the most waste is cut in two. That goes on beyond the members allowed, and the best way back
-to so few is chosen exactly.
+A sensor has no compiler, and loading one takes longer than a few covers do; a program that covers many filters has it
+loaded. Every node is pulled down to the smallest cell that still holds its part of the boxes, which costs nothing. Of
+all nodes that the boxes fill only partly, the one with the most waste is cut in two. That goes on until there are more
+nodes than members are allowed; then the nodes that cover them all with the least waste are chosen exactly.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pleroma.index.coarsening import fewest
 from pleroma.index.dz import Dz
 
 MAX_REFINED_CELLS = 1024
-"""A cover is refined to four times the allowed members, or to this many, before the best of them are kept."""
+"""A cover is refined to four times the allowed members, but not beyond this many, before the best are kept."""
 NEARLY_FULL = 0.999999
-"""Several boxes may fill a cell together, but only one that holds all of it makes it full for sure."""
+"""What a cell counts as filled, at most, while no single box holds all of it: boxes that overlap are added up."""
 
 Box = Sequence[tuple[int, int]]
 """The first and the last cell on each axis."""
@@ -40,7 +40,7 @@ class _Node:
 
 
 class Cover:
-    """One search. `order` names the axis that gives each bit, `bits` how many each axis has in all."""
+    """A search for one cover. `order` names the axis that gives each bit, `bits` how many bits each axis has in all."""
 
     def __init__(self, order: Sequence[int], bits: Sequence[int], boxes: Sequence[Box], max_length: int) -> None:
         self.order = order
@@ -81,7 +81,7 @@ class Cover:
         return [Dz(nodes[number].code) for number in fewest(volumes, [node.child for node in nodes], max_members)]
 
     def _pull_down(self, nodes: list[_Node], number: int, fill: float, heap: list[tuple[float, int]]) -> None:
-        """To the smallest cell that holds the same; queue it if cutting it can help."""
+        """Move a node to the smallest cell that holds the same part of the boxes; queue it if cutting it can help."""
         node = nodes[number]
         while fill < 1.0 and node.depth < self.max_length:
             axis = self.order[node.depth]

@@ -1,8 +1,8 @@
 """The grid: each dimension cut into cells, the bits of the cell numbers interleaved in a chosen order.
 
 Regular indexing (Bhowmik et al. 2017, III-A), dimension selection, any allocation of bits and adaptive splits (Bhowmik
-et al. 2018, III-B) are all grids with another order or other boundaries. One event and one filter at a time are done in
-plain Python, so that a sensor needs no compiler; kernels do the same for many and give the same bits.
+et al. 2018, III-B) are all grids with another order or other boundaries. A single event or filter is handled in plain
+Python, so that a sensor needs no compiler; kernels handle batches and give the same bits.
 """
 
 from __future__ import annotations

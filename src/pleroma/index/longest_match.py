@@ -1,7 +1,7 @@
-"""Which of many dz are the longest around some atom, when every event follows the longest dz that it is in.
+"""Which dz of a table no event ever follows, when every event follows the longest dz that it lies in.
 
-A dz both of whose halves are filled by longer ones is never the longest around anything. Without such, a table of
-prefixes does the same with fewer.
+If longer dz of the table fill both halves of a dz, every event in it follows one of those. A table without such dz does
+the same with fewer entries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pleroma.index.dz import Dz
 
 
 class Filling(NamedTuple):
-    """Cells that longer ones fill: those that were given, and those that were not."""
+    """The cells that longer given cells fill: `given` are given themselves, `between` are not."""
 
     given: set[Dz]
     between: set[Dz]
@@ -39,5 +39,5 @@ def filling(cells: Iterable[Dz]) -> Filling:
 
 
 def filled(cells: Iterable[Dz]) -> set[Dz]:
-    """Those of the cells whose halves are filled by longer ones."""
+    """The given cells whose halves are both filled by longer given cells."""
     return filling(cells).given

@@ -1,4 +1,4 @@
-"""Batches with a selective index: each region's grid encodes the events that it takes, behind its number."""
+"""Batches with a selective index: the grid of each region encodes the events in it, behind the region's number."""
 
 from __future__ import annotations
 

@@ -70,23 +70,23 @@ class TreeTables:
             raise DomainError(f"{value} in row {row} is no point", field=self.names[d], value=value)
         return found
 
-    def cover_nodes(self, boxes: Sequence[Bounds], length: int, most: int | None) -> list[int]:
-        """The nodes that enclose these boxes, of at most this length and so many of them."""
+    def cover_nodes(self, boxes: Sequence[Bounds], length: int, max_members: int | None) -> list[int]:
+        """The nodes that enclose these boxes: at most `length` deep, and at most `max_members` of them."""
         met = np.zeros(len(self.dims), np.uint8)
         for first, last in boxes:
             meet(self.dims, self.cuts, self.right, np.array(first, np.float64), np.array(last, np.float64), met)
         if length == self.bits:
             nodes = merged(self.dims, self.parent, met)
-            if most is None or len(nodes) <= most:
+            if max_members is None or len(nodes) <= max_members:
                 return nodes
         counts = counted(self.dims, self.right, met)
-        limit = tree_walk.enough(most, len(self.dims))
+        limit = tree_walk.enough(max_members, len(self.dims))
         nodes, child = refined(self.dims, self.right, self.end, self.depth, counts, length, limit)
-        if most is None or (len(nodes) + 1) // 2 <= most:
+        if max_members is None or (len(nodes) + 1) // 2 <= max_members:
             return [node for node, parts in zip(nodes, child, strict=True) if not parts]
         listed = np.array(nodes, np.int64)
         sizes = ((self.end[listed] - listed + 1) // 2).astype(np.float64)
-        return [int(listed[place]) for place in fewest(sizes, np.array(child, np.int64), most)]
+        return [int(listed[place]) for place in fewest(sizes, np.array(child, np.int64), max_members)]
 
 
 @compiled

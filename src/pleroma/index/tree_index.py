@@ -156,25 +156,25 @@ class TreeIndex:
         spans = [a.span(part) for a, part in zip(self.schema.attributes, ranges, strict=True)]
         return [low for low, _ in spans], [high for _, high in spans]
 
-    def cover_nodes(self, boxes: Sequence[Bounds], length: int, most: int | None) -> list[int]:
-        """What `TreeTables.cover_nodes` does, in plain Python: a sensor has no compiler."""
+    def cover_nodes(self, boxes: Sequence[Bounds], length: int, max_members: int | None) -> list[int]:
+        """`TreeTables.cover_nodes` in plain Python: a sensor has no compiler."""
         dims, (cuts, right, end, parent, depth, _) = self.dimensions, self.layout
         met = bytearray(len(dims))
         for first, last in boxes:
             meet(dims, cuts, right, first, last, met)
         if length == self.bits:
             nodes = merged(dims, parent, met)
-            if most is None or len(nodes) <= most:
+            if max_members is None or len(nodes) <= max_members:
                 return nodes
         counts = list(met)
         for node in range(len(dims) - 1, -1, -1):
             if dims[node] != LEAF:
                 counts[node] = counts[node + 1] + counts[right[node]]
-        nodes, child = refined(dims, right, end, depth, counts, length, enough(most, len(dims)))
-        if most is None or (len(nodes) + 1) // 2 <= most:
+        nodes, child = refined(dims, right, end, depth, counts, length, enough(max_members, len(dims)))
+        if max_members is None or (len(nodes) + 1) // 2 <= max_members:
             return [node for node, parts in zip(nodes, child, strict=True) if not parts]
         sizes = [float((end[node] - node + 1) // 2) for node in nodes]
-        return [nodes[place] for place in fewest(sizes, child, most)]
+        return [nodes[place] for place in fewest(sizes, child, max_members)]
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -188,14 +188,14 @@ class TreeIndex:
         return node
 
     def subtree(self, dz: Dz) -> TreeIndex:
-        """What is below a node, as a tree of its own."""
+        """The subtree of a node, as a tree of its own."""
         node = self.node(dz)
         end, before = self.layout.end[node], _inner(self.dimensions[:node])
         kept = self.dimensions[node:end]
         return TreeIndex(self.schema, self.bits - dz.length, kept, self.cuts[before : before + _inner(kept)])
 
     def regrown(self, dz: Dz, part: TreeIndex) -> TreeIndex:
-        """This tree with another below one node. Outside of it, every dz keeps its meaning."""
+        """This tree with another subtree below one node. Outside of that node, every dz keeps its meaning."""
         node = self.node(dz)
         if part.schema != self.schema:
             raise PlanError("the subtree is of another schema", field="schema", value=part.schema.name)
@@ -209,7 +209,7 @@ class TreeIndex:
         )
 
     def changed(self, other: TreeIndex) -> DzSet:
-        """Where the two differ: outside of it, an event and a filter have the same dz in both."""
+        """The region where two trees differ. Outside of it, an event and a filter have the same dz in both trees."""
         if other.schema != self.schema or other.bits != self.bits:
             return DzSet([ROOT])
         found: list[Dz] = []

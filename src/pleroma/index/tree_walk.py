@@ -1,7 +1,7 @@
-"""Ways through a tree of splits, over plain sequences: run as they stand, or compiled over arrays to the same result.
+"""Ways through a tree of splits: plain Python over sequences, which `tree_codes` compiles over arrays as it stands.
 
-Nodes stand in preorder: the lower child follows its parent, the upper one is at `right`, and `end` is where what
-belongs to a node ends. So a subtree is a stretch, and its leaves are half of that, rounded up.
+Nodes stand in preorder: the lower child follows its parent, the upper child is at `right`, and the subtree of a node
+ends before `end`. So a subtree is a stretch of nodes, and half of them, rounded up, are its leaves.
 """
 
 from __future__ import annotations
@@ -90,6 +90,6 @@ def refined(
     return nodes, child
 
 
-def enough(most: int | None, nodes: int) -> int:
-    """How far a cover is refined before the best members are kept."""
-    return nodes if most is None else max(most, min(4 * most, MAX_REFINED_CELLS))
+def enough(max_members: int | None, nodes: int) -> int:
+    """To how many nodes a cover is refined before the best members are kept."""
+    return nodes if max_members is None else max(max_members, min(4 * max_members, MAX_REFINED_CELLS))

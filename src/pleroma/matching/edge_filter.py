@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Hashable)
 
 MIN_CHANGES_FOR_TABLE = 16
-"""Newcomers beyond this, and beyond a part of all, are worth a new table; so are as many that have left."""
+"""A new table is made when more filters than this have come, or have left, since the last one was made."""
 FILTERS_PER_CHANGE = 32
+"""A new table is not made before one filter in so many has come, or has left."""
 LOOKS_PER_FILTER = 4
 """A table takes about as long to make as looking at each filter so many times."""
 MIN_ENGINE_FILTERS = 8192
-"""From here on the engine is faster than a table, and by far smaller."""
+"""From so many filters on, the engine is faster than a table, and far smaller."""
 
 
 class EdgeFilter(Generic[T]):
@@ -47,7 +48,7 @@ class EdgeFilter(Generic[T]):
         return iter(self._filters)
 
     def add(self, owner: T, wanted: Filter) -> None:
-        """`owner` wants this, and nothing else any more."""
+        """The owner wants this filter from now on, instead of the one it had."""
         self.remove(owner)
         self._filters[owner] = wanted
         if self._engine is not None:
@@ -55,7 +56,7 @@ class EdgeFilter(Generic[T]):
             return
         self._newcomers[owner] = wanted
         if len(self._newcomers) > max(MIN_CHANGES_FOR_TABLE, len(self._filters) // FILTERS_PER_CHANGE):
-            self._settle()
+            self._rebuild()
 
     def remove(self, owner: T) -> None:
         if self._filters.pop(owner, None) is None:
@@ -66,9 +67,10 @@ class EdgeFilter(Generic[T]):
         if self._newcomers.pop(owner, None) is None:
             self._gone.add(owner)
             if len(self._gone) > max(MIN_CHANGES_FOR_TABLE, len(self._filters) // FILTERS_PER_CHANGE):
-                self._settle()
+                self._rebuild()
 
-    def _settle(self) -> None:
+    def _rebuild(self) -> None:
+        """Put all filters into one new table, or into an engine where they are many."""
         if len(self._filters) >= MIN_ENGINE_FILTERS:
             self._engine = _engine(self._filters)
         self._table = _Table(self._filters.items() if self._engine is None else ())
@@ -87,12 +89,12 @@ class EdgeFilter(Generic[T]):
             found += [owner for owner, wanted in self._newcomers.items() if wanted.matches(event)]
             self._looks += len(self._newcomers)
             if self._looks > LOOKS_PER_FILTER * len(self._filters):
-                self._settle()
+                self._rebuild()
         return found
 
 
 def _engine(filters: dict[T, Filter]) -> FilterMatcher[T] | None:
-    """All of them in an engine; None where there are no arrays to make it of."""
+    """An engine with these filters; None where numpy and numba are not installed."""
     try:
         from pleroma.matching.filter_matcher import FilterMatcher
     except ImportError:
@@ -131,7 +133,8 @@ class _Table(Generic[T]):
 
 
 def _column(boxes: list[Box], d: int) -> tuple[list[Any], list[int]]:
-    """Sorted bounds, and before, between and behind them the boxes that ask for what lies there."""
+    """The sorted bounds along one attribute, and for each stretch before, between and behind them a bit for every box
+    that asks for what lies there."""
     changes: dict[Any, int] = {}
     for number, box in enumerate(boxes):
         low, high = box.ranges[d]

@@ -1,9 +1,9 @@
 """Matching with subscriptions that come and go: parts of growing size that are never changed, and a few newcomers.
 
-Newcomers are looked through one by one until there are enough for a part; a part that is not much smaller than what it
-follows is joined with it. So each subscription is moved a few times in all, and an event asks a few parts. Whoever left
-is marked and dropped when its part is next joined. Readers take what stands (one reference) and need no lock; writers
-wait for one another only.
+An event is compared with newcomers one by one. Once they are enough, newcomers become a part; a part that is not much
+smaller than the one before it is joined with it. So each subscription is moved a few times in all, and an event is
+looked up in a few parts. A subscription that left is marked, and dropped when its part is next joined. Readers take one
+reference, the engine's view, and need no lock; writers wait for one another only.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from pleroma.matching.structure import MatchedRows
 from pleroma.matching.tama.tama import Tama
 
 MAX_NEWCOMERS = 1024
+"""So many newcomers become a part."""
 MIN_SIZE_RATIO = 4
-"""A part less than so many times as large as all behind it is joined with them."""
+"""A part less than so many times as large as all smaller ones together is joined with them."""
 PIECES_PER_THREAD = 4
-"""Pieces of a batch for each thread, so that none waits long for another."""
+"""A batch is cut into so many pieces for each thread, so that no thread waits long for another."""
 
 
 class EngineView(NamedTuple):
-    """What readers see: parts, the largest first, and those who came after."""
+    """What readers see: the parts, the largest first, and the newcomers that are in none of them."""
 
     parts: tuple[EnginePart, ...]
     newcomers: Newcomers
@@ -67,10 +68,10 @@ class Engine:
             newcomers.add(subscription, constraints, interface)
             self._size += 1
             if len(newcomers) == newcomers.room:
-                self._settle(newcomers.table())
+                self._join(newcomers.table())
 
     def add_all(self, table: ConstraintTable) -> None:
-        """Many at once, in one go."""
+        """Add all subscriptions of a table at once."""
         with self._lock:
             parts, newcomers = self._view
             if len(np.unique(table.ids)) < len(table):
@@ -79,7 +80,7 @@ class Engine:
             taken += [each for each in table.ids.tolist() if each in newcomers.places]
             if taken:
                 raise MatchingError("there is one with this number", field="subscription", value=int(taken[0]))
-            self._settle(ConstraintTable.joined([newcomers.table(), table]))
+            self._join(ConstraintTable.joined([newcomers.table(), table]))
             self._size += len(table)
 
     def remove(self, subscription: int) -> None:
@@ -87,10 +88,10 @@ class Engine:
             self._remove(subscription)
 
     def remove_content(self, constraints: Sequence[Constraint], interface: int = 0) -> int:
-        """One subscription with just these constraints from this interface; returns its number.
+        """Remove one subscription with exactly these constraints from this interface; returns its number.
 
-        Of what an event at all lower bounds finds, it is the one that is written alike. Constraints that contradict
-        each other are found by no event, and only by looking at all.
+        It is searched for among the subscriptions that an event at all lower bounds matches. Constraints that
+        contradict each other match no event; then all subscriptions are compared.
         """
         wanted = sorted(constraints)
         corner: dict[int, float] = {}
@@ -120,17 +121,17 @@ class Engine:
                     if part.removed > len(part):
                         kept = tuple(each for each in parts if each is not part)
                         rest = ConstraintTable.joined([part.table(), newcomers.table()])
-                        self._view = self._settled(kept, rest)
+                        self._view = self._joined(kept, rest)
                     break
             else:
                 raise MatchingError("there is none with this number", field="subscription", value=subscription)
         self._size -= 1
 
-    def _settle(self, table: ConstraintTable) -> None:
-        self._view = self._settled(self._view.parts, table)
+    def _join(self, table: ConstraintTable) -> None:
+        self._view = self._joined(self._view.parts, table)
 
-    def _settled(self, parts: tuple[EnginePart, ...], table: ConstraintTable) -> EngineView:
-        """These parts and the rows of a table, which may become one with the smallest."""
+    def _joined(self, parts: tuple[EnginePart, ...], table: ConstraintTable) -> EngineView:
+        """The view of these parts and a table, which is joined with the smallest parts where they are small enough."""
         joined, size = [table], len(table)
         while parts and len(parts[-1]) < MIN_SIZE_RATIO * size:
             size += len(parts[-1])

@@ -1,4 +1,4 @@
-"""One of the structures that an engine's subscriptions are in, and which of its rows have left since it was made."""
+"""One of the structures that hold an engine's subscriptions, and the marks of those that left after it was made."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EnginePart:
         return ids if self._order is None else ids[self._order]
 
     def place(self, subscription: int) -> int | None:
-        """Its row, if it is here and has not left."""
+        """The row of a subscription; None where this part does not have it or it has left."""
         at = int(self._sorted.searchsorted(subscription))
         if at == len(self._sorted) or self._sorted[at] != subscription:
             return None
@@ -48,7 +48,7 @@ class EnginePart:
         return None if self.dead[row] else row
 
     def known(self, subscriptions: Ints) -> Ints:
-        """Those of these ids that are here."""
+        """Those of these ids that this part has."""
         found = np.minimum(self._sorted.searchsorted(subscriptions), len(self._sorted) - 1)
         rows = found if self._order is None else self._order[found]
         here: Ints = subscriptions[(self._sorted[found] == subscriptions) & ~self.dead[rows]]
@@ -56,7 +56,7 @@ class EnginePart:
 
     @property
     def constraints(self) -> int:
-        """Of the rows that have not left."""
+        """How many constraints the rows have that have not left."""
         table = self.structure.table
         return table.constraints - int(np.diff(table.first)[self.dead].sum())
 
@@ -73,7 +73,7 @@ class EnginePart:
         return self.structure.table, np.flatnonzero(~self.dead)
 
     def table(self) -> ConstraintTable:
-        """Those that are still here."""
+        """The subscriptions that have not left."""
         table, rows = self.live()
         return table.take(rows) if self.removed else table
 

@@ -1,7 +1,7 @@
 """Filters of a schema in a matching engine: each box is a subscription, and an owner is wanted once.
 
 Numbers and categories are matched by their keys. Text is matched by its coordinate, which can confuse long texts that
-begin alike, so a box that looks at text is asked itself before its owner is believed to want the event.
+begin alike; so a box that looks at text is compared with the event itself before its owner counts as wanting it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class FilterMatcher(Generic[T]):
         self._engine = Engine(structure)
         self._boxes: dict[T, range] = {}
         self._owners: dict[int, T] = {}
-        self._asked: dict[int, Box] = {}
-        """The boxes that look at text."""
+        self._text_boxes: dict[int, Box] = {}
+        """By number, the boxes that look at text."""
         self._next = 0
         self._texts = [d for d, each in enumerate(schema.attributes) if isinstance(each, Text)]
         self._attributes = np.arange(len(schema), dtype=np.int32)
@@ -59,11 +59,11 @@ class FilterMatcher(Generic[T]):
         for number, box in numbered:
             self._owners[number] = owner
             if any(box.ranges[d] != self.schema.attributes[d].domain for d in self._texts):
-                self._asked[number] = box
+                self._text_boxes[number] = box
         return numbered
 
     def add(self, owner: T, wanted: Filter) -> None:
-        """`owner` wants this, and nothing else any more."""
+        """The owner wants this filter from now on, instead of the one it had."""
         for number, box in self._number(owner, wanted):
             self._engine.add(number, box_constraints(self.schema, box))
 
@@ -71,14 +71,16 @@ class FilterMatcher(Generic[T]):
         for number in self._boxes.pop(owner, ()):
             self._engine.remove(number)
             del self._owners[number]
-            self._asked.pop(number, None)
+            self._text_boxes.pop(number, None)
 
     def wanting(self, event: Event) -> list[T]:
         """The owners whose filters match."""
         keys = event.keys
         values = np.array(self._numbers(keys), np.float64)
         found = self._engine.match_one(Occurrences(self._first, self._attributes, values)).tolist()
-        return list(dict.fromkeys(self._owners[n] for n in found if n not in self._asked or keys in self._asked[n]))
+        return list(
+            dict.fromkeys(self._owners[n] for n in found if n not in self._text_boxes or keys in self._text_boxes[n])
+        )
 
     def _numbers(self, keys: tuple[object, ...]) -> list[object]:
         numbers = list(keys)
@@ -97,9 +99,9 @@ class FilterMatcher(Generic[T]):
         wanting = []
         for row, found in enumerate(matches):
             numbers = found.tolist()
-            if not self._asked.keys().isdisjoint(numbers):
+            if not self._text_boxes.keys().isdisjoint(numbers):
                 keys = events.event(row).keys
-                numbers = [n for n in numbers if n not in self._asked or keys in self._asked[n]]
+                numbers = [n for n in numbers if n not in self._text_boxes or keys in self._text_boxes[n]]
             wanting.append(list(dict.fromkeys(self._owners[n] for n in numbers)))
         return wanting
 

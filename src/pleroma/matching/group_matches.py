@@ -1,7 +1,7 @@
-"""What each of many groups of filters wants of many events: the evaluator's question.
+"""Which groups of filters want which events, exactly: what an evaluation compares deliveries with.
 
-Events are asked of the engine in pieces, so that no more answers are held at a time than fit. Where filters and events
-are few, looking at all is done before the engine is built.
+The engine is asked for some events at a time, so that its answers fit into memory. Where filters and events are few,
+all pairs are compared sooner than an engine is built.
 """
 
 from __future__ import annotations

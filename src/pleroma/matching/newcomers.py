@@ -1,7 +1,7 @@
 """Subscriptions that came lately, in arrays with room at the end.
 
-What has been written is never moved or changed but for the mark of those that left, so a reader who knows how many rows
-there were may go on reading while more are written behind them.
+A row that was written is never moved or changed, except for the mark that it has left. So a reader who knows how many
+rows there were may go on reading while a writer adds rows behind them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Newcomers:
         self.places[subscription] = row
 
     def remove(self, subscription: int) -> bool:
-        """False if it is not one of these."""
+        """Mark a subscription as left; False if it is not one of the newcomers."""
         row = self.places.pop(subscription, None)
         if row is not None:
             self.dead[row] = True
@@ -89,7 +89,7 @@ class Newcomers:
         return table, np.flatnonzero(~self.dead[:rows])
 
     def table(self) -> ConstraintTable:
-        """Those that are still here."""
+        """The subscriptions that have not left."""
         table, rows = self.live()
         return table.take(rows)
 

@@ -1,4 +1,4 @@
-"""What the matching structures have in common: each is made from a table once and only read afterwards."""
+"""What the matching structures have in common: each is built from a table of constraints once and only read after."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Structure(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Of all arrays, the table's among them."""
+        """The size of all arrays, the table's among them."""
 
     @classmethod
     def build(cls, table: ConstraintTable) -> Self: ...
