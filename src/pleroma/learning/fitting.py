@@ -110,7 +110,7 @@ class GrowingTree(Protocol):
     def grow(self, splits: int) -> None:
         """Grow until the best `splits` splits are known, or all that gain anything."""
 
-    def splits(self, most: int) -> SplitSequence:
+    def splits(self, max_splits: int) -> SplitSequence:
         """The best known splits, at most so many, in the order of best-first growth."""
 
 

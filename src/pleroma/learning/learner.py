@@ -62,9 +62,9 @@ class SampleGrowth:
     def grow(self, splits: int) -> None:
         self._grown = grow(self._grown, self._traffic, GrowthLimits(self.bits, splits, self.leaves))
 
-    def splits(self, most: int) -> SplitSequence:
+    def splits(self, max_splits: int) -> SplitSequence:
         nodes = self._grown.nodes
-        count = min(2 * most + 1, len(nodes.dim))
+        count = min(2 * max_splits + 1, len(nodes.dim))
         dim, at, child = nodes.dim[:count], nodes.at[:count], nodes.child[:count]
         values = np.zeros(count)
         for d, cuts in enumerate(self._cuts):

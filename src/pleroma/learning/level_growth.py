@@ -129,8 +129,8 @@ class LevelGrowth:
                 if part.gain > 0:
                     heapq.heappush(heap, (-part.gain, 2 * made + 1 + side, part))
 
-    def splits(self, most: int) -> SplitSequence:
-        taken = list(self._taken(most))
+    def splits(self, max_splits: int) -> SplitSequence:
+        taken = list(self._taken(max_splits))
         size = 2 * len(taken) + 1
         made = SplitSequence(np.full(size, LEAF, np.int64), np.zeros(size), np.zeros(size, np.int64))
         for k, (number, node) in enumerate(taken):

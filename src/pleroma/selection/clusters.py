@@ -20,15 +20,15 @@ THIN_SIDE = 2.0**-10
 """Added to the width of every side, as a share of its dimension: thinner rectangles are not worth more bits."""
 
 
-def rectangles(sample: Sample, most: int) -> Iterator[list[Rectangle]]:
-    """The rectangles around one group, two groups, three, as long as parting a group gains, up to `most`."""
+def rectangles(sample: Sample, max_rectangles: int) -> Iterator[list[Rectangle]]:
+    """The rectangles around one group, two groups, three, as long as parting a group gains, up to `max_rectangles`."""
     low, high = np.array([a.extent for a in sample.schema.attributes], np.float64).T
     size = np.where(high > low, high - low, 1.0)
     first, last = (sample.first - low) / size, (sample.last - low) / size
     groups: dict[int, Ints] = {}
     due: list[tuple[float, int]] = []
     parted: dict[int, tuple[Ints, Ints]] = {}
-    names = iter(range(2 * most))
+    names = iter(range(2 * max_rectangles))
 
     def add(group: Ints) -> None:
         name = next(names)
@@ -42,7 +42,7 @@ def rectangles(sample: Sample, most: int) -> Iterator[list[Rectangle]]:
         add(np.arange(sample.boxes))
     while groups:
         yield [_around(sample, group) for group in groups.values()]
-        if not due or len(groups) == most:
+        if not due or len(groups) == max_rectangles:
             return
         name = heapq.heappop(due)[1]
         del groups[name]

@@ -25,16 +25,16 @@ _GOLDEN, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventDraw:
-    """The events with the smallest tickets, at most `most`; of equal tickets, content decides."""
+    """The events with the smallest tickets, at most `max_events`; of equal tickets, content decides."""
 
-    most: int
+    max_events: int
     tickets: Tickets
     events: EventBatch
 
     @classmethod
-    def none(cls, schema: Schema, most: int) -> EventDraw:
+    def none(cls, schema: Schema, max_events: int) -> EventDraw:
         columns = tuple(np.empty(0, kind) for kind in EventBatch.dtypes(schema))
-        return cls(most, np.empty(0, np.uint64), EventBatch(schema, columns))
+        return cls(max_events, np.empty(0, np.uint64), EventBatch(schema, columns))
 
     @classmethod
     def merged(cls, parts: Iterable[EventDraw]) -> EventDraw:
@@ -43,11 +43,11 @@ class EventDraw:
         tickets = np.concatenate([part.tickets for part in listed])
         columns = zip(*(part.events.columns for part in listed), strict=True)
         events = EventBatch(listed[0].events.schema, tuple(np.concatenate(each) for each in columns))
-        return cls(min(part.most for part in listed), tickets, events)._smallest()
+        return cls(min(part.max_events for part in listed), tickets, events)._smallest()
 
     def halves(self) -> tuple[EventDraw, EventDraw]:
         """Events to learn from and events to judge by, dealt in turn."""
-        first, second = (EventDraw(self.most, self.tickets[n::2], self.events[n::2]) for n in (0, 1))
+        first, second = (EventDraw(self.max_events, self.tickets[n::2], self.events[n::2]) for n in (0, 1))
         return first, second
 
     def _smallest(self) -> EventDraw:
@@ -55,8 +55,8 @@ class EventDraw:
         same = self.tickets[order]
         if (same[1:] == same[:-1]).any():
             order = np.lexsort([*(_sortable(column) for column in reversed(self.events.columns)), self.tickets])
-        kept = order[: self.most]
-        return EventDraw(self.most, self.tickets[kept], self.events[kept])
+        kept = order[: self.max_events]
+        return EventDraw(self.max_events, self.tickets[kept], self.events[kept])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,19 +79,19 @@ class HeldOutEvents:
 class RunningDraw:
     """A draw from events that come in batches. Most events are passed over at once, for their tickets are too large."""
 
-    def __init__(self, schema: Schema, most: int, seed: int = 0) -> None:
-        self._found = EventDraw.none(schema, most)
+    def __init__(self, schema: Schema, max_events: int, seed: int = 0) -> None:
+        self._found = EventDraw.none(schema, max_events)
         self._waiting: list[EventDraw] = []
         self._seed = seed
 
     def add(self, events: EventBatch, numbers: NDArray[np.int64] | None) -> None:
         tickets = tickets_of(events, numbers, self._seed)
-        held, most = self._found.tickets, self._found.most
-        if len(held) == most:
+        held, max_events = self._found.tickets, self._found.max_events
+        if len(held) == max_events:
             near = np.flatnonzero(tickets <= held[-1])  # equal ones are told apart by content, later
             tickets, events = tickets[near], events[near]
-        self._waiting.append(EventDraw(most, tickets, events))
-        if sum(len(each.tickets) for each in self._waiting) > most:
+        self._waiting.append(EventDraw(max_events, tickets, events))
+        if sum(len(each.tickets) for each in self._waiting) > max_events:
             self.result()
 
     def result(self) -> EventDraw:

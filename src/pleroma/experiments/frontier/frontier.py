@@ -27,12 +27,12 @@ from pleroma.index import Waste
 from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, LEARNED
 from pleroma.workloads import EXPRESSIVE, StockModel
 
-_MODEL = replace(EXPRESSIVE, events=24_000, width=0.2, placement="inside")
-_ZIPFIAN = replace(_MODEL, distribution="zipfian")
+_UNIFORM_MODEL = replace(EXPRESSIVE, events=24_000, width=0.2, placement="inside")
+_ON_HOTSPOTS = replace(_UNIFORM_MODEL, distribution="zipfian")
 WORKLOADS: Mapping[str, Source] = {
-    "uniform": _MODEL,
-    "zipfian": _ZIPFIAN,
-    "correlated": replace(_ZIPFIAN, correlation="positive", pairs=3),
+    "uniform": _UNIFORM_MODEL,
+    "zipfian": _ON_HOTSPOTS,
+    "correlated": replace(_ON_HOTSPOTS, correlation="positive", pairs=3),
     "stock": StockModel(),
 }
 LEAST_RATIO = {"uniform": 5.0, "zipfian": 3.0, "stock": 3.0}
