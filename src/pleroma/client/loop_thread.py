@@ -37,7 +37,8 @@ class LoopThread:
         return self._loop.is_closed()
 
     def close(self) -> None:
+        """May be called where another event loop runs: everything is ended in the thread of this one."""
+        self.run(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
