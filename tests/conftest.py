@@ -4,11 +4,12 @@ With pytest-xdist, a test file goes to one worker as a whole, so that what a mod
 go to one worker as a whole: tests/spark shares a Spark session, and tests/network is not to compete with itself.
 
 Tests of processes, switches and Spark wait for most of their time, while others compute. So there are more workers than
-cores (see scripts/test): the first two take the tests that wait, the others take the tests that compute. These run at a
-low priority, and take from the processor only what the tests that wait leave over.
+cores (see scripts/test): the first two begin with the tests that wait, the others with those that compute. Tests that
+compute have a low priority, and take from the processor what the tests that wait leave over.
 """
 
 import os
+from contextlib import suppress
 
 import pytest
 from hypothesis import settings
@@ -21,6 +22,7 @@ WHOLE_FOLDERS = ("tests/spark/", "tests/network/")
 WAITING = (*WHOLE_FOLDERS, "tests/process/", "tests/service/")
 COMPUTING = ("tests/experiments/", "tests/property/", "tests/unit/")
 WAITING_WORKERS = 2
+PRIORITY = os.getpriority(os.PRIO_PROCESS, 0)
 COMPUTING_NICENESS = 10
 
 
@@ -29,10 +31,12 @@ def worker_number(worker_id):
     return int(worker_id.removeprefix("gw"))
 
 
-def pytest_configure(config):
-    worker = getattr(config, "workerinput", None)
-    if worker is not None and worker_number(worker["workerid"]) >= WAITING_WORKERS:
-        os.nice(COMPUTING_NICENESS)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    if hasattr(item.config, "workerinput"):
+        computes = item.nodeid.startswith(COMPUTING)
+        with suppress(PermissionError):  # only root may raise a priority again
+            os.setpriority(os.PRIO_PROCESS, 0, PRIORITY + COMPUTING_NICENESS * computes)
 
 
 def place_in_line(unit, waiting_first):
