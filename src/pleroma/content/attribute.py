@@ -34,8 +34,6 @@ class Attribute(ABC):
     kind: ClassVar[str]
     operators: ClassVar[tuple[str, ...]]
 
-    # -- what a kind must say ------------------------------------------------------------------------------------
-
     @property
     @abstractmethod
     def present(self) -> Range:
@@ -84,8 +82,6 @@ class Attribute(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]: ...
-
-    # -- what follows --------------------------------------------------------------------------------------------
 
     @property
     def domain(self) -> Range:

@@ -142,8 +142,6 @@ class Filter:
         if other.schema is not self.schema and other.schema != self.schema:
             raise ContentError(f"filters of different schemas: {self.schema.name!r} and {other.schema.name!r}")
 
-    # -- as text -------------------------------------------------------------------------------------------------
-
     def __str__(self) -> str:
         if not self.boxes:
             return "false"

@@ -71,8 +71,6 @@ class Schema:
         keys: tuple[Key, ...] = tuple(a.key(given.get(a.name)) for a in self.attributes)
         return Event(self, keys)
 
-    # -- files ---------------------------------------------------------------------------------------------------
-
     def to_json(self) -> dict[str, Any]:
         listed = [a.to_json() | ({"optional": True} if a.optional else {}) for a in self.attributes]
         return {"name": self.name, "attribute": listed}

@@ -44,8 +44,6 @@ class DzSet:
         made._known_members = made._packed = None
         return made
 
-    # -- packed --------------------------------------------------------------------------------------------------
-
     def pack(self) -> bytes:
         """The members as bytes, in their order: for each, its first atom (14 bytes) and its length (2 bytes)."""
         if self._packed is not None:
@@ -67,8 +65,6 @@ class DzSet:
         if self._packed is None:
             self._packed = self.pack()
         self._known_bounds = self._known_members = None
-
-    # -- reading -------------------------------------------------------------------------------------------------
 
     @property
     def _bounds(self) -> Bounds:
@@ -122,8 +118,6 @@ class DzSet:
             return max(self._packed[PACKED_BYTES - 1 :: PACKED_BYTES])
         return max(map(int.bit_length, self), default=1) - 1
 
-    # -- algebra -------------------------------------------------------------------------------------------------
-
     def covers(self, other: Dz | DzSet) -> bool:
         """Whether all of the other lies in this region."""
         if isinstance(other, Dz):
@@ -164,8 +158,6 @@ class DzSet:
         made = DzSet._of(tuple([prefix.start + (bound >> prefix.length) for bound in self._bounds]))
         made._known_members = members
         return made
-
-    # -- covering more with less ---------------------------------------------------------------------------------
 
     def truncate(self, length: int) -> DzSet:
         """The least region around this one whose members have at most `length` bits."""

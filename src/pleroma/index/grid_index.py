@@ -81,8 +81,6 @@ class GridIndex:
     def bits(self) -> int:
         return len(self.order)
 
-    # -- events --------------------------------------------------------------------------------------------------
-
     def dzs(self, event: Event) -> tuple[Dz, ...]:
         """The one cell of an event."""
         return (self.dz(event),)
@@ -108,8 +106,6 @@ class GridIndex:
             value = float(points[row, bad])
             raise DomainError(f"{value} in row {row} is no point", field=self.schema.attributes[bad].name, value=value)
         return codes
-
-    # -- filters -------------------------------------------------------------------------------------------------
 
     def cover(self, filter: Filter, *, max_length: int | None = None, max_members: int | None = None) -> DzSet:
         """Cells that enclose the filter: as tight as the limits allow, never less than the filter."""
@@ -177,8 +173,6 @@ class GridIndex:
         from pleroma.index.grid_tables import GridTables  # needs numpy and numba, which a sensor does not have
 
         return GridTables.of(self)
-
-    # -- as JSON -------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         listed = {self.schema.attributes[d].name: list(values) for d, values in sorted(self.boundaries.items())}

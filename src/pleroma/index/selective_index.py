@@ -115,8 +115,6 @@ class SelectiveIndex:
         """The same, with events in no rectangle sent."""
         return replace(self, quiet=False)
 
-    # -- events --------------------------------------------------------------------------------------------------
-
     def dzs(self, event: Event) -> tuple[Dz, ...]:
         """The cells under which an event is sent."""
         if event.schema is not self.schema and event.schema != self.schema:
@@ -133,8 +131,6 @@ class SelectiveIndex:
         from pleroma.index.selective_codes import encode  # needs numpy, which a sensor does not have
 
         return encode(self, points)
-
-    # -- filters -------------------------------------------------------------------------------------------------
 
     def cover(self, filter: Filter, *, max_length: int | None = None, max_members: int | None = None) -> DzSet:
         """Cells that enclose the filter, in all regions where it may be met."""
@@ -193,8 +189,6 @@ class SelectiveIndex:
         sides = region.rectangle.sides if region.rectangle else tuple(a.extent for a in self.schema.attributes)
         used = {*region.grid.axes}
         return {d: cell[d] if d in used else side for d, side in enumerate(sides)}
-
-    # -- as JSON -------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         regions = []

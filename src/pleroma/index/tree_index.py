@@ -113,8 +113,6 @@ class TreeIndex:
     def leaves(self) -> int:
         return len(self.cuts) + 1
 
-    # -- events --------------------------------------------------------------------------------------------------
-
     def dzs(self, event: Event) -> tuple[Dz, ...]:
         """The one cell of an event."""
         return (self.dz(event),)
@@ -135,8 +133,6 @@ class TreeIndex:
     def encode(self, points: NDArray[np.float64]) -> Codes:
         """The cells of a batch: one row per event, one column of coordinates per attribute of the schema."""
         return self.tables.encode(points)
-
-    # -- filters -------------------------------------------------------------------------------------------------
 
     def cover(self, filter: Filter, *, max_length: int | None = None, max_members: int | None = None) -> DzSet:
         """The leaves in which the filter may be met, or nodes around them that have the fewest other leaves."""
@@ -175,8 +171,6 @@ class TreeIndex:
             return [node for node, parts in zip(nodes, child, strict=True) if not parts]
         sizes = [float((end[node] - node + 1) // 2) for node in nodes]
         return [nodes[place] for place in fewest(sizes, child, max_members)]
-
-    # -- parts ---------------------------------------------------------------------------------------------------
 
     def node(self, dz: Dz) -> int:
         """The node of a path."""
@@ -246,8 +240,6 @@ class TreeIndex:
         from pleroma.index.tree_codes import TreeTables  # needs numpy and numba, which a sensor does not have
 
         return TreeTables.of(self)
-
-    # -- as JSON -------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         """Nodes as bytes and cuts as doubles, both in base64: twelve characters a split."""

@@ -58,8 +58,6 @@ class Engine:
         parts, newcomers = self._view
         return subscription in newcomers.places or any(part.place(subscription) is not None for part in parts)
 
-    # -- coming and going ----------------------------------------------------------------------------------------
-
     def add(self, subscription: int, constraints: Sequence[Constraint], interface: int = 0) -> None:
         with self._lock:
             if subscription in self:
@@ -141,8 +139,6 @@ class Engine:
             parts += (EnginePart.of(ConstraintTable.joined(joined) if len(joined) > 1 else table, self._structure),)
         ordered = tuple(sorted(parts, key=len, reverse=True))
         return EngineView(ordered, Newcomers(self._young))
-
-    # -- asking --------------------------------------------------------------------------------------------------
 
     def match(self, event: Assignments) -> Ints:
         return self.match_one(Occurrences.from_events([event]))
