@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from pleroma.content import Schema
 from pleroma.content.filter_json import from_json
-from pleroma.control import ControlState, Register
-from pleroma.control.state.network_rules import request_of
+from pleroma.control import Register
 from pleroma.index import Dz, DzSet, GridIndex, Index, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
@@ -164,7 +163,3 @@ class Mirror:
 def as_request(command: Register, id_: str, region_: DzSet) -> Advertise | Subscribe:
     kind = Advertise if command.kind == "advertisement" else Subscribe
     return kind(id_, HostId(command.host), region_)
-
-
-def requests_of(state: ControlState) -> list[Advertise | Subscribe]:
-    return [request_of(each) for each in state.registrations.values()]
