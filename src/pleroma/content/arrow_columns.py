@@ -53,7 +53,7 @@ def _values(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filters_to_column(filters: Iterable[Filter | str]) -> Any:
-    """Of filters, or of what is their JSON already."""
+    """A column of filters, each given as a filter or as its JSON."""
     texts = (each if isinstance(each, str) else json.dumps(to_json(each), ensure_ascii=False) for each in filters)
     return pa.array(list(texts), pa.string())
 

@@ -46,7 +46,7 @@ class EventBatch:
 
     @staticmethod
     def dtypes(schema: Schema) -> list[np.dtype[Any]]:
-        """Of the columns of any batch."""
+        """The types of the columns of any batch of this schema."""
         return [_dtype(attribute) for attribute in schema.attributes]
 
     @classmethod
@@ -127,8 +127,8 @@ class EventBatch:
         listed = []
         for d, attribute in enumerate(self.schema.attributes):
             if isinstance(attribute, Text):
-                words = self._words[d]
-                listed.append([words.keys[rank] for rank in words.ranks.tolist()])
+                column = self._text_columns[d]
+                listed.append([column.keys[rank] for rank in column.ranks.tolist()])
             else:
                 listed.append(self.columns[d].tolist())
         return (Event(self.schema, keys) for keys in zip(*listed, strict=True))
@@ -138,8 +138,8 @@ class EventBatch:
         points = np.empty((len(self), len(self.schema)))
         for d, attribute in enumerate(self.schema.attributes):
             if isinstance(attribute, Text):
-                words = self._words[d]
-                points[:, d] = np.array([attribute.coordinate(key) for key in words.keys])[words.ranks]
+                column = self._text_columns[d]
+                points[:, d] = np.array([attribute.coordinate(key) for key in column.keys])[column.ranks]
             else:
                 # an absent key lies below the domain, and its coordinate is where the domain begins
                 np.maximum(self.columns[d], attribute.coordinate(attribute.absent), out=points[:, d])
@@ -147,16 +147,20 @@ class EventBatch:
 
     def ordinals(self) -> NDArray[np.float64]:
         """One row per event: numbers that compare exactly as the keys do, text by its rank in this batch."""
-        columns = [self._words[d].ranks if d in self._words else column for d, column in enumerate(self.columns)]
+        columns = [
+            self._text_columns[d].ranks if d in self._text_columns else column for d, column in enumerate(self.columns)
+        ]
         return np.column_stack(columns).astype(np.float64, copy=False)
 
-    def words(self, d: int) -> TextColumn:
+    def text_column(self, d: int) -> TextColumn:
         """A column of text, as ranks among its distinct keys."""
-        return self._words[d]
+        return self._text_columns[d]
 
     def bounds(self, box: Box) -> list[tuple[float, float]]:
         """The box in terms of `ordinals`: the range `[low, high)` of every attribute."""
-        return [self._words[d].span(part) if d in self._words else part for d, part in enumerate(box.ranges)]
+        return [
+            self._text_columns[d].span(part) if d in self._text_columns else part for d, part in enumerate(box.ranges)
+        ]
 
     def matches(self, filter: Filter) -> NDArray[np.bool_]:
         """For each event whether the filter, exactly, wants it."""
@@ -175,7 +179,7 @@ class EventBatch:
                 continue
             column, (lo, hi) = self.columns[d], part
             if isinstance(attribute, Text):
-                column, (lo, hi) = self._words[d].ranks, self._words[d].span(part)
+                column, (lo, hi) = self._text_columns[d].ranks, self._text_columns[d].span(part)
             keys = column if rows is None else column[rows]
             passed = np.flatnonzero((keys >= lo) & (keys < hi))
             rows = passed if rows is None else rows[passed]
@@ -184,7 +188,7 @@ class EventBatch:
         return slice(None) if rows is None else rows
 
     @cached_property
-    def _words(self) -> dict[int, TextColumn]:
+    def _text_columns(self) -> dict[int, TextColumn]:
         """The text columns, as ranks among their distinct keys."""
         texts = ((d, a) for d, a in enumerate(self.schema.attributes) if isinstance(a, Text))
         return {d: TextColumn.of(attribute, self.columns[d]) for d, attribute in texts}

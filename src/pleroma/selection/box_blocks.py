@@ -135,7 +135,7 @@ def keys_of(events: EventBatch) -> list[Column]:
     """The keys of events by dimension: numbers, or for text the words and which event has which."""
     attributes = events.schema.attributes
     return [
-        events.words(d) if isinstance(attribute, Text) else events.columns[d].astype(np.float64, copy=False)
+        events.text_column(d) if isinstance(attribute, Text) else events.columns[d].astype(np.float64, copy=False)
         for d, attribute in enumerate(attributes)
     ]
 
