@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints, Words
@@ -24,7 +23,7 @@ class BitRows:
     of_event: Ints
 
     @classmethod
-    def of(cls, cells: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]) -> BitRows:
+    def of(cls, cells: Ints, first: Ints, last: Ints) -> BitRows:
         """Events in these cells, boxes that meet the cells from `first` to `last`, both included."""
         seen, of_event = np.unique(cells, return_inverse=True)
         begin = np.searchsorted(seen, first, side="left")

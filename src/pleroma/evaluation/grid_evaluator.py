@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pleroma.arrays.types import Floats, Ints
 from pleroma.errors import TuningError
 from pleroma.evaluation.bit_rows import BitRows, common, exact_rows, stacked
 from pleroma.evaluation.sample import Sample
@@ -107,7 +107,7 @@ def _common(sample: Sample, rows: Sequence[BitRows]) -> int:
     return int(common(*stacked(list(rows)), sample.owner, owners == sample.boxes))
 
 
-def cells(axis: Axis, values: NDArray[np.float64]) -> NDArray[np.int64]:
+def cells(axis: Axis, values: Floats) -> Ints:
     """`Axis.cell`, for a whole column."""
     if axis.boundaries:
         return np.searchsorted(np.array(axis.boundaries), values, side="right").astype(np.int64)

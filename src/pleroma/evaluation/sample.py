@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pleroma.arrays.types import Floats, Ints
+from pleroma.arrays.types import Floats, Ints, Marks
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TuningError
@@ -76,13 +75,13 @@ class Sample:
     def boxes(self) -> int:
         return int(self.low.shape[0])
 
-    def part(self, events: NDArray[np.bool_], boxes: NDArray[np.bool_]) -> Sample:
+    def part(self, events: Marks, boxes: Marks) -> Sample:
         """Only these events and these boxes, with the same owners."""
         kept = {name: getattr(self, name)[events] for name in ("points", "keys")}
         kept |= {name: getattr(self, name)[boxes] for name in ("low", "high", "first", "last", "owner")}
         return replace(self, **kept)
 
-    def boxes_alone(self, boxes: NDArray[np.bool_]) -> Sample:
+    def boxes_alone(self, boxes: Marks) -> Sample:
         """Only these boxes, and no events."""
         return self.part(np.zeros(self.events, np.bool_), boxes)
 
@@ -101,7 +100,7 @@ class Sample:
                 raise TuningError(f"there is no dimension {d}", field="dimensions", value=d)
         return listed
 
-    def scaled(self) -> NDArray[np.float64]:
+    def scaled(self) -> Floats:
         """The points as shares of each attribute's extent, so that their variances can be compared."""
         return scaled(self.schema, self.points)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pleroma.arrays.types import Ints
+from pleroma.arrays.types import Ints, Marks
 from pleroma.index.codes import Codes
 from pleroma.index.dz_rows import DzRows, events_in, gathered, members, unfilled, union
 
@@ -25,7 +24,7 @@ class SharedDz:
         self._rules: dict[frozenset[tuple[int, ...]], int] = {}
 
     @classmethod
-    def of(cls, rows: DzRows, host: Ints, known: Sequence[bool] | NDArray[np.bool_] | None = None) -> SharedDz:
+    def of(cls, rows: DzRows, host: Ints, known: Sequence[bool] | Marks | None = None) -> SharedDz:
         """Row i is asked for by `host[i]`. Of hosts that are not `known`, if that is given, rows are missing."""
         ends = np.cumsum(np.bincount(host, minlength=0 if known is None else len(known)))
         parts = np.split(rows[np.argsort(host, kind="stable")], ends[:-1])

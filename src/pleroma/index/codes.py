@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.arrays.types import Ints, Words
 from pleroma.index.dz import Dz
 
 WORD_BITS = 64
@@ -21,9 +21,9 @@ class Codes:
     An event has one dz, and so the same row, unless `events` says of which event each row is.
     """
 
-    words: NDArray[np.uint64]
+    words: Words
     bits: int
-    events: NDArray[np.int64] | None = None
+    events: Ints | None = None
 
     def __len__(self) -> int:
         return int(self.words.shape[0])

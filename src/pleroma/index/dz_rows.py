@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Ints, Words
 from pleroma.index.codes import Codes
 from pleroma.index.dzset import DzSet
 
-DzRows = NDArray[np.uint64]
+DzRows = Words
 """Rows of (first 64 bits, the other 48 with the length)."""
 Word = Any
 """An unsigned one; what it is compared with has to be one as well."""

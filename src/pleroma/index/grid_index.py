@@ -23,9 +23,7 @@ from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.index.dzset import DzSet
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pleroma.arrays.types import Floats
     from pleroma.index.codes import Codes
     from pleroma.index.grid_tables import GridTables
 
@@ -98,7 +96,7 @@ class GridIndex:
                 cell >>= 8
         return Dz(code)
 
-    def encode(self, points: NDArray[np.float64]) -> Codes:
+    def encode(self, points: Floats) -> Codes:
         """The cells of a batch: one row per event, one column of coordinates per attribute of the schema."""
         codes = self.tables.encode(points)
         if codes is None:

@@ -21,9 +21,7 @@ from pleroma.index.selective_index import SelectiveIndex
 from pleroma.index.tree_index import TreeIndex
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pleroma.arrays.types import Floats
     from pleroma.index.codes import Codes
 
 PLAN_FORMAT = 1
@@ -41,7 +39,7 @@ class Index(Protocol):
     def dzs(self, event: Event) -> tuple[Dz, ...]:
         """The cells under which an event is sent: one, or one in each region that it lies in, or none."""
 
-    def encode(self, points: NDArray[np.float64]) -> Codes: ...
+    def encode(self, points: Floats) -> Codes: ...
 
     def cover(self, filter: Filter, *, max_length: int | None = None, max_members: int | None = None) -> DzSet: ...
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats
+from pleroma.arrays.types import Floats, Marks, Words
 from pleroma.errors import DomainError
 from pleroma.index.codes import WORD_BITS, Codes
 from pleroma.index.dz import Dz
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from pleroma.index.selective_index import SelectiveIndex
 
 
-def encode(index: SelectiveIndex, points: NDArray[np.float64]) -> Codes:
+def encode(index: SelectiveIndex, points: Floats) -> Codes:
     if points.ndim != 2 or points.shape[1] != len(index.schema):
         raise DomainError(f"a batch has {len(index.schema)} columns, not shape {points.shape}", field="points")
     wrong = np.argwhere(~np.isfinite(points))
@@ -36,7 +35,7 @@ def encode(index: SelectiveIndex, points: NDArray[np.float64]) -> Codes:
     return Codes(np.concatenate(parts)[order], index.bits, None if one_each else events[order])
 
 
-def taken_by(index: SelectiveIndex, points: NDArray[np.float64]) -> Iterator[NDArray[np.bool_]]:
+def taken_by(index: SelectiveIndex, points: Floats) -> Iterator[Marks]:
     """For each region, the events that are sent in it."""
     left = np.ones(len(points), np.bool_)
     for region in index.regions:
@@ -48,7 +47,7 @@ def taken_by(index: SelectiveIndex, points: NDArray[np.float64]) -> Iterator[NDA
             left &= ~held
 
 
-def homes_of(index: SelectiveIndex, first: Floats, last: Floats) -> NDArray[np.bool_]:
+def homes_of(index: SelectiveIndex, first: Floats, last: Floats) -> Marks:
     """`SelectiveIndex.homes` for many boxes: by region and box, whether it has to be covered there."""
     sides = [region.rectangle.sides for region in index.regions if region.rectangle is not None]
     low, high = np.array(sides, np.float64).reshape(len(sides), len(index.schema), 2).transpose(2, 0, 1).copy()
@@ -56,7 +55,7 @@ def homes_of(index: SelectiveIndex, first: Floats, last: Floats) -> NDArray[np.b
 
 
 @compiled
-def _homes(low: Floats, high: Floats, first: Floats, last: Floats, repeated: bool) -> NDArray[np.bool_]:
+def _homes(low: Floats, high: Floats, first: Floats, last: Floats, repeated: bool) -> Marks:
     rectangles = low.shape[0]
     found = np.zeros((rectangles + 1, first.shape[0]), np.bool_)
     for box in range(first.shape[0]):
@@ -81,7 +80,7 @@ def _homes(low: Floats, high: Floats, first: Floats, last: Floats, repeated: boo
     return found
 
 
-def _behind(number: Dz, codes: NDArray[np.uint64], words: int) -> NDArray[np.uint64]:
+def _behind(number: Dz, codes: Words, words: int) -> Words:
     """Left-aligned codes moved to the right by the length of a number, which takes their place."""
     made = np.zeros((len(codes), words), np.uint64)
     skipped, shift = divmod(number.length, WORD_BITS)

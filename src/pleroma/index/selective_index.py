@@ -23,9 +23,7 @@ from pleroma.index.dzset import DzSet
 from pleroma.index.grid_index import GridIndex, Span, check_span
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pleroma.arrays.types import Floats, Marks
     from pleroma.index.codes import Codes
 
 
@@ -55,7 +53,7 @@ class Rectangle:
             sides.append((max(low, first), min(high, last)))
         return Rectangle(tuple(sides))
 
-    def holding(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def holding(self, points: Floats) -> Marks:
         """`holds`, for many points by row."""
         import numpy as np
 
@@ -126,7 +124,7 @@ class SelectiveIndex:
         cells = [region.number.then(region.grid.dz(event)) for region in sent]
         return tuple(Dz(dz << self.bits - dz.length) for dz in cells)
 
-    def encode(self, points: NDArray[np.float64]) -> Codes:
+    def encode(self, points: Floats) -> Codes:
         """The cells of a batch, by event and then by region."""
         from pleroma.index.selective_codes import encode  # needs numpy, which a sensor does not have
 

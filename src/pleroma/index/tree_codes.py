@@ -55,10 +55,10 @@ class TreeTables:
             words=np.array([[code >> s & 2**WORD_BITS - 1 for s in shifts] for code in aligned], np.uint64),
         )
 
-    def encode(self, points: NDArray[np.float64]) -> Codes:
+    def encode(self, points: Floats) -> Codes:
         return Codes(self.words[self.leaves_of(points)], self.bits)
 
-    def leaves_of(self, points: NDArray[np.float64]) -> Ints:
+    def leaves_of(self, points: Floats) -> Ints:
         """The leaf of every event, by number of its node."""
         if points.ndim != 2 or points.shape[1] != len(self.names):
             raise DomainError(f"a batch has {len(self.names)} columns, not shape {points.shape}", field="points")

@@ -26,9 +26,7 @@ from pleroma.index.grid_index import KERNELS, Span
 from pleroma.index.tree_walk import LEAF, enough, meet, merged, refined
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pleroma.arrays.types import Floats
     from pleroma.index.codes import Codes
     from pleroma.index.tree_codes import TreeTables
 
@@ -130,7 +128,7 @@ class TreeIndex:
             node = right[node] if known[d] >= cuts[node] else node + 1
         return Dz(codes[node] << self.bits - depth[node])
 
-    def encode(self, points: NDArray[np.float64]) -> Codes:
+    def encode(self, points: Floats) -> Codes:
         """The cells of a batch: one row per event, one column of coordinates per attribute of the schema."""
         return self.tables.encode(points)
 

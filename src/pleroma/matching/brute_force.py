@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pleroma.arrays.jit import compiled
-from pleroma.arrays.types import Floats, Ints
+from pleroma.arrays.types import Floats, Ints, Marks
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError
 
 
-def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> NDArray[np.bool_]:
+def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> Marks:
     """Group by event: whether at least one filter of the group matches."""
     check_schemas(groups, events)
     keys = events.ordinals()
@@ -30,7 +29,7 @@ def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch) -> NDArray
     keys = keys[order]
     wanted = np.zeros((len(groups), len(events)), np.bool_)
 
-    def mark(bounds: Floats, row: NDArray[np.bool_]) -> None:
+    def mark(bounds: Floats, row: Marks) -> None:
         low, high = np.ascontiguousarray(bounds[:, :, 0]), np.ascontiguousarray(bounds[:, :, 1])
         first = np.searchsorted(keys[:, lead], low[:, lead])
         last = np.searchsorted(keys[:, lead], high[:, lead])
@@ -60,7 +59,7 @@ def _narrowest(keys: Floats, bounds: Floats) -> int:
 
 
 @compiled
-def _mark(keys: Floats, first: Ints, last: Ints, low: Floats, high: Floats, wanted: NDArray[np.bool_]) -> None:
+def _mark(keys: Floats, first: Ints, last: Ints, low: Floats, high: Floats, wanted: Marks) -> None:
     for box in range(low.shape[0]):
         for event in range(first[box], last[box]):
             inside = True

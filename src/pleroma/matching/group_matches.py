@@ -10,8 +10,8 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pleroma.arrays.types import Marks
 from pleroma.content import Box, Filter
 from pleroma.content.batch import EventBatch
 from pleroma.matching import brute_force
@@ -24,7 +24,7 @@ EVENTS_PER_PIECE = 2048
 """Events asked at a time."""
 
 
-def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch, few: int = MIN_ENGINE_PAIRS) -> NDArray[np.bool_]:
+def wanted_by(groups: Sequence[Sequence[Filter]], events: EventBatch, few: int = MIN_ENGINE_PAIRS) -> Marks:
     """Group by event: whether at least one filter of the group matches."""
     if sum(map(len, groups)) * len(events) < few:
         return brute_force.wanted_by(groups, events)
