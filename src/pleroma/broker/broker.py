@@ -15,10 +15,10 @@ from contextlib import suppress
 from pleroma.broker.broker_counters import BrokerCounters
 from pleroma.broker.match_state import BrokerAdvertisement, MatchedSchema, MatchState
 from pleroma.broker.programs import Program, ProgramOwner, Programs
-from pleroma.client.datagram_socket import DatagramSocket, ReceivedDatagram
 from pleroma.content import Event
 from pleroma.errors import WireError
 from pleroma.wire import EventPacket, attach, inband_messages, tunnel
+from pleroma.wire.datagram_socket import DatagramSocket, ReceivedDatagram
 from pleroma.wire.header import MAX_PACKET_BYTES
 from pleroma.wire.socket_sessions import SocketAddress
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 
-from pleroma.client.datagram_socket import DatagramSocket, ReceivedDatagram
 from pleroma.client.inband.conversation import Pipe
+from pleroma.wire.datagram_socket import DatagramSocket, ReceivedDatagram
 from pleroma.wire.socket_sessions import SocketAddress
 
 

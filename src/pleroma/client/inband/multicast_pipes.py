@@ -11,10 +11,10 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 
-from pleroma.client.datagram_socket import open_socket
 from pleroma.client.inband.conversation import Pipe
 from pleroma.client.inband.datagram_pipe import DatagramPipe
 from pleroma.errors import ClientError
+from pleroma.wire.datagram_socket import open_socket
 from pleroma.wire.ports import CONTROL_PORT
 
 MAX_INTERFACES = 16

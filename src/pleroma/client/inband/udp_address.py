@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from pleroma.client.datagram_socket import open_socket
 from pleroma.client.inband.conversation import Pipe
 from pleroma.client.inband.datagram_pipe import DatagramPipe
 from pleroma.client.inband.transport import InbandTransport
 from pleroma.errors import ClientError
+from pleroma.wire.datagram_socket import open_socket
 from pleroma.wire.socket_sessions import SocketAddress
 
 UDP_SCHEME = "udp"

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from pleroma.client.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
 from pleroma.client.links.network_link import EchoOnLoop, HostAttachment
 from pleroma.errors import ClientError
+from pleroma.wire.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
 from pleroma.wire.ports import EVENTS_PORT
 
 _ADDRESSES = Path("/proc/net/if_inet6")

@@ -10,11 +10,11 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 
-from pleroma.client.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
 from pleroma.client.links.keepalive import KeepAlive
 from pleroma.client.links.network_link import EchoOnLoop, HostAttachment
 from pleroma.errors import ClientError, WireError
 from pleroma.wire.attach import ATTACH_MAGIC, AttachKind, pack, unpack
+from pleroma.wire.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
 from pleroma.wire.tunnel import TUNNEL_HEAD_BYTES, TUNNEL_START
 
 _MALFORMED = b""

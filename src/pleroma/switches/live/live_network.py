@@ -8,7 +8,6 @@ in the event loop, without simulated latency. No packet raises an error; packets
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import math
 import socket
@@ -34,12 +33,13 @@ from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.switches.simulated.network_counters import HostCounters, LineCounters, PortCounters, SwitchCounters
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 from pleroma.wire import attach, tunnel
+from pleroma.wire.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
 from pleroma.wire.header import MAX_PACKET_BYTES
 from pleroma.wire.socket_sessions import SocketAddress, SocketSessions
 
 LOOPBACK = "127.0.0.1"
-HOST_BUFFER_BYTES = 4 << 20
-"""Bytes asked for at every host's socket, for sending and for receiving; the system may give less."""
+SEND_BUFFER_BYTES = 4 << 20
+"""Asked for at every host's socket; the system may give less."""
 FRAMES_PER_TURN = 64
 """Frames that are read from one host's port before other ports have their turn."""
 
@@ -58,7 +58,7 @@ class _Outlet:
     start: bytes
     sessions: SocketSessions[None] = field(default_factory=SocketSessions)
     counters: HostCounters = field(default_factory=HostCounters)
-    socket: socket.socket | None = None
+    socket: DatagramSocket | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,6 @@ class LiveNetwork:
         self._network = EmbeddedNetwork(topology)
         self._paths = PathCache(self._network, guarded=guarded)
         self._outlets = {h.name: _Outlet(number, h, _frame_start(h)) for number, h in enumerate(topology.hosts)}
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._expiry = math.inf  # no session ends before this time
 
     async def __aenter__(self) -> Self:
@@ -113,25 +112,19 @@ class LiveNetwork:
         """Close all sockets. The tables and the counters stay."""
         for outlet in self._outlets.values():
             if outlet.socket is not None:
-                if self._loop is not None and not self._loop.is_closed():
-                    self._loop.remove_reader(outlet.socket)
                 outlet.socket.close()
                 outlet.socket = None
         self.ports.clear()
 
     def _open(self, outlet: _Outlet) -> None:
         try:
-            outlet.socket = opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            opened.bind((LOOPBACK, 0))
+            opened = open_socket(socket.AF_INET, lambda opening: opening.bind((LOOPBACK, 0)))
         except OSError as error:
             raise SetupError(f"cannot open a port: {error}", field=outlet.host.name) from None
-        opened.setblocking(False)
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            with suppress(OSError):
-                opened.setsockopt(socket.SOL_SOCKET, option, HOST_BUFFER_BYTES)
+        with suppress(OSError):
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         self.ports[outlet.host.name] = opened.getsockname()[1]
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(opened, partial(self._drain, outlet, opened))
+        outlet.socket = DatagramSocket(opened, partial(self._take_batch, outlet), max_per_wake=FRAMES_PER_TURN)
 
     async def install(self, ops: Sequence[SwitchOp]) -> None:
         """Change the tables between two packets, those of each switch in one bundle.
@@ -214,15 +207,9 @@ class LiveNetwork:
             {name: sum(dropped_at(drops, x) for x in o.sessions.sockets) for name, o in self._outlets.items()},
         )
 
-    def _drain(self, outlet: _Outlet, port: socket.socket) -> None:
-        """Read up to `FRAMES_PER_TURN` frames at a port; the event loop calls again if there are more."""
+    def _take_batch(self, outlet: _Outlet, frames: Sequence[ReceivedDatagram]) -> None:
         self._expire()
-        receive = port.recvfrom
-        for _ in range(FRAMES_PER_TURN):
-            try:
-                frame, sender = receive(_LARGEST + 1)  # one byte more shows that it is too large
-            except OSError:  # no frame is left
-                return
+        for frame, sender in frames:
             self._take(outlet, frame, sender)
 
     def _take(self, outlet: _Outlet, frame: bytes, sender: SocketAddress) -> None:
@@ -271,9 +258,7 @@ class LiveNetwork:
     def _send(self, outlet: _Outlet, frame: bytes, target: SocketAddress) -> None:
         counters = outlet.counters
         assert outlet.socket is not None  # noqa: S101 (frames come through open sockets)
-        try:
-            outlet.socket.sendto(frame, target)
-        except OSError:  # its buffer is full, or it is gone: a slow reader does not slow others down
+        if outlet.socket.send(frame, target) is not None:  # full, or gone: a slow reader does not slow others down
             counters.dropped += 1
         else:
             counters.delivered += 1
@@ -287,8 +272,7 @@ class LiveNetwork:
             return
         if outcome.answer is not None:
             assert outlet.socket is not None  # noqa: S101 (frames come through open sockets)
-            with suppress(OSError):  # a client that hears nothing asks again
-                outlet.socket.sendto(outcome.answer, sender)
+            outlet.socket.send(outcome.answer, sender)  # a client that hears nothing asks again
         outlet.counters.refused += not outcome.known
 
     def _outlet(self, host: str) -> _Outlet:

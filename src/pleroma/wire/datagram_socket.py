@@ -1,4 +1,4 @@
-"""A UDP socket on the event loop: what all parts of a client, and the broker, send and receive datagrams with.
+"""A UDP socket on the event loop: what clients, the broker and the hosts of the live network exchange datagrams with.
 
 Datagrams are read in batches. At most `max_per_wake` of them are taken each time the event loop finds the socket
 readable, so that a flood of datagrams does not keep other tasks from running.

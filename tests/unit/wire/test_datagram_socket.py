@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pleroma.client.datagram_socket import DatagramSocket, open_socket
+from pleroma.wire.datagram_socket import DatagramSocket, open_socket
 
 
 def bound():
