@@ -18,6 +18,7 @@ from pleroma.routing import build
 from pleroma.service import Deployment, serve
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.switches.live.live_network import LiveNetwork
+from support.logging_restored import logging_restored
 from support.service.process import ServiceProcess
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
@@ -113,7 +114,7 @@ async def _registered_ids(folder):
 
 
 def test_a_port_in_use_is_one_clear_error(tmp_path):
-    with socket.socket() as taken:
+    with socket.socket() as taken, logging_restored():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(SetupError, match=r"cannot listen on 127\.0\.0\.1 port"):

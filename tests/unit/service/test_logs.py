@@ -9,6 +9,7 @@ import structlog
 
 from pleroma.service import logs
 from pleroma.service.http.tokens import digest, new_token, write_private
+from support.logging_restored import logging_restored
 from support.service.in_process import ADMIN, world
 from support.waiting import run
 
@@ -16,14 +17,9 @@ from support.waiting import run
 @pytest.fixture
 def captured():
     out = io.StringIO()
-    before = logging.getLogger().level
-    logs.configure(out)
-    yield out
-    logging.getLogger().setLevel(before)
-    for handler in logging.getLogger().handlers[:]:
-        if isinstance(handler.formatter, structlog.stdlib.ProcessorFormatter):
-            logging.getLogger().removeHandler(handler)
-    structlog.reset_defaults()
+    with logging_restored():
+        logs.configure(out)
+        yield out
 
 
 def test_an_unexpected_failure_is_logged_with_its_traceback_and_without_the_token(tmp_path, captured, monkeypatch):
@@ -62,8 +58,8 @@ def test_a_terminal_gets_lines_for_people_without_local_variables():
             return True
 
     out = Terminal()
-    logs.configure(out)
-    try:
+    with logging_restored():
+        logs.configure(out)
         secret = "plr_" + "secret"
         assert secret
         try:
@@ -72,11 +68,6 @@ def test_a_terminal_gets_lines_for_people_without_local_variables():
             structlog.get_logger("x").error("failed", exc_info=True)
         assert "RuntimeError: something" in out.getvalue()
         assert "plr_secret" not in out.getvalue()
-    finally:
-        for handler in logging.getLogger().handlers[:]:
-            if isinstance(handler.formatter, structlog.stdlib.ProcessorFormatter):
-                logging.getLogger().removeHandler(handler)
-        structlog.reset_defaults()
 
 
 def test_tokens_are_long_random_and_recognisable():
