@@ -237,11 +237,6 @@ class Router:
             self._take(families)
             return self._replace_tables()
 
-    def reweigh(self, weights: Weights | None) -> list[FlowOp]:
-        """Weigh what coarser tables waste by other traffic from now on."""
-        self._weights = weights
-        return self._replace_tables()
-
     def _take(self, families: Sequence[Family]) -> bool:
         """Adopt these families; those that stay keep their demands. True if a family is gone or has another tree."""
         adopted: dict[DzSet, tuple[Family, Demands]] = {}
