@@ -307,12 +307,13 @@ class RequestRefused(ClientError):
         field: str | None = None,
         value: object = None,
         allowed: object = None,
+        retry_after: float = 0.0,
     ) -> None:
         super().__init__(reason, field=field, value=value)
         self.status = status
         self.code = code
         self.allowed = allowed
-        self.retry_after = 0.0
+        self.retry_after = retry_after
 
 
 class ControllerAway(ClientError):

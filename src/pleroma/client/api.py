@@ -199,19 +199,23 @@ def refusal(response: httpx.Response) -> RequestRefused:
         body = None
     given = body.get("error") if isinstance(body, Mapping) else None
     given = given if isinstance(given, Mapping) else {}
-    error = RequestRefused(
+    return RequestRefused(
         str(given.get("reason") or f"status {response.status_code}"),
         status=response.status_code,
         code=str(given.get("code") or "unknown"),
         field=given.get("field"),
         value=given.get("value"),
         allowed=given.get("allowed"),
+        retry_after=_retry_after(response),
     )
+
+
+def _retry_after(response: httpx.Response) -> float:
+    """The seconds that a response asks to wait; 0 if it asks for none, or not in seconds."""
     try:
-        error.retry_after = max(float(response.headers.get("retry-after", 0)), 0.0)
+        return max(float(response.headers.get("retry-after", 0)), 0.0)
     except ValueError:
-        error.retry_after = 0.0
-    return error
+        return 0.0
 
 
 def _short(error: Exception) -> str:
