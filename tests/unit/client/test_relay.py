@@ -1,10 +1,15 @@
 """What a relay does with packets: every event is handed over once, whatever it matches, and nothing comes back."""
 
-from pleroma.client.relay import RelayReceiver
+import asyncio
+
+import pytest
+
+from pleroma.client.relay import Relay, RelayReceiver
 from pleroma.client.session.event_source import EventSource
 from pleroma.client.session.inbox import Inbox
 from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Filter
+from pleroma.errors import ClientError
 from support.client_parts import Wire, channel, quote, wanted
 from support.strategies import STOCK
 
@@ -57,3 +62,10 @@ def test_a_packet_of_a_later_plan_says_that_there_is_one_and_no_covers_are_made(
         receiver.receive(packet)
     assert outdated == ["stock"]
     assert not receiver.cover_next()
+
+
+def test_a_relay_that_was_never_entered_is_not_connected_and_nobody_waits_for_it():
+    relay = Relay("http://127.0.0.1:1", None, lambda _: None)
+    assert not relay.is_connected
+    with pytest.raises(ClientError, match="not connected"):
+        asyncio.run(relay.connected())

@@ -2,11 +2,12 @@
 
 import asyncio
 import socket
+import sys
 from contextlib import contextmanager
 
 import pytest
 
-from pleroma.wire.datagram_socket import DatagramSocket, open_socket
+from pleroma.wire.datagram_socket import RECEIVE_BUFFER_BYTES, DatagramSocket, open_socket
 
 
 def bound():
@@ -126,3 +127,26 @@ def test_a_socket_that_cannot_be_prepared_is_closed():
     with pytest.raises(OSError, match="no"):
         open_socket(socket.AF_INET, prepare)
     assert kept[0].fileno() == -1
+
+
+def test_a_socket_has_as_large_a_receive_buffer_as_the_system_gives():
+    with bound() as opened, sender() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        option = socket.SOL_SOCKET, socket.SO_RCVBUF
+        assert opened.getsockopt(*option) == made.getsockopt(*option)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what it dropped")
+def test_datagrams_that_the_kernel_dropped_are_counted():
+    async def work():
+        received = []
+        here = DatagramSocket(bound(), received.extend, max_per_wake=1_000)
+        here.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with sender() as made:
+            for _ in range(200):
+                made.sendto(bytes(1000), here.socket.getsockname())
+        here.read()
+        assert here.overrun == 200 - len(received) > 0
+        here.close()
+
+    run(work())

@@ -13,7 +13,7 @@ from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.openflow_network import Arrival
 from pleroma.wire.api_call import ApiRequest
 from pleroma.wire.inband_messages import MessageKind, MessagePart, MessageRefused, RefusalReason, pack
-from support.inband_echo import asked, echoing
+from support.inband_echo import Echo, asked, echoing
 from support.inband_pipes import LossyNetwork
 from support.waiting import run
 
@@ -192,6 +192,33 @@ def test_who_sends_too_much_is_not_heard_and_hints_are_rare():
             server.arrived(Arrival(SwitchId("R9"), Port(9), pipe.frame(data)))
         assert server.counts["no session"] == 20
         assert server.counts["unsent"] == 2
+
+    run(main)
+
+
+def test_no_more_requests_than_the_limit_run_at_a_time_and_the_others_have_their_turn():
+    async def main():
+        running, most, go_on = 0, 0, asyncio.Event()
+
+        async def app(scope, receive, send):
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await go_on.wait()
+            running -= 1
+            await Echo()(scope, receive, send)
+
+        network = LossyNetwork()
+        server = echoing(network, app=app, max_running=2)
+        conversation = network.conversation()
+        asking = [asyncio.create_task(asked(conversation)) for _ in range(3)]
+        async with asyncio.timeout(20):
+            while not server.counts["busy"]:
+                await asyncio.sleep(0.01)
+        assert running == 2
+        go_on.set()
+        await asyncio.gather(*asking)
+        assert most == 2
 
     run(main)
 
