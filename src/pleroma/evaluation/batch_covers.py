@@ -23,7 +23,7 @@ from pleroma.index.axis import Axis
 from pleroma.index.coarsening_kernels import coarsened
 from pleroma.index.cover_kernels import HALF_CODE_BITS, BitOrder, Boxes, cover
 from pleroma.index.dz_rows import DzRows, joined, packed
-from pleroma.index.grid_tables import NO_LIMIT
+from pleroma.index.grid_tables import kernel_limit
 from pleroma.index.selective_codes import homes_of
 
 _LOW = np.uint64((1 << 48) - 1)
@@ -59,7 +59,7 @@ def covered(index: GridIndex | SelectiveIndex, sample: Sample, max_members: int 
     """The covers of a sample's owners. The boxes of an owner stand together."""
     if index.schema != sample.schema:
         raise ContentError(f"the filters are of schema {sample.schema.name!r}, the index of {index.schema.name!r}")
-    most = NO_LIMIT if max_members is None else max_members
+    most = kernel_limit(max_members)
     if most < 1:
         raise PlanError("a cover needs at least one member", value=max_members)
     if isinstance(index, GridIndex):

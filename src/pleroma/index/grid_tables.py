@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pleroma.index.grid_index import GridIndex
 
 NO_LIMIT = 2**60
+"""Members that no cover has; kernels are given no larger limit, since they reckon with multiples of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,12 @@ class GridTables:
         # what this length cannot tell apart belongs to the boxes
         room = self.bit_order.bits - self.bit_order.used[max_length]
         low, high = cells[:, :, 0] >> room << room, cells[:, :, 1] | (1 << room) - 1
-        rows = cover(self.bit_order, Boxes(low, high), max_length, NO_LIMIT if max_members is None else max_members)
+        rows = cover(self.bit_order, Boxes(low, high), max_length, kernel_limit(max_members))
         return DzSet(Dz(high_bits << HALF_CODE_BITS | low_bits) for high_bits, low_bits in rows.tolist())
+
+
+def kernel_limit(max_members: int | None) -> int:
+    return NO_LIMIT if max_members is None else min(max_members, NO_LIMIT)
 
 
 def _spread(order: Ints, chunks: list[int], word: int) -> Words:
