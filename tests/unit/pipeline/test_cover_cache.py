@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pleroma.content import Filter
+from pleroma.errors import PlanError
 from pleroma.index import IndexPlan
 from pleroma.pipeline import cover_cache
 from pleroma.pipeline.cover_cache import CoverCache, controller_cover
@@ -49,6 +50,11 @@ def test_another_filter_under_the_same_id_is_covered_anew(counted):
     changed = [ROWS[0]._replace(filter=Filter.parse(SCHEMA, "price < 7")), *ROWS[1:]]
     assert cache.covers(plan, changed) == fresh(BY_PRICE, changed)
     assert len(counted) == len(ROWS) + 1
+
+
+def test_a_limit_that_no_cover_can_keep_is_an_error_of_the_plan():
+    with pytest.raises(PlanError, match="at least one member"):
+        controller_cover(BY_PRICE, ROWS[0].filter, 0)
 
 
 def test_too_many_covers_are_forgotten_and_made_again(counted, monkeypatch):

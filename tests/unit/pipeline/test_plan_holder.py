@@ -1,13 +1,14 @@
 """Handing a plan to whoever answers at an address: what is no controller is away, and is said in a line."""
 
+import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from pleroma.errors import ClientError, ControllerAway
-from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
+from pleroma.errors import ClientError, ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
+from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder, LakePlanHolder
 from support.watch_cases import BY_PRICE
 
 
@@ -59,6 +60,30 @@ def test_what_is_no_controller_is_away(status, body, headers):
                 ask()
             assert "\n" not in str(caught.value)
             assert "token" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [("plan_moved", PlanMoved), ("plan_changing", PlanChanging), ("forbidden", RequestRefused)]
+)
+def test_why_a_controller_takes_no_plan_is_told_apart(code, expected):
+    body = json.dumps({"error": {"code": code, "reason": "not this one"}}).encode()
+    with answering(409, body) as url, ControllerPlanHolder(url, "token", "stock") as holder:
+        with pytest.raises(expected, match="not this one") as caught:
+            holder.put(BY_PRICE, 1)
+        assert type(caught.value) is expected
+
+
+class EmptyLake:
+    def plans(self, _schema):
+        return []
+
+
+def test_a_lake_without_a_plan_says_so_and_takes_none():
+    holder = LakePlanHolder(EmptyLake(), "stock")
+    with pytest.raises(LakeError, match="there is no plan in the lake"):
+        holder.current()
+    with pytest.raises(LakeError, match="a lake takes no plan"):
+        holder.put(BY_PRICE, 1)
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,20 @@ def test_what_a_switch_refuses_is_reported_not_recorded_and_the_rest_goes_on():
     run(work)
 
 
+def test_of_a_bundle_that_is_refused_as_a_whole_the_additions_are_left_out_and_the_rest_goes_on():
+    async def work(agent, _told):
+        switch = FakeSwitch(rule("1"), rule("11"))
+        switch.plan = [SwitchRefused("no", kind="BAD_REQUEST", code="EPERM", index=None)]
+        agent.want(wanting(rule("1", port=2), rule("0"), rule("00")))
+        agent.connected(switch)
+        with pytest.raises(SwitchRefused, match="no"):
+            await agent.confirmed()
+        assert agent.refused.keys() == {rule("0").key, rule("00").key}
+        assert switch.rules == {rule("1").key: rule("1", port=2)}
+
+    run(work)
+
+
 def test_what_was_refused_is_tried_again_at_the_next_audit():
     async def work(agent, _told):
         agent._timeouts = SwitchTimeouts(answer=1.0, audit=0.05, grace=1.0)
@@ -233,6 +247,8 @@ def test_a_full_switch_is_told_apart_and_from_where_it_refused_its_room_is_known
             await agent.confirmed()
         assert agent.is_full
         assert agent.room == 4
+        assert agent.refused.keys() == {rule("01").key, rule("10").key, rule("00").key}, "all additions, not only one"
+        assert set(switch.rules) == {rule("0").key, rule("1").key}, "what makes room is not held up"
         agent.want([(rule("00").key, None), (rule("111").key, None)])
         await agent.confirmed()
         assert len(switch.rules) == 4

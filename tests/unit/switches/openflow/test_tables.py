@@ -2,6 +2,7 @@
 
 from ipaddress import ip_network
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,27 @@ def test_each_operation_has_its_table_and_detours_stand_above_all_cells():
     assert key != detour_key
     assert layout.change(FlowOp("R1", Change.DELETE, flow)) == (key, None)
     assert layout.flow(detoured) is None
+
+
+@pytest.mark.parametrize("addresses", [IPV4, IPV6])
+def test_a_cell_admits_above_the_rule_that_drops_and_the_longer_cell_above_the_shorter(addresses):
+    layout = RuleLayout(addresses)
+    dropping = min(rule.priority for rule in layout.base_rules(LINE, "R2").values())
+    lengths = range(addresses.bits + 1)
+    priorities = [layout.admitting(1, Dz.parse("0" * length)).priority for length in lengths]
+    assert priorities == sorted(set(priorities))
+    assert priorities[0] > dropping
+
+
+def test_only_a_rule_that_forwards_a_cell_is_read_as_a_flow():
+    layout = RuleLayout(IPV6)
+    flow = Flow(Dz.parse("01"), (Output(2), Output(3)))
+    assert layout.flow(layout.forwarding(flow)) == flow
+    assert layout.flow(layout.admitting(1, flow.dz)) is None
+    forwarding = layout.forwarding(flow)
+    for match in (forwarding.match._replace(in_port=1), forwarding.match._replace(destination=None)):
+        assert layout.flow(forwarding._replace(match=match)) is None
+    assert all(layout.flow(rule) is None for rule in layout.base_rules(LINE, "R2").values())
 
 
 @given(rules, rules)
