@@ -1,5 +1,6 @@
 """The rules of all switches, as a function of what registrations ask of them."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from pleroma.control.state.network_rules import NO_INPUTS, NetworkRules, RuleInp
 from pleroma.errors import LimitReached
 from pleroma.index import DzSet
 from pleroma.routing import AdmitOp, Advertise, Change, DetourOp, Subscribe
+from pleroma.routing.presence import Presence
 from support.control_cases import LINE, SMALL, advertise, peopled, subscribe
 from support.plan_change_cases import Mirror
 
@@ -94,6 +96,27 @@ def test_places_that_are_reserved_stay_free_until_they_are_given_back():
     assert max(len(table) for table in made.router.tables.values()) <= 2
     made.reserve(0)
     assert {switch: len(table) for switch, table in made.router.tables.items()} == full
+
+
+def test_hosts_that_go_take_their_rules_along_and_bring_them_back():
+    made, mirror, without_h3 = rules(), Mirror(LINE), Presence({"R3"}).of(LINE)
+    made.load(FORWARDED + DETOURED, 0)
+    mirror.take(made.everything())
+    whole = tables(made)
+    for topology in (without_h3, LINE):
+        flows, guards = made.route_on(topology)
+        assert {op.change for op in (*flows, *guards)} >= {Change.DELETE if topology is without_h3 else Change.ADD}
+        mirror.take([*flows, *guards])
+        assert mirror.rules() == made.router.tables
+        assert mirror.detours() == {switch: list(table) for switch, table in made.detours.tables.items()}
+        assert (tables(made) == whole) == (topology is LINE)
+
+
+def test_on_the_topology_of_before_nothing_is_computed_anew():
+    made = rules()
+    made.load(FORWARDED + DETOURED, 0)
+    assert made.route_on(replace(LINE)) == ([], [])
+    assert made.router.topology is LINE
 
 
 def test_a_table_for_one_rule_has_no_room_for_a_detour():
