@@ -322,6 +322,14 @@ class TestRefusals:
         assert state.plans.change is None
 
 
+def test_the_phase_of_a_schema_is_that_of_its_own_change():
+    state, seen = peopled(*LIVELY), []
+    for command in (change(), SWAP, CLEAR):
+        after(state, command)
+        seen.append((state.plans.phase("weather"), state.plans.phase("traffic")))
+    assert seen == [("prepared", "settled"), ("swapped", "settled"), ("settled", "settled")]
+
+
 RING = build("ring:4")
 
 
