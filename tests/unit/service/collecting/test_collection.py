@@ -133,6 +133,15 @@ def test_what_is_being_landed_when_the_service_stops_is_landed(tmp_path, monkeyp
     run(main)
 
 
+def test_what_waits_when_the_service_stops_is_landed(tmp_path):
+    async def main():
+        async with collecting(tmp_path, running=True, land_seconds=1000.0) as (api, _, lake):
+            await api.post("/v1/samples", sample_body(), 202)
+        assert len(landed(lake)) == 2
+
+    run(main)
+
+
 def test_a_fault_does_not_end_the_collecting(tmp_path, monkeypatch):
     faults = [ZeroDivisionError("a fault"), None]
     land_reports = Lake.land_reports
