@@ -3,15 +3,18 @@
 import random
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pleroma.index import Dz, DzSet, coarsening, coarsening_kernels
+from pleroma.content import Real, Schema
+from pleroma.index import Dz, DzSet, GridIndex, coarsening, coarsening_kernels
 from pleroma.index.cover import Cover
 from pleroma.index.dz_rows import packed
 from support.grids import grids
 from support.strategies import filters, schemas
 from support.trees import trees
+
+CUBE = Schema("cube", tuple(Real(name, False, 0.0, 1000.0) for name in "abc"))
 
 
 @st.composite
@@ -27,6 +30,25 @@ def test_a_grid_covers_a_filter_alike_in_both_forms(case, length, members):
     if not (index.axes and boxes) or ((members is None or members > 40) and index.bits > 12):
         return
     length = min(length, index.bits)
+    plain = Cover(index._axis_order, [axis.bits for axis in index.axes.values()], boxes, length).cells(members)
+    assert DzSet(plain) == index.tables.cover(boxes, length, members)
+
+
+@st.composite
+def boxes_of_cells(draw):
+    """A grid and boxes over its cells, most of which need many members."""
+    order = draw(st.lists(st.integers(0, 2), min_size=4, max_size=30))
+    index = GridIndex(CUBE, tuple(order))
+    sides = [st.integers(0, (1 << axis.bits) - 1) for axis in index.axes.values()]
+    box = st.tuples(*(st.tuples(side, side).map(sorted).map(tuple) for side in sides))
+    return index, draw(st.lists(box, min_size=1, max_size=5))
+
+
+@settings(max_examples=200)
+@given(boxes_of_cells(), st.integers(0, 30), st.integers(1, 40))
+def test_boxes_that_need_many_members_are_covered_alike_in_both_forms(case, shorter, members):
+    index, boxes = case
+    length = max(index.bits - shorter // 3, 0)
     plain = Cover(index._axis_order, [axis.bits for axis in index.axes.values()], boxes, length).cells(members)
     assert DzSet(plain) == index.tables.cover(boxes, length, members)
 
