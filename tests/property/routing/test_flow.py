@@ -1,10 +1,12 @@
 """From any table to any other, one operation at a time."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pleroma.errors import RoutingError
 from pleroma.index import Dz
-from pleroma.routing.flow import Flow, FlowTable, Output, difference, in_safe_order
+from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, Output, difference, in_safe_order
 from support.flow_tables import POINTS, outputs, tables
 
 
@@ -27,6 +29,21 @@ def test_a_longer_addition_goes_before_the_one_that_covers_it():
     after = FlowTable([flow("0", 1), flow("00", 1, 2), flow("1", 1)])
     ops = [str(op) for op in in_safe_order(difference("R1", before, after))]
     assert ops.index("R1: add 00 -> 1,2") < ops.index("R1: add 0 -> 1") < ops.index("R1: delete ε -> 1,2")
+
+
+@pytest.mark.parametrize(
+    ("change", "bits", "reason"),
+    [
+        (Change.ADD, "1", "cannot add 1: the rule is already there"),
+        (Change.MODIFY, "0", "cannot modify 0: the rule is not there"),
+        (Change.DELETE, "11", "cannot delete 11: the rule is not there"),
+    ],
+)
+def test_an_operation_that_does_not_fit_is_refused_and_changes_nothing(change, bits, reason):
+    table = FlowTable([flow("1", 2)])
+    with pytest.raises(RoutingError, match=reason):
+        table.apply(FlowOp("R1", change, flow(bits, 3)))
+    assert table == FlowTable([flow("1", 2)])
 
 
 def flow(bits, *ports):
