@@ -5,6 +5,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 from pleroma.pipeline.lake.lake import Lake
+from pleroma.service.collecting import subscription_snapshots
 from support.service.with_lake import collecting
 from support.waiting import run, until
 
@@ -32,6 +33,22 @@ def test_snapshots_follow_the_subscriptions_and_nothing_else(tmp_path):
             await collection.land(everything=True)
             assert lake.subscriptions("stock").rows == []
             assert len(lake.snapshots("stock")) == 3
+
+    run(main)
+
+
+def test_a_snapshot_that_was_just_written_is_not_followed_by_another_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(subscription_snapshots, "_MIN_SNAPSHOT_SECONDS", 1000.0)
+
+    async def main():
+        async with collecting(tmp_path) as (api, collection, lake):
+            await collection.land()
+            await api.subscribe("price < 5", "h2")
+            await collection.land()
+            assert len(lake.snapshots("stock")) == 1
+            collection._snapshots._due = 0.0
+            await collection.land()
+            assert len(lake.snapshots("stock")) == 2
 
     run(main)
 
