@@ -201,3 +201,17 @@ def test_the_blocking_form_reads_no_page_before_it_is_needed(monkeypatch):
         assert [next(items), next(items)] == [1, 2]
         assert len(asked) == 1
         assert list(items) == [3]
+
+
+def test_a_stream_that_is_refused_says_why():
+    async def content():
+        yield b'{"error": {"code": "not_allowed", "reason": "not yours"}}'
+
+    async def work():
+        api, _ = answering(httpx.Response(403, content=content()))
+        with pytest.raises(RequestRefused, match="not yours"):
+            async with api.stream("/v1/stream"):
+                pass
+        await api.close()
+
+    asyncio.run(work())
