@@ -1,17 +1,16 @@
-"""The lake: collected schemas, plans, sampled events, reports and subscriptions, in a folder or on any file system.
+"""The lake: what was collected of schemas, plans, events, reports, subscriptions and the network, as Delta tables.
 
-The controller lands (writes), everybody reads. Callers give and get values; only this file and the storage below know
-files. What is landed is whole or not there, and never changes: a plan and a snapshot are valid until the next begins.
+Controllers land, everybody reads. Callers give and get values; this file knows what they mean as rows, and `LakeTable`
+knows Delta. Nothing that was landed changes: a plan, a schema or a network is valid until the next begins.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
-import time
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from threading import Lock
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -19,132 +18,221 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.content import Filter, Schema
-from pleroma.content.arrow_columns import filters_from_column, filters_to_column, from_columns, to_columns
+from pleroma.content.arrow_columns import from_columns
 from pleroma.content.batch import EventBatch
-from pleroma.errors import ContentError, IndexingError, LakeError, UnknownName
+from pleroma.errors import ContentError, IndexingError, LakeError, TopologyError, UnknownName
 from pleroma.index import IndexPlan
-from pleroma.pipeline.lake import compaction, lake_layout
-from pleroma.pipeline.lake.lake_layout import (
-    LandedFile,
+from pleroma.pipeline.lake import subscription_history as history
+from pleroma.pipeline.lake.event_rows import events_landing, reports_landing
+from pleroma.pipeline.lake.lake_table import LakeTable, Landing, TableState
+from pleroma.pipeline.lake.lake_tables import TABLES, EventColumns, SharedTable, attribute_columns, event_table
+from pleroma.pipeline.lake.landed import (
+    BatchId,
     LandedPlan,
-    LandedSnapshot,
-    PartKind,
-    ReportRow,
+    LandedTopology,
+    RefusedFile,
+    ReportedCounters,
+    SampledEvents,
     SubscriptionRow,
-    SubscriptionSnapshot,
 )
-from pleroma.pipeline.lake.moments import utc
-from pleroma.pipeline.lake.retention import expired
-from pleroma.pipeline.lake.storage import SCHEMA_LABEL, Storage, read_table
+from pleroma.pipeline.lake.moments import ONE_MICROSECOND, microseconds, utc
+from pleroma.pipeline.lake.store import lake_url
+from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription
+from pleroma.pipeline.lake.table_files import Condition
+from pleroma.routing import Topology
+from pleroma.routing.topology_files import from_json as topology_from_json
+from pleroma.routing.topology_files import to_json as topology_to_json
 
-__all__ = ["Lake", "LandedFile", "LandedPlan", "LandedSnapshot", "ReportRow", "SubscriptionRow", "SubscriptionSnapshot"]
-
-_HOURS = "datetime64[h]"
 Moments = Sequence[datetime] | NDArray[np.datetime64]
+
+log = logging.getLogger("pleroma.pipeline")
 
 
 class Lake:
-    """One process lands, from as many threads as it likes; any number read."""
+    """Any number of processes and threads may land and read at the same time."""
 
-    def __init__(self, url: str, storage: Storage) -> None:
+    def __init__(self, url: str) -> None:
         self.url = url
-        self.storage = storage
-        self._landing = Lock()
-        self._moment: int | None = None
-        self._sequence = 0
+        self._lock = RLock()
+        self._tables: dict[str, LakeTable] = {}
+        self._read: dict[SharedTable, tuple[int, list[dict[str, Any]]]] = {}
+        """The rows of small tables, with the version that they are of."""
+        self._subscribing = RLock()
+        self._in_force: dict[str, tuple[int, dict[str, TimedSubscription]]] = {}
+        """By schema: the subscriptions in force, and how far landing them had come then."""
 
     @classmethod
     def at(cls, url: str) -> Lake:
         """The lake in a folder or at a URI. The `url` of a folder is absolute, so that other processes find it."""
-        storage = Storage.at(url)
-        return cls(url if "://" in url else storage.root, storage)
+        return cls(lake_url(url))
 
-    def land_schema(self, schema: Schema) -> None:
-        path = lake_layout.schema_path(schema.name)
-        with self._landing:
-            if self.storage.exists(path):
-                if self.schema(schema.name) != schema:
-                    raise LakeError("the lake has another schema of this name", field="schema", value=schema.name)
-                return
-            self.storage.write_text(path, json.dumps(schema.to_json(), ensure_ascii=False, allow_nan=False))
+    def table(self, name: SharedTable) -> LakeTable:
+        with self._lock:
+            return self._tables.setdefault(name, LakeTable(self.url, TABLES[name]))
+
+    def event_table(self, name: str) -> LakeTable:
+        made = event_table(self.schema(name))
+        with self._lock:
+            known = self._tables.get(made.path)
+            if known is None or known.definition != made:
+                self._tables[made.path] = known = LakeTable(self.url, made)
+            return known
+
+    def check(self) -> None:
+        """Raise if nothing can be landed here."""
+        self.table("schemas").create()
+
+    def land_schema(self, schema: Schema, since: datetime | None = None) -> None:
+        """A schema from a moment on. It may differ from the one before, but for the types of attributes of both."""
+        text = json.dumps(schema.to_json(), ensure_ascii=False, allow_nan=False)
+        key = f"schema {schema.name}"
+
+        def decide(state: TableState) -> Landing | None:
+            known = self._last("schemas", schema.name)
+            if known is not None:
+                before = _schema(known)
+                if before == schema:
+                    return None
+                _check_same_types(before, schema)
+            row = {"schema": schema.name, "since": utc(since or datetime.now(UTC)), "definition": text}
+            return Landing(_table("schemas", [row | {"rate": known and known["rate"]}]), {key: state.landed(key) + 1})
+
+        self.table("schemas").land(decide)
+
+    def land_sampling(self, name: str, rate: float) -> None:
+        """Keep the sampling rate that was chosen for a schema, in place of the one chosen before."""
+        key = f"schema {name}"
+
+        def decide(state: TableState) -> Landing | None:
+            known = self._last("schemas", name)
+            if known is None:
+                raise self._unknown(name)
+            row = known | {"rate": rate, "since": datetime.now(UTC)}
+            return Landing(_table("schemas", [row]), {key: state.landed(key) + 1})
+
+        self.table("schemas").land(decide)
 
     def land_plan(self, plan: IndexPlan, members: int | None, since: datetime) -> None:
         """The plan in force from a moment on. One that is there already stays as it is."""
         name = plan.schema.name
-        path = lake_layout.plan_path(name, plan.epoch)
-        with self._landing:
-            if self.storage.exists(path):
-                if self._plan(path).plan.checksum != plan.checksum:
-                    reason = f"the lake has another plan {plan.epoch} of {name!r}: it is the lake of another log"
-                    raise LakeError(reason, field="epoch", value=plan.epoch)
-                return
-            text = {"since": utc(since).isoformat(), "members": members, "plan": json.loads(plan.dumps())}
-            self.storage.write_text(path, json.dumps(text, ensure_ascii=False, allow_nan=False))
+        key = f"plan of {name}"
 
-    def land_events(self, events: EventBatch, at: Moments, epoch: int, rate: float) -> None:
+        def decide(state: TableState) -> Landing | None:
+            known = self.plan(name, plan.epoch)
+            if known is not None and known.plan.checksum != plan.checksum:
+                reason = f"the lake has another plan {plan.epoch} of {name!r}: it is the lake of another log"
+                raise LakeError(reason, field="epoch", value=plan.epoch)
+            if known is not None or plan.epoch <= state.landed(key):
+                return None
+            row = {"schema": name, "epoch": plan.epoch, "since": utc(since), "members": members, "plan": plan.dumps()}
+            return Landing(_table("plans", [row]), {key: plan.epoch})
+
+        self.table("plans").land(decide)
+
+    def land_events(
+        self, events: EventBatch, at: Moments, epoch: int, rate: float, batch: BatchId | None = None
+    ) -> int:
         """Events that were published at these moments, and drawn from all with this probability."""
-        schema, names = events.schema, lake_layout.EventColumns.of(events.schema)
-        for hour, rows, moments in _by_hour(_moments(at, len(events))):
-            own = {
-                names.at: pa.array(moments, lake_layout.MOMENT_TYPE),
-                names.epoch: pa.array(np.full(len(rows), epoch, np.int32)),
-                names.rate: pa.array(np.full(len(rows), rate, np.float64)),
-            }
-            self._land("events", schema, hour, pa.table(own | to_columns(events[rows])), numbered=names.id)
+        return self.land_samples([SampledEvents(events, _moments(at), epoch, rate, batch)])
 
-    def land_reports(self, schema: str, at: datetime | Sequence[datetime], rows: Sequence[ReportRow]) -> None:
-        """What was reported at a moment, or each row at its own."""
-        given = _moments([at] * len(rows) if isinstance(at, datetime) else at, len(rows))
-        for hour, chosen, moments in _by_hour(given):
-            listed = [rows[row] for row in chosen.tolist()]
-            columns = dict(zip(ReportRow._fields, zip(*listed, strict=True), strict=True))
-            table = pa.table(
-                {"at": pa.array(moments, lake_layout.MOMENT_TYPE)} | columns, schema=lake_layout.REPORT_SCHEMA
-            )
-            self._land("reports", self.schema(schema), hour, table)
+    def land_samples(self, samples: Sequence[SampledEvents]) -> int:
+        """Events of one schema, in one commit: how many rows it made. Batches that the lake has are passed over."""
+        schema = samples[0].events.schema
+        return self.event_table(schema.name).land(events_landing(schema, samples))
+
+    def land_reports(self, reported: Sequence[ReportedCounters]) -> int:
+        """What subscribers counted, in one commit: how many rows it made. Batches that the lake has are passed over."""
+        return self.table("reports").land(reports_landing(reported))
 
     def land_subscriptions(
-        self, schema: str, since: datetime, rows: Sequence[tuple[str, str, str, Filter | str]]
-    ) -> None:
-        """All subscriptions from a moment on, as rows of id, principal, host, and the filter or its JSON as text."""
-        ids, principals, hosts, filters = zip(*rows, strict=True) if rows else ((), (), (), ())
-        written = filters_to_column(filters)
-        columns = {"id": ids, "principal": principals, "host": hosts, "filter": written}
-        table = pa.table(columns, schema=lake_layout.SNAPSHOT_SCHEMA)
-        more = {lake_layout.SINCE_LABEL: utc(since).isoformat().encode()}
-        with self._landing:
-            self.storage.write_table(
-                lake_layout.snapshot_path(schema, utc(since)), _labelled(table, self.schema(schema), more)
-            )
+        self,
+        name: str,
+        since: datetime,
+        rows: Iterable[SubscriptionRow | tuple[str, str, str, Filter | str]],
+        position: int | None = None,
+    ) -> int:
+        """All subscriptions of a schema from a moment on: how many began or ended.
 
-    def land_sampling(self, schema: str, rate: float) -> None:
-        """Keep the sampling rate that was chosen for a schema, in place of the one chosen before."""
-        with self._landing:
-            self.storage.write_text(lake_layout.sampling_path(schema), json.dumps({"rate": rate}))
+        A row has id, principal, host, and the filter or its JSON as text. `position` is the place in the controllers'
+        log that has these subscriptions: what the lake has of that place, or a later one, is left as it is.
+        """
+        schema = self.schema(name)
+        wanted = [history.written(row) for row in rows]
+        key = f"subscriptions of {name}"
 
-    def _land(self, kind: PartKind, schema: Schema, hour: datetime, table: Any, numbered: str | None = None) -> None:
-        """Write a part. `numbered` is the name of a column to add, with a number for each row that no other row has."""
-        # files appear in the order of their names: a reader that has seen a name will never see a smaller one appear
-        with self._landing:
-            moment = self._next_moment()
-            self._sequence += 1
-            key = lake_layout.part_key(moment, self._sequence % 1_000_000, secrets.token_hex(4))
-            if numbered is not None:
-                first = moment << lake_layout.ROW_BITS
-                table = table.add_column(0, numbered, pa.array(np.arange(first, first + len(table))))
-            self.storage.write_table(lake_layout.part_path(kind, schema.name, hour, key), _labelled(table, schema))
+        def decide(state: TableState) -> Landing | None:
+            landed = state.landed(key)
+            number = landed + 1 if position is None else position
+            if number <= landed:
+                return None
+            in_force = self._in_force_at(name, landed)
+            ending, beginning = history.changes(in_force, wanted, utc(since))
+            gone = {each.row.id for each in ending}
+            in_force = {name: entry for name, entry in in_force.items() if name not in gone}
+            self._in_force[name] = number, in_force | {each.row.id: each for each in beginning}
+            tables = [
+                history.table_of(schema, ending, history.ENDED),
+                history.table_of(schema, beginning, history.BEGUN),
+            ]
+            return Landing(pa.concat_tables(tables), {key: number})
 
-    def _next_moment(self) -> int:
-        """The time in milliseconds, but later than any part there is, whatever the clock says."""
-        if self._moment is None:
-            paths = (each.path for kind in lake_layout.PART_KINDS for each in self.storage.listed(kind))
-            self._moment = max((lake_layout.moment_of(path.rpartition("/")[2]) for path in paths), default=0)
-        self._moment = max(time.time_ns() // 1_000_000, self._moment + 1)
-        return self._moment
+        with self._subscribing:
+            try:
+                landed = self.table("subscriptions").land(decide)
+            except BaseException:
+                self._in_force.pop(name, None)
+                raise
+            if not landed:
+                self._in_force.pop(name, None)
+            return landed
+
+    def _in_force_at(self, name: str, landed: int) -> dict[str, TimedSubscription]:
+        """The subscriptions in force when landing them had come so far: what was landed last here, or what there is."""
+        number, known = self._in_force.get(name, (None, {}))
+        if number == landed:
+            return known
+        return {each.row.id: each for each in self._timed(name, None, None) if each.until is None}
+
+    def land_topology(
+        self, topology: Topology, rooms: Mapping[str, int], since: datetime, position: int | None = None
+    ) -> bool:
+        """The network from a moment on, with what its switches turned out to have room for; False if it is known."""
+        row = {
+            "since": utc(since),
+            "position": position,
+            "topology": json.dumps(topology_to_json(topology), ensure_ascii=False, allow_nan=False),
+            "limits": sorted(topology.limits.items()),
+            "rooms": sorted(rooms.items()),
+        }
+
+        def decide(state: TableState) -> Landing | None:
+            last = max(self._rows("topology"), key=lambda each: each["since"], default=None)
+            if last is not None and all(last[each] == row[each] for each in ("topology", "limits", "rooms")):
+                return None
+            return Landing(_table("topology", [row]), {"topology": state.landed("topology") + 1})
+
+        return bool(self.table("topology").land(decide))
+
+    def refuse(self, table: str, path: str, error: LakeError) -> None:
+        """Note that a file of a table cannot be read and is left out; once, whoever finds it."""
+        log.warning("skipped %s in the table %s: %s", path, table, error.reason)
+        row = {"at": datetime.now(UTC), "table": table, "path": path, "reason": error.reason}
+        key = f"{table}/{path}"
+
+        def decide(state: TableState) -> Landing | None:
+            return Landing(_table("refused", [row]), {key: 1}) if state.landed(key) < 1 else None
+
+        try:
+            self.table("refused").land(decide)
+        except LakeError as failure:  # a lake that may only be read is read all the same
+            log.warning("%s", failure)
+
+    def refused(self) -> list[RefusedFile]:
+        """The files that were found damaged, oldest first."""
+        return sorted(RefusedFile(**row) for row in self._rows("refused"))
 
     def schemas(self) -> list[str]:
-        found = (lake_layout.schema_name(each.path) for each in self.storage.listed("schemas"))
-        return sorted(name for name in found if name is not None)
+        return sorted({row["schema"] for row in self._rows("schemas")})
 
     def chosen(self, name: str | None) -> str:
         """The schema of this name, or the only one there is."""
@@ -156,147 +244,142 @@ class Lake:
         return known[0]
 
     def schema(self, name: str) -> Schema:
-        path = lake_layout.schema_path(name)
-        if not self.storage.exists(path):
-            known = self.schemas()
-            reason = UnknownName("schema", name, known).reason if known else "there is no lake here, or an empty one"
-            raise LakeError(reason, field=self.url, value=name)
-        try:
-            return Schema.from_json(json.loads(self.storage.read_text(path)))
-        except (ContentError, ValueError, RecursionError) as error:
-            raise LakeError(f"is no schema: {error}", field=path) from None
+        found = self._last("schemas", name)
+        if found is None:
+            raise self._unknown(name)
+        return _schema(found)
+
+    def known_since(self, name: str) -> datetime:
+        """From when on the lake knows of a schema, its plans and its subscriptions."""
+        moments = [row["since"] for row in self._rows("schemas") if row["schema"] == name]
+        if not moments:
+            raise self._unknown(name)
+        return min(moments)
 
     def sampling(self, name: str) -> float | None:
         """The sampling rate that was chosen for a schema, if one was."""
-        path = lake_layout.sampling_path(name)
-        if not self.storage.exists(path):
-            return None
-        try:
-            rate = float(json.loads(self.storage.read_text(path))["rate"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise LakeError(f"is no rate: {error}", field=path) from None
-        return rate
+        found = self._last("schemas", name)
+        return None if found is None else found["rate"]
 
     def plan(self, name: str, epoch: int) -> LandedPlan | None:
         """The plan of an epoch; None if it was not landed."""
-        path = lake_layout.plan_path(name, epoch)
-        return self._plan(path) if self.storage.exists(path) else None
+        return next((_plan(row) for row in self._rows("plans") if (row["schema"], row["epoch"]) == (name, epoch)), None)
 
     def plans(self, name: str) -> list[LandedPlan]:
         """All plans of a schema, oldest first."""
-        paths = (each.path for each in self.storage.listed(lake_layout.folder("plans", name)))
-        return sorted(self._plan(path) for path in paths if lake_layout.plan_epoch(path) is not None)
+        return sorted(_plan(row) for row in self._rows("plans") if row["schema"] == name)
 
-    def subscriptions(self, name: str, at: datetime | None = None) -> SubscriptionSnapshot:
-        """The snapshot that is valid at a moment, or the newest."""
+    def subscriptions(self, name: str, at: datetime | None = None) -> list[SubscriptionRow]:
+        """The subscriptions in force at a moment, or now."""
+        if at is None:
+            return self.subscription_history(name).in_force(datetime.max.replace(tzinfo=UTC))
+        return self.subscription_history(name, utc(at), utc(at) + ONE_MICROSECOND).in_force(utc(at))
+
+    def subscription_history(
+        self, name: str, start: datetime | None = None, end: datetime | None = None
+    ) -> SubscriptionHistory:
+        """Every subscription that was in force at some moment of `[start, end)`."""
+        entries = self._timed(name, start, end)
+        return SubscriptionHistory(self.schema(name), tuple(entries), self.known_since(name))
+
+    def topology(self, at: datetime | None = None) -> LandedTopology | None:
+        """The network as it was at a moment, or as it is; None if the lake does not know it."""
+        rows = [row for row in self._rows("topology") if at is None or row["since"] <= utc(at)]
+        return _topology(max(rows, key=lambda row: row["since"])) if rows else None
+
+    def event_hours(self, name: str) -> list[str]:
+        """The hours that have events, such as 2026-11-15T16."""
+        return sorted({str(file.partition[0][1]) for file in self.event_table(name).files()})
+
+    def events(self, name: str, start: datetime | None = None, end: datetime | None = None) -> EventBatch:
+        """The events of `[start, end)`, in the order of their ids: as many as memory holds."""
         schema = self.schema(name)
-        end = None if at is None else utc(at) + timedelta(microseconds=1)
-        snapshots = self.snapshots(name, end=end)
-        if not snapshots:
-            when = "" if at is None else f" of {utc(at).isoformat()}"
-            raise LakeError(f"there is no snapshot of the subscriptions{when}", field="schema", value=name)
-        return self.snapshot(schema, snapshots[-1])
+        names, columns = EventColumns.of(schema), attribute_columns(schema)
+        table = self.event_table(name)
+        rows = table.rows(between(names.at, start, end), [names.id, *columns.values()], self._noting(table))
+        return _attributes(schema, rows.sort_by(names.id), columns)
 
-    def snapshot(self, schema: Schema, landed: LandedSnapshot) -> SubscriptionSnapshot:
-        """What one of the `snapshots` holds."""
-        path, since, until = landed
-        table = read_table(self.storage.system, path, lake_layout.checksum(schema), lake_layout.SNAPSHOT_SCHEMA)
-        try:
-            filters = filters_from_column(schema, table["filter"])
-        except ContentError as error:
-            raise LakeError(str(error), field=path, value=error.value) from None
-        others = (table[each].to_pylist() for each in ("id", "principal", "host"))
-        return SubscriptionSnapshot(since, until, list(map(SubscriptionRow, *others, filters)))
+    def _timed(self, name: str, start: datetime | None, end: datetime | None) -> list[TimedSubscription]:
+        table = self.table("subscriptions")
+        names = ("id", "principal", "host", "filter", "since", "until")
+        within = None if start is None else utc(start), None if end is None else utc(end)
+        asked = history.conditions_on(name, *within)
+        return history.timed(table.rows(each, names, self._noting(table)) for each in asked)
 
-    def snapshots(self, name: str, start: datetime | None = None, end: datetime | None = None) -> list[LandedSnapshot]:
-        """The snapshots that are valid at some moment of `[start, end)`, oldest first."""
-        paths = (each.path for each in self.storage.listed(lake_layout.folder("subscriptions", name)))
-        moments = sorted((since, path) for path in paths if (since := lake_layout.snapshot_since(path)) is not None)
-        untils = [*(since for since, _ in moments[1:]), None][: len(moments)]
-        return [
-            LandedSnapshot(f"{self.storage.root}/{path}", since, until)
-            for (since, path), until in zip(moments, untils, strict=True)
-            if (end is None or since < utc(end)) and (start is None or until is None or until > utc(start))
-        ]
+    def _noting(self, table: LakeTable) -> Any:
+        return lambda path, error: self.refuse(table.definition.path, path, error)
 
-    def files(
-        self, kind: PartKind, name: str, start: datetime | None = None, end: datetime | None = None
-    ) -> list[LandedFile]:
-        """The parts of the hours that have something of `[start, end)` in them, in the order of their landing.
+    def _rows(self, name: SharedTable) -> list[dict[str, Any]]:
+        """All rows of a small table, read again when the table has changed."""
+        table = self.table(name)
+        version = table.version
+        with self._lock:
+            known = self._read.get(name)
+        if known is None or known[0] != version:
+            known = version, table.rows(on_damage=None if name == "refused" else self._noting(table)).to_pylist()
+            with self._lock:
+                self._read[name] = known
+        return known[1]
 
-        Parts that were put together are one file, in the place of the last of them.
-        """
-        below = (
-            lake_layout.landed_file(each.path, each.size)
-            for each in self.storage.listed(lake_layout.folder(kind, name))
-        )
-        found = [
-            each._replace(path=f"{self.storage.root}/{each.path}")
-            for each in below
-            if each is not None
-            and (end is None or lake_layout.hour_of(each) < utc(end))
-            and (start is None or lake_layout.hour_of(each) + lake_layout.ONE_HOUR > utc(start))
-        ]
-        folded = {part.path for part, _ in lake_layout.folded(found)}
-        return sorted((each for each in found if each.path not in folded), key=lambda each: (each.last, each.key))
+    def _last(self, name: SharedTable, schema: str) -> dict[str, Any] | None:
+        rows = [row for row in self._rows(name) if row["schema"] == schema]
+        return max(rows, key=lambda row: row["since"], default=None)
 
-    def table(self, kind: PartKind, name: str, file: LandedFile) -> Any:
-        """The rows of a part, as a table of Arrow."""
-        schema = self.schema(name)
-        return read_table(
-            self.storage.system, file.path, lake_layout.checksum(schema), lake_layout.columns_of(kind, schema)
-        )
-
-    def events(self, name: str, file: LandedFile) -> EventBatch:
-        """The events of a part."""
-        schema = self.schema(name)
-        table = self.table("events", name, file)
-        try:
-            return from_columns(schema, {each: table[each] for each in schema.names})
-        except ContentError as error:
-            raise LakeError(str(error), field=file.path, value=error.value) from None
-
-    def fold(self, before: datetime, max_parts: int = compaction.MAX_FOLDED_PARTS) -> int:
-        """Put small parts of hours that were over by `before` together, about so many at once; returns how many."""
-        with self._landing:  # so that of every hour all parts up to the last one listed are listed
-            return compaction.fold(self, utc(before), max_parts)
-
-    def expire(self, older_than: datetime) -> int:
-        """Remove what only tells of moments before `older_than`; returns how many files. Schemas and plans stay."""
-        gone = list(expired(self.storage, utc(older_than), time.time()))
-        for path in gone:
-            self.storage.remove(path)
-        return len(gone)
-
-    def _plan(self, path: str) -> LandedPlan:
-        try:
-            data = json.loads(self.storage.read_text(path))
-            since, members = utc(datetime.fromisoformat(data["since"])), data["members"]
-            plan = IndexPlan.loads(json.dumps(data["plan"]))
-        except (ContentError, IndexingError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise LakeError(f"is no plan: {error}", field=path) from None
-        return LandedPlan(plan.epoch, since, members, plan)
+    def _unknown(self, name: str) -> LakeError:
+        known = self.schemas()
+        reason = UnknownName("schema", name, known).reason if known else "there is no lake here, or an empty one"
+        return LakeError(reason, field=self.url, value=name)
 
 
-def _labelled(table: Any, schema: Schema, more: dict[bytes, bytes] | None = None) -> Any:
-    return table.replace_schema_metadata({SCHEMA_LABEL: lake_layout.checksum(schema).encode(), **(more or {})})
+def between(column: str, start: datetime | None, end: datetime | None) -> tuple[Condition, ...]:
+    """Conditions on a column of moments: from `start` on and before `end`."""
+    first = () if start is None else (Condition(column, ">=", utc(start)),)
+    return first if end is None else (*first, Condition(column, "<", utc(end)))
 
 
-def _moments(given: Moments, rows: int) -> NDArray[np.datetime64]:
+def _table(name: SharedTable, rows: Sequence[Mapping[str, Any]]) -> Any:
+    kinds = TABLES[name].schema
+    return pa.table({each: pa.array([row[each] for row in rows], kinds.field(each).type) for each in kinds.names})
+
+
+def _attributes(schema: Schema, rows: Any, columns: Mapping[str, str]) -> EventBatch:
+    try:
+        return from_columns(schema, {name: rows[column] for name, column in columns.items()})
+    except ContentError as error:
+        raise LakeError(str(error), field="events", value=error.value) from None
+
+
+def _schema(row: Mapping[str, Any]) -> Schema:
+    try:
+        return Schema.from_json(json.loads(row["definition"]))
+    except (ContentError, ValueError, RecursionError) as error:
+        raise LakeError(f"is no schema: {error}", field=f"schema {row['schema']}") from None
+
+
+def _plan(row: Mapping[str, Any]) -> LandedPlan:
+    try:
+        return LandedPlan(row["epoch"], row["since"], row["members"], IndexPlan.loads(row["plan"]))
+    except (ContentError, IndexingError, ValueError, RecursionError) as error:
+        raise LakeError(f"is no plan: {error}", field=f"plan {row['epoch']} of {row['schema']}") from None
+
+
+def _topology(row: Mapping[str, Any]) -> LandedTopology:
+    try:
+        network = topology_from_json(json.loads(row["topology"]))
+    except (TopologyError, ValueError, RecursionError) as error:
+        raise LakeError(f"is no topology: {error}", field="topology") from None
+    return LandedTopology(row["since"], network, dict(row["rooms"]))
+
+
+def _check_same_types(before: Schema, after: Schema) -> None:
+    kinds = event_table(before).schema
+    for column in event_table(after).columns:
+        if column.name in kinds.names and kinds.field(column.name).type != column.type:
+            reason = f"the lake has another type for {column.name}, {kinds.field(column.name).type}"
+            raise LakeError(reason, field=after.name, value=str(column.type))
+
+
+def _moments(given: Moments) -> NDArray[np.datetime64]:
     if isinstance(given, np.ndarray):
-        moments = given.astype("datetime64[us]")
-    else:
-        moments = np.array([lake_layout.microseconds(utc(each)) for each in given], np.int64).astype("datetime64[us]")
-    if moments.shape != (rows,) or np.isnat(moments).any():
-        raise LakeError(f"{rows} rows need as many moments", field="at", value=len(moments))
-    return moments
-
-
-def _by_hour(moments: NDArray[np.datetime64]) -> Iterator[tuple[datetime, NDArray[np.intp], NDArray[np.datetime64]]]:
-    """Rows by the hour they belong to, with their moments; the rows of an hour in portions that one part can hold."""
-    hours = moments.astype(_HOURS)
-    for hour in np.unique(hours):
-        rows = np.flatnonzero(hours == hour)
-        for first in range(0, len(rows), lake_layout.MAX_PART_ROWS):
-            piece = rows[first : first + lake_layout.MAX_PART_ROWS]
-            yield hour.astype("datetime64[s]").item().replace(tzinfo=UTC), piece, moments[piece]
+        return given.astype("datetime64[us]")
+    return np.array([microseconds(utc(each)) for each in given], np.int64).astype("datetime64[us]")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pleroma.errors import LakeError
+
+UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ONE_MICROSECOND = timedelta(microseconds=1)
 
 
 def utc(moment: datetime) -> datetime:
@@ -17,3 +23,16 @@ def parsed(field: str, text: str) -> datetime:
         return utc(datetime.fromisoformat(text))
     except (ValueError, OverflowError):  # in UTC it may lie before the first year, or after the last
         raise LakeError(f"{text!r} is no moment such as 2026-11-15T16:00", field=field, value=text) from None
+
+
+def microseconds(moment: datetime) -> int:
+    return (moment - UNIX_EPOCH) // ONE_MICROSECOND
+
+
+def from_microseconds(count: int) -> datetime:
+    return UNIX_EPOCH + timedelta(microseconds=count)
+
+
+def hours_of(moments: NDArray[np.datetime64]) -> list[str]:
+    """The hour of each moment, such as 2026-11-15T16."""
+    return [str(each) for each in moments.astype("datetime64[h]")]

@@ -1,0 +1,95 @@
+"""Sampled events and reports as rows of their tables, each batch of a sender once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from pleroma.content import Schema
+from pleroma.content.arrow_columns import to_columns
+from pleroma.errors import LakeError
+from pleroma.pipeline.lake.lake_table import LANDING, Landing, TableState
+from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, TABLES, EventColumns, attribute_columns
+from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SampledEvents
+from pleroma.pipeline.lake.moments import hours_of, utc
+
+ROW_BITS = 20
+"""An event's id is the number of its landing and, in the low bits, its row in the landing."""
+MAX_LANDING_ROWS = 1 << ROW_BITS
+
+T = TypeVar("T", SampledEvents, ReportedCounters)
+
+
+def events_landing(schema: Schema, samples: Sequence[SampledEvents]) -> Callable[[TableState], Landing | None]:
+    """Decides which of these events a table lacks, and what rows they are."""
+    names, columns = EventColumns.of(schema), attribute_columns(schema)
+
+    def rows(number: int, each: SampledEvents) -> Any:
+        count = len(each.events)
+        at = each.at.astype("datetime64[us]")
+        if at.shape != (count,) or np.isnat(at).any():
+            raise LakeError(f"{count} rows need as many moments", field="at", value=len(at))
+        own = {
+            names.hour: pa.array(hours_of(at), pa.string()),
+            names.landing: pa.array(np.full(count, number, np.int64)),
+            names.at: pa.array(at, MOMENT_TYPE),
+            names.epoch: pa.array(np.full(count, each.epoch, np.int32)),
+            names.rate: pa.array(np.full(count, each.rate, np.float64)),
+        }
+        return pa.table(own | {columns[name]: column for name, column in to_columns(each.events).items()})
+
+    def decide(state: TableState) -> Landing | None:
+        new, senders = _unknown(state, samples)
+        if not new:
+            return None
+        number = state.next_landing
+        table = pa.concat_tables([rows(number, each) for each in new])
+        if len(table) > MAX_LANDING_ROWS:
+            raise LakeError(f"at most {MAX_LANDING_ROWS} events are landed at once", field="events", value=len(table))
+        ids = (number << ROW_BITS) + np.arange(len(table))
+        return Landing(table.append_column(names.id, pa.array(ids)), {LANDING: number, **senders})
+
+    return decide
+
+
+def reports_landing(reported: Sequence[ReportedCounters]) -> Callable[[TableState], Landing | None]:
+    """Decides which of these reports the table lacks, and what rows they are."""
+    kinds = TABLES["reports"].schema
+
+    def rows(number: int, each: ReportedCounters) -> Any:
+        moments = np.array([utc(each.at).replace(tzinfo=None)], "datetime64[us]")
+        same = {"schema": each.schema, "hour": hours_of(moments)[0], "landing": number, "at": utc(each.at)}
+        columns: dict[str, Sequence[Any]] = dict(zip(ReportRow._fields, zip(*each.rows, strict=True), strict=True))
+        columns |= {name: [value] * len(each.rows) for name, value in same.items()}
+        return pa.table({name: pa.array(columns[name], kinds.field(name).type) for name in kinds.names})
+
+    def decide(state: TableState) -> Landing | None:
+        new, senders = _unknown(state, [each for each in reported if each.rows])
+        if not new:
+            return None
+        number = state.next_landing
+        return Landing(pa.concat_tables([rows(number, each) for each in new]), {LANDING: number, **senders})
+
+    return decide
+
+
+def sender_key(sender: str) -> str:
+    """The transaction of a sender's batches."""
+    return f"from {sender}"
+
+
+def _unknown(state: TableState, batches: Iterable[T]) -> tuple[list[T], dict[str, int]]:
+    """The batches that a table does not have, and how far those of each sender have come then."""
+    new: list[T] = []
+    come: dict[str, int] = {}
+    for each in batches:
+        if each.batch is not None:
+            key = sender_key(each.batch.sender)
+            if each.batch.number <= (come[key] if key in come else state.landed(key)):
+                continue
+            come[key] = each.batch.number
+        new.append(each)
+    return new, come

@@ -1,0 +1,284 @@
+"""One Delta table of a lake: landing in it exactly once, reading it, and keeping it tidy.
+
+Any number of processes may land in a table at the same time. A commit carries transactions: the number that each
+sender's batches have come to, and the number of the landing. Of two commits with the same transaction that were made at
+once the library refuses one, and that one looks again at what the table has by now. So a batch is landed once whoever
+brings it, and landings have consecutive numbers.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from pleroma.errors import LakeError
+from pleroma.pipeline.lake.lake_tables import TableDefinition
+from pleroma.pipeline.lake.store import file_system, is_local, reason_of
+from pleroma.pipeline.lake.table_files import Condition, FileReader, TableFile, files_in
+
+KEPT_HOURS = 12
+"""How long files that were merged, and entries of the log, stay: whoever reads an older version is done by then."""
+SENDER_DAYS = 7
+"""How long a table remembers how far a sender's batches have come."""
+LANDING = "landing"
+"""The transaction that every landing carries, with its number."""
+_CONFIGURATION = {
+    "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
+    "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
+    "delta.setTransactionRetentionDuration": f"interval {SENDER_DAYS} days",
+    "delta.checkpointInterval": "100",
+}
+_TRIES = 20
+_PAUSE_SECONDS = 0.05
+"""At most so long, times the number of the try, before another try."""
+_FAILURES = (DeltaError, OSError, ValueError, RuntimeError, pa.ArrowException)
+WRITER = WriterProperties(compression="ZSTD", max_row_group_size=262_144)
+
+
+class Landing(NamedTuple):
+    """Rows to append, with the transactions that they carry."""
+
+    rows: Any
+    transactions: Mapping[str, int]
+
+
+class TableState:
+    """What a table has at one version, for those who decide what to land."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self._table = table
+
+    def landed(self, sender: str) -> int:
+        """The number that a sender's batches have come to; -1 if the table has none of it."""
+        found = self._table.transaction_version(sender)
+        return -1 if found is None else found
+
+    @property
+    def next_landing(self) -> int:
+        return max(self.landed(LANDING), 0) + 1
+
+
+class LakeTable:
+    """Safe to use from several threads."""
+
+    def __init__(self, lake_url: str, definition: TableDefinition) -> None:
+        self.url = f"{lake_url}/{definition.path}"
+        self.definition = definition
+        self._lock = RLock()
+        self._table: DeltaTable | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self._newest() is not None
+
+    @property
+    def version(self) -> int:
+        """The newest version; -1 if there is no table yet."""
+        with self._lock:
+            table = self._newest()
+            return -1 if table is None else table.version()
+
+    def create(self) -> None:
+        """Make the table if there is none, and give it the columns that it lacks."""
+        with self._lock:
+            self._made()
+
+    def land(self, decide: Callable[[TableState], Landing | None]) -> int:
+        """Append what is decided on the newest version, again and again until nobody interferes: how many rows."""
+        for number in range(1, _TRIES + 1):
+            with self._lock:
+                table = self._made()
+                landing = decide(TableState(table))
+                if landing is None or not len(landing.rows):
+                    return 0
+                try:
+                    self._append(table, landing)
+                    return len(landing.rows)
+                except CommitFailedError as error:
+                    self._table, failure = None, error
+            time.sleep(random.random() * _PAUSE_SECONDS * number)  # noqa: S311  # no secret
+        raise self._failed("cannot be written", failure)
+
+    def append(self, rows: Any) -> None:
+        self.land(lambda _: Landing(rows, {}))
+
+    def replace(self, predicate: str, rows: Any) -> None:
+        """Have these rows in place of all that satisfy a predicate of SQL, which they have to satisfy themselves.
+
+        CommitFailedError if somebody has landed such rows meanwhile.
+        """
+        with self._lock:
+            table = self._made()
+            given = self._fitting(rows)
+            how: dict[str, Any] = {"mode": "overwrite", "predicate": predicate, "writer_properties": WRITER}
+            with self._naming("cannot be written"):
+                write_deltalake(table, given, schema_mode="merge", **how)
+
+    def landed(self, sender: str) -> int:
+        """The number that a sender's batches have come to; -1 if the table has none of it."""
+        with self._lock:
+            table = self._newest()
+            return -1 if table is None else TableState(table).landed(sender)
+
+    def files(self, conditions: Sequence[Condition] = ()) -> list[TableFile]:
+        """The files of the newest version that may have rows with these properties."""
+        with self._lock:
+            table = self._newest()
+            actions = None if table is None else pa.table(table.get_add_actions(flatten=True))
+        return [] if actions is None else list(files_in(actions, self.definition.partitioned_by, conditions))
+
+    def reader(self, conditions: Sequence[Condition] = ()) -> FileReader:
+        return FileReader(self.url, self.definition.path, self.definition.schema, tuple(conditions))
+
+    def rows(
+        self,
+        conditions: Sequence[Condition] = (),
+        names: Sequence[str] | None = None,
+        on_damage: Callable[[str, LakeError], None] | None = None,
+    ) -> Any:
+        """The rows with these properties, in no order, all columns or some.
+
+        `on_damage` is called with a damaged file, which is then left out; without it a damaged file is an error.
+        """
+        chosen = list(self.definition.schema.names if names is None else names)
+        empty = pa.schema([self.definition.schema.field(name) for name in chosen]).empty_table()
+        found = [empty]
+        reader, files = self.reader(conditions), self.files(conditions)
+        if not files:
+            return empty
+        system, root = file_system(self.url)
+        for file in files:
+            try:
+                found.append(reader.rows(system, root, file, chosen))
+            except LakeError as error:
+                if on_damage is None:
+                    raise
+                on_damage(file.path, error)
+        return pa.concat_tables(found)
+
+    def compact(self, partition: list[tuple[str, str, Any]] | None = None) -> int:
+        """Merge small files within partitions, all or those with (column, operator, value); how many files went."""
+        with self._lock:
+            table = self._newest()
+        if table is None:
+            return 0
+        with self._naming("cannot be compacted"):
+            return int(table.optimize.compact(partition_filters=partition, writer_properties=WRITER)["numFilesRemoved"])
+
+    def delete(self, predicate: str) -> int:
+        """Remove the rows that satisfy a predicate of SQL; how many files went."""
+        with self._lock:
+            table = self._newest()
+        if table is None:
+            return 0
+        with self._naming("cannot be thinned out"):
+            return int(table.delete(predicate)["num_removed_files"])
+
+    def vacuum(self, hours: float = KEPT_HOURS) -> int:
+        """Remove files that no version of the last hours has; how many."""
+        with self._lock:
+            table = self._newest()
+        if table is None:
+            return 0
+        with self._naming("cannot be vacuumed"):
+            gone = table.vacuum(retention_hours=int(hours), dry_run=False, enforce_retention_duration=False, full=True)
+            table.create_checkpoint()
+            table.cleanup_metadata()
+            return len(gone)
+
+    def at(self, moment: datetime) -> DeltaTable | None:
+        """The table as it was at a moment, for those who travel in time with the library's own means."""
+        with self._lock:
+            if self._newest() is None:
+                return None
+        table = DeltaTable(self.url)
+        with self._naming("has no such version"):
+            table.load_as_version(moment)
+        return table
+
+    def _newest(self) -> DeltaTable | None:
+        """The table at its newest version; None if there is none."""
+        with self._naming("cannot be opened"):
+            if self._table is None:
+                try:
+                    self._table = DeltaTable(self.url)
+                except TableNotFoundError:
+                    return None
+            else:
+                self._table.update_incremental()
+        return self._table
+
+    def _made(self) -> DeltaTable:
+        table = self._newest()
+        if table is None:
+            made = self.definition
+            with self._naming("cannot be made"):
+                if is_local(self.url):
+                    Path(self.url).mkdir(parents=True, exist_ok=True)
+                with suppress(CommitFailedError):  # another process made it at the same moment
+                    DeltaTable.create(
+                        self.url,
+                        made.schema,
+                        mode="ignore",
+                        partition_by=list(made.partitioned_by) or None,
+                        description=made.meaning,
+                        configuration=_CONFIGURATION,
+                    )
+                self._table = table = DeltaTable(self.url)
+        return table
+
+    def _append(self, table: DeltaTable, landing: Landing) -> None:
+        now = int(time.time() * 1000)
+        transactions = [Transaction(sender, number, now) for sender, number in landing.transactions.items()]
+        how: dict[str, Any] = {"mode": "append", "writer_properties": WRITER}
+        try:
+            write_deltalake(
+                table,
+                self._fitting(landing.rows),
+                schema_mode="merge",
+                commit_properties=CommitProperties(app_transactions=transactions),
+                **how,
+            )
+        except CommitFailedError:
+            raise
+        except _FAILURES as error:
+            self._table = None
+            raise self._failed("cannot be written", error) from None
+
+    def _fitting(self, rows: Any) -> Any:
+        """The rows with exactly the columns of the definition, in its order."""
+        schema = self.definition.schema
+        return pa.table([rows[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
+
+    def _naming(self, what: str) -> _NamedFailure:
+        return _NamedFailure(self, what)
+
+    def _failed(self, what: str, error: BaseException) -> LakeError:
+        return LakeError(f"{what}: {reason_of(error)}", field=f"the table {self.definition.path}")
+
+
+class _NamedFailure:
+    """Turns errors of the library within a `with` into a LakeError that names the table."""
+
+    def __init__(self, table: LakeTable, what: str) -> None:
+        self._table, self._what = table, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, CommitFailedError):
+            return
+        if isinstance(error, _FAILURES):
+            self._table._table = None
+            raise self._table._failed(self._what, error) from None

@@ -1,0 +1,227 @@
+"""The tables of a lake: their columns with their meaning, and their partitions. docs/pipeline.md shows the same.
+
+A lake is a folder of Delta tables. Events have a table for each schema, `events/NAME`, whose last columns are the
+attributes: two schemas may have an attribute of the same name and of another type. All other tables are shared, and
+have a column `schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+
+from pleroma.content import Schema
+from pleroma.content.arrow_columns import column_type
+
+MOMENT_TYPE = pa.timestamp("us", tz="UTC")
+BOXES_TYPE = pa.list_(pa.list_(pa.struct([("attribute", pa.string()), ("low", pa.float64()), ("high", pa.float64())])))
+SharedTable = Literal["schemas", "plans", "subscriptions", "reports", "topology", "windows", "decisions", "refused"]
+
+
+class TableColumn(NamedTuple):
+    name: str
+    type: Any
+    """In Arrow's terms."""
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    path: str
+    """From the root of the lake."""
+    columns: tuple[TableColumn, ...]
+    partitioned_by: tuple[str, ...] = ()
+    meaning: str = ""
+
+    @property
+    def schema(self) -> Any:
+        """The columns in Arrow's terms."""
+        return pa.schema([(each.name, each.type) for each in self.columns])
+
+
+_SCHEMA = TableColumn("schema", pa.string(), "the schema's name")
+_HOUR = "the hour it happened in, in UTC, such as 2026-11-15T16"
+_LANDING = "the number of the landing that brought the row; every landing has the next number"
+
+TABLES: dict[SharedTable, TableDefinition] = {
+    "schemas": TableDefinition(
+        "schemas",
+        (
+            _SCHEMA,
+            TableColumn("since", MOMENT_TYPE, "from when on the row is valid: until the next row of the schema"),
+            TableColumn("definition", pa.string(), "the schema as JSON"),
+            TableColumn("rate", pa.float64(), "the sampling rate that somebody chose, if anybody did"),
+        ),
+        meaning="schemas, and the sampling rates that were chosen for them",
+    ),
+    "plans": TableDefinition(
+        "plans",
+        (
+            _SCHEMA,
+            TableColumn("epoch", pa.int32(), "the plan's number"),
+            TableColumn("since", MOMENT_TYPE, "when it came into force: until the next epoch"),
+            TableColumn("members", pa.int32(), "how many dz a subscription may have; null: any number"),
+            TableColumn("plan", pa.string(), "the plan as JSON, as `pleroma tune --plan` writes it"),
+        ),
+        meaning="the index plans in force, one after the other",
+    ),
+    "subscriptions": TableDefinition(
+        "subscriptions",
+        (
+            _SCHEMA,
+            TableColumn("state", pa.string(), "`begun`, `ended`, or `over`: see below"),
+            TableColumn("id", pa.string(), "the subscription"),
+            TableColumn("since", MOMENT_TYPE, "from when on it was in force"),
+            TableColumn("until", MOMENT_TYPE, "when it ended; null in `begun`"),
+            TableColumn("principal", pa.string(), "whose it is"),
+            TableColumn("host", pa.string(), "where its events are delivered"),
+            TableColumn("filter", pa.string(), "what it wants, as JSON"),
+            TableColumn(
+                "boxes",
+                BOXES_TYPE,
+                "the same as boxes: for each attribute that a box limits, its first and "
+                "last coordinate (a number itself, the position of a category's word, the code of a text)",
+            ),
+        ),
+        partitioned_by=("schema", "state"),
+        meaning="when each subscription was in force, where, and what it wanted",
+    ),
+    "reports": TableDefinition(
+        "reports",
+        (
+            _SCHEMA,
+            TableColumn("hour", pa.string(), _HOUR),
+            TableColumn("landing", pa.int64(), _LANDING),
+            TableColumn("at", MOMENT_TYPE, "when it was reported"),
+            TableColumn("subscription", pa.string(), "the subscription"),
+            TableColumn("principal", pa.string(), "whose it is"),
+            TableColumn("delivered", pa.int64(), "events that it wanted, since the report before"),
+            TableColumn("wasted", pa.int64(), "events that came and were not wanted"),
+            TableColumn("duplicates", pa.int64(), "events that came once more"),
+            TableColumn("dropped", pa.int64(), "events that the application was too slow for"),
+        ),
+        partitioned_by=("schema", "hour"),
+        meaning="what subscribers counted",
+    ),
+    "topology": TableDefinition(
+        "topology",
+        (
+            TableColumn("since", MOMENT_TYPE, "from when on the network was so: until the next row"),
+            TableColumn("position", pa.int64(), "the position in the controller's log"),
+            TableColumn("topology", pa.string(), "switches, hosts and links as JSON, as a topology file has them"),
+            TableColumn("limits", pa.map_(pa.string(), pa.int64()), "how many rules a switch may have, where limited"),
+            TableColumn("rooms", pa.map_(pa.string(), pa.int64()), "how many a switch turned out to have room for"),
+        ),
+        meaning="the network, and how many rules its switches have room for",
+    ),
+    "windows": TableDefinition(
+        "windows",
+        (
+            _SCHEMA,
+            TableColumn("start", MOMENT_TYPE, "the first moment of the window"),
+            TableColumn("end", MOMENT_TYPE, "the moment after its last"),
+            TableColumn("events", pa.int64(), "sampled events in it"),
+            TableColumn("deliveries", pa.int64(), "what the plans in force made of them"),
+            TableColumn("wanted", pa.int64(), "deliveries that were wanted"),
+            TableColumn("waste", pa.float64(), "the share that was not"),
+            TableColumn("drift", pa.float64(), "how far values lie from where they lay when the plan was made, 0 to 1"),
+            TableColumn("window", pa.string(), "everything known of the window, as JSON"),
+        ),
+        meaning="closed windows of `pleroma pipeline watch`",
+    ),
+    "decisions": TableDefinition(
+        "decisions",
+        (
+            _SCHEMA,
+            TableColumn("window", MOMENT_TYPE, "the start of the window that decided"),
+            TableColumn("recorded", MOMENT_TYPE, "when this row was written: the last row of a window counts"),
+            TableColumn("epoch", pa.int32(), "the plan in force"),
+            TableColumn("reason", pa.string(), "`waste` or `period`"),
+            TableColumn("outcome", pa.string(), "what came of it"),
+            TableColumn("new_epoch", pa.int32(), "the plan that was adopted"),
+            TableColumn("technique", pa.string(), "how the new plan was found"),
+            TableColumn("decision", pa.string(), "everything known of the decision, as JSON"),
+        ),
+        meaning="decisions of `pleroma pipeline watch` to look for a better plan",
+    ),
+    "refused": TableDefinition(
+        "refused",
+        (
+            TableColumn("at", MOMENT_TYPE, "when it was found"),
+            TableColumn("table", pa.string(), "the table, by its path in the lake"),
+            TableColumn("path", pa.string(), "the file, by its path in the table"),
+            TableColumn("reason", pa.string(), "what is wrong with it"),
+        ),
+        meaning="files that could not be read and were left out",
+    ),
+}
+
+
+class EventColumns(NamedTuple):
+    """What the columns of an event table beside the attributes are called: `hour`, `landing`, `id`, `at`, …
+
+    Where an attribute has that name, with however large letters, the column has a `_` in front: `_id`.
+    """
+
+    hour: str
+    landing: str
+    id: str
+    at: str
+    epoch: str
+    rate: str
+
+    @classmethod
+    def of(cls, schema: Schema) -> EventColumns:
+        taken = {name.lower() for name in attribute_columns(schema).values()}
+        return cls(*(_free(name, taken) for name in cls._fields))
+
+
+def attribute_columns(schema: Schema) -> dict[str, str]:
+    """The column of each attribute, by name: `_` in front of one that differs from another by large letters alone."""
+    columns: dict[str, str] = {}
+    for name in schema.names:
+        columns[name] = _free(name, {each.lower() for each in columns.values()})
+    return columns
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    while name.lower() in taken:
+        name = f"_{name}"
+    return name
+
+
+def event_table(schema: Schema) -> TableDefinition:
+    names = EventColumns.of(schema)
+    own = (
+        TableColumn(names.hour, pa.string(), _HOUR),
+        TableColumn(names.landing, pa.int64(), _LANDING),
+        TableColumn(names.id, pa.int64(), "a number that no other event of the table has"),
+        TableColumn(names.at, MOMENT_TYPE, "when it was published"),
+        TableColumn(names.epoch, pa.int32(), "the plan that it was published by"),
+        TableColumn(names.rate, pa.float64(), "the probability it was drawn with: it stands for 1 / rate events"),
+    )
+    columns = attribute_columns(schema)
+    attributes = (
+        TableColumn(columns[each.name], column_type(each), f"the attribute {each.name}; null where an event lacks it")
+        for each in schema.attributes
+    )
+    meaning = f"sampled events of {schema.name}"
+    return TableDefinition(events_path(schema.name), (*own, *attributes), (names.hour,), meaning)
+
+
+def events_path(name: str) -> str:
+    return f"events/{quoted(name)}"
+
+
+def quoted(name: str) -> str:
+    """A schema's name in a path. It never begins with a dot or an underscore: many tools pass over such folders."""
+    safe = quote(name, safe="", errors="surrogatepass")
+    return f"%{ord(safe[0]):02X}{safe[1:]}" if safe[:1] in "._" else safe
+
+
+def unquoted(name: str) -> str:
+    return unquote(name, errors="surrogatepass")

@@ -1,0 +1,87 @@
+"""What a lake gives back: plans, subscriptions and reports as values."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleroma.content import Filter
+from pleroma.content.batch import EventBatch
+from pleroma.index import IndexPlan
+from pleroma.routing import Topology
+
+
+class LandedPlan(NamedTuple):
+    epoch: int
+    since: datetime
+    members: int | None
+    plan: IndexPlan
+
+
+class BatchId(NamedTuple):
+    """Who sent a batch, and the number of the batch: a sender numbers its batches upwards.
+
+    A table takes a batch only if its number is greater than those that it has of the sender, so a batch that is sent
+    again, to whatever controller, is landed once.
+    """
+
+    sender: str
+    number: int
+
+
+class SampledEvents(NamedTuple):
+    """Events of one schema that a publisher drew at one rate, under one plan."""
+
+    events: EventBatch
+    at: NDArray[np.datetime64]
+    epoch: int
+    rate: float
+    batch: BatchId | None = None
+
+
+class ReportRow(NamedTuple):
+    """What a subscriber counted since its report before."""
+
+    subscription: str
+    principal: str
+    delivered: int = 0
+    wasted: int = 0
+    duplicates: int = 0
+    dropped: int = 0
+
+
+class ReportedCounters(NamedTuple):
+    """Reports of one sender about subscriptions of one schema."""
+
+    schema: str
+    at: datetime
+    rows: tuple[ReportRow, ...]
+    batch: BatchId | None = None
+
+
+class SubscriptionRow(NamedTuple):
+    id: str
+    principal: str
+    host: str
+    filter: Filter
+
+
+class LandedTopology(NamedTuple):
+    since: datetime
+    topology: Topology
+    """With the limits that the switches were given."""
+    rooms: dict[str, int]
+    """How many rules a switch turned out to have room for, where that is known."""
+
+
+class RefusedFile(NamedTuple):
+    at: datetime
+    table: str
+    path: str
+    reason: str
+
+
+REPORT_COUNTERS = ReportRow._fields[2:]

@@ -1,0 +1,168 @@
+"""Which subscriptions were in force, and when: the rows of the table `subscriptions`, read and written.
+
+A subscription that begins is a row in state `begun`; when it ends, a row in state `ended` repeats it with its end. So
+landing a change writes that change and nothing else. Now and then both rows become one in state `over` (`settled`), and
+whoever asks about a stretch of time reads `begun` and `ended`, which are few then, and of `over` only what reaches into
+the stretch.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from pleroma.content import Filter, Schema
+from pleroma.content.filter_json import from_json, to_json
+from pleroma.errors import ContentError, LakeError
+from pleroma.pipeline.lake.lake_tables import TABLES
+from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.table_files import Condition
+
+BEGUN, ENDED, OVER = "begun", "ended", "over"
+
+
+class SubscriptionText(NamedTuple):
+    """A subscription as it is written: the filter is JSON."""
+
+    id: str
+    principal: str
+    host: str
+    filter: str
+
+
+class TimedSubscription(NamedTuple):
+    """A subscription with the time that it was in force; `until` is None while it is."""
+
+    row: SubscriptionText
+    since: datetime
+    until: datetime | None
+
+
+def conditions_on(name: str, start: datetime | None, end: datetime | None) -> Iterator[tuple[Condition, ...]]:
+    """Conditions on rows such that all rows together tell what was in force in `[start, end)`."""
+    before = () if end is None else (Condition("since", "<", end),)
+    after = () if start is None else (Condition("until", ">", start),)
+    schema = Condition("schema", "==", name)
+    yield (schema, Condition("state", "in", (BEGUN, ENDED)), *before)
+    yield (schema, Condition("state", "==", OVER), *before, *after)
+
+
+def timed(tables: Iterable[Any]) -> list[TimedSubscription]:
+    """One entry for each subscription that the rows tell of, by the time it began. Repeated rows make no difference."""
+    found: dict[tuple[datetime, SubscriptionText], datetime | None] = {}
+    for table in tables:
+        columns = [table[name].to_pylist() for name in ("id", "principal", "host", "filter", "since", "until")]
+        for *row, since, until in zip(*columns, strict=True):
+            key = since, SubscriptionText(*row)
+            known = found.get(key)
+            found[key] = until if known is None else known if until is None else min(known, until)
+    return [TimedSubscription(row, since, until) for (since, row), until in sorted(found.items(), key=lambda e: e[0])]
+
+
+@dataclass(frozen=True)
+class SubscriptionHistory:
+    """What was in force in a stretch of time. Filters are parsed when they are asked for."""
+
+    schema: Schema
+    entries: tuple[TimedSubscription, ...]
+    known_since: datetime
+    """The lake knows nothing of subscriptions before."""
+
+    @cached_property
+    def moments(self) -> list[datetime]:
+        """When the set of subscriptions in force changed, from `known_since` on."""
+        changes = {self.known_since}
+        for _, since, until in self.entries:
+            changes |= {since} if until is None else {since, until}
+        return sorted(each for each in changes if each >= self.known_since)
+
+    def in_force(self, moment: datetime) -> list[SubscriptionRow]:
+        """The subscriptions in force at a moment, in the order in which they began."""
+        return [
+            self._parsed(row)
+            for row, since, until in self.entries
+            if since <= moment and (until is None or moment < until)
+        ]
+
+    def stretch(self, moment: datetime) -> datetime | None:
+        """The last change up to a moment; None before anything is known."""
+        place = bisect_right(self.moments, moment)
+        return self.moments[place - 1] if place else None
+
+    @cached_property
+    def _filters(self) -> dict[str, Filter]:
+        return {}
+
+    def _parsed(self, row: SubscriptionText) -> SubscriptionRow:
+        found = self._filters.get(row.filter)
+        if found is None:
+            try:
+                found = from_json(self.schema, json.loads(row.filter))
+            except (ContentError, TypeError, ValueError, RecursionError) as error:
+                raise LakeError(f"is no filter: {error}", field=f"subscription {row.id}", value=row.filter) from None
+            self._filters[row.filter] = found
+        return SubscriptionRow(row.id, row.principal, row.host, found)
+
+
+def changes(
+    in_force: Mapping[str, TimedSubscription], wanted: Sequence[SubscriptionText], since: datetime
+) -> tuple[list[TimedSubscription], list[TimedSubscription]]:
+    """What ends and what begins, for exactly the wanted subscriptions to be in force from a moment on."""
+    by_id = {row.id: row for row in wanted}
+    ending = [
+        entry._replace(until=max(since, entry.since))
+        for name, entry in in_force.items()
+        if by_id.get(name) != entry.row
+    ]
+    beginning = [
+        TimedSubscription(row, since, None)
+        for name, row in by_id.items()
+        if name not in in_force or in_force[name].row != row
+    ]
+    return ending, beginning
+
+
+def settled(entries: Iterable[TimedSubscription]) -> tuple[list[TimedSubscription], list[TimedSubscription]]:
+    """Those that are over, by their ends, and those that are in force."""
+    over = [each for each in entries if each.until is not None]
+    return sorted(over, key=lambda each: each.until or each.since), [each for each in entries if each.until is None]
+
+
+def table_of(schema: Schema, entries: Iterable[TimedSubscription], state: str) -> Any:
+    """Rows of the table `subscriptions`."""
+    listed = list(entries)
+    columns = {
+        "schema": [schema.name] * len(listed),
+        "state": [state] * len(listed),
+        "since": [each.since for each in listed],
+        "until": [each.until for each in listed],
+        "boxes": [boxes(schema, each.row.filter) for each in listed],
+        **{name: [getattr(each.row, name) for each in listed] for name in SubscriptionText._fields},
+    }
+    kinds = TABLES["subscriptions"].schema
+    return pa.table({name: pa.array(columns[name], kinds.field(name).type) for name in kinds.names}, schema=kinds)
+
+
+def boxes(schema: Schema, text: str) -> list[list[dict[str, Any]]]:
+    """The boxes of a filter, for programs that know nothing of our JSON: the limited attributes of each."""
+    return [
+        [
+            dict(zip(("attribute", "low", "high"), (attribute.name, *attribute.span(part)), strict=True))
+            for attribute, part in zip(schema.attributes, box.ranges, strict=True)
+            if part != attribute.domain
+        ]
+        for box in from_json(schema, json.loads(text)).boxes
+    ]
+
+
+def written(row: SubscriptionRow | tuple[str, str, str, Filter | str]) -> SubscriptionText:
+    name, principal, host, wanted = row
+    text = wanted if isinstance(wanted, str) else json.dumps(to_json(wanted), ensure_ascii=False)
+    return SubscriptionText(name, principal, host, text)

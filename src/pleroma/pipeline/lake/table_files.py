@@ -1,0 +1,155 @@
+"""The files of a table: which of them can have rows that are asked for, and what rows a file has.
+
+The Delta log says of each file which partition it is of and between which values its columns lie, so most files that
+cannot have such rows are never opened. Choosing files happens where a query is planned; a file may be read by another
+process on another machine, which needs no log.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import reduce
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pleroma.errors import LakeError
+from pleroma.pipeline.lake.store import reason_of
+
+Comparison = Literal["==", "<", "<=", ">", ">=", "in"]
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda field, values: field.isin(values),
+}
+_STATISTICS_PRECISION = timedelta(milliseconds=1)
+"""The log cuts off the rest of a moment: a greatest value may be greater by less than this."""
+
+
+class Condition(NamedTuple):
+    """What rows are asked for: those whose column compares so to a value, or is one of several values."""
+
+    column: str
+    comparison: Comparison
+    value: Any
+
+    def expression(self, column_type: Any) -> Any:
+        if self.comparison == "in":
+            return pc.field(self.column).isin(pa.array(list(self.value), column_type))
+        return _COMPARE[self.comparison](pc.field(self.column), pa.scalar(self.value, column_type))
+
+
+class TableFile(NamedTuple):
+    path: str
+    """From the root of its table."""
+    size: int
+    rows: int | None
+    partition: tuple[tuple[str, str | None], ...]
+    """The columns that the file does not have, with the value that all its rows have there."""
+
+
+class FileReader(NamedTuple):
+    """Reads files of a table. It can be sent to other processes, since it holds values alone."""
+
+    url: str
+    """Of the table."""
+    table: str
+    """The table's path in the lake."""
+    schema: Any
+    conditions: tuple[Condition, ...] = ()
+
+    def rows(self, system: Any, root: str, file: TableFile, names: Sequence[str] | None = None) -> Any:
+        """The rows of a file that satisfy the conditions, all columns or some. LakeError if the file is damaged.
+
+        A column that the file lacks, because the table got it later, is null.
+        """
+        wanted = list(self.schema.names if names is None else names)
+        needed = [*wanted, *(each.column for each in self.conditions if each.column not in wanted)]
+        table = self._read(system, root, file, needed)
+        if self.conditions:
+            parts = (each.expression(self.schema.field(each.column).type) for each in self.conditions)
+            table = table.filter(reduce(operator.and_, parts))
+        return table.select(wanted)
+
+    def _read(self, system: Any, root: str, file: TableFile, names: Sequence[str]) -> Any:
+        fixed = dict(file.partition)
+        try:
+            with system.open_input_file(f"{root}{file.path}") as opened, pq.ParquetFile(opened) as parquet:
+                stored = [name for name in names if name in parquet.schema_arrow.names]
+                count = parquet.metadata.num_rows
+                table = parquet.read(columns=stored)
+            if file.rows is not None and count != file.rows:
+                raise LakeError(f"has {count} rows, and the log says {file.rows}", field=file.path)
+            columns = []
+            for name in names:
+                kind = self.schema.field(name).type
+                if name in fixed:
+                    columns.append(pa.repeat(pa.scalar(fixed[name], kind), count))
+                elif name in stored:
+                    columns.append(table[name].cast(kind))
+                else:
+                    columns.append(pa.nulls(count, kind))
+            chosen = pa.table(columns, schema=pa.schema([self.schema.field(name) for name in names]))
+            chosen.validate(full=True)
+        except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
+            raise LakeError(f"is not a readable Parquet file: {reason_of(error)}", field=file.path) from None
+        return chosen
+
+
+def files_in(actions: Any, partitioned_by: Sequence[str], conditions: Iterable[Condition]) -> Iterator[TableFile]:
+    """Of the files that the log lists, those that may have rows with all these properties."""
+    for each in conditions:
+        actions = actions.filter(_may_hold(actions, each))
+    keys = [f"partition.{name}" for name in partitioned_by]
+    columns = [actions[name].to_pylist() for name in ("path", "size_bytes", "num_records", *keys)]
+    for path, size, rows, *values in zip(*columns, strict=True):
+        yield TableFile(unquote(path), size, rows, tuple(zip(partitioned_by, values, strict=True)))
+
+
+def _may_hold(actions: Any, condition: Condition) -> Any:
+    """By file: whether a row in it may satisfy the condition."""
+    column, comparison, value = condition
+    partition, least, most = (f"{kind}.{column}" for kind in ("partition", "min", "max"))
+    if partition in actions.column_names:
+        kind = actions.schema.field(partition).type
+        if comparison == "in":
+            return pc.is_in(actions[partition], pa.array(list(value), kind))
+        found = _ARROW[comparison](actions[partition], pa.scalar(value, kind))
+        return pc.fill_null(found, False)
+    everything = pa.array([True] * len(actions), pa.bool_())
+    if least not in actions.column_names or pa.types.is_string(actions.schema.field(least).type):
+        return everything  # texts are cut short in the log
+    values = list(value) if comparison == "in" else [value]
+    if not values:
+        return pa.array([False] * len(actions), pa.bool_())
+    low, high = actions[least], actions[most]
+    kind = actions.schema.field(least).type
+    kept = everything
+    if comparison in ("==", "in", "<", "<="):
+        bound = pa.scalar(max(values), kind)
+        kept = pc.and_(kept, pc.less(low, bound) if comparison == "<" else pc.less_equal(low, bound))
+    if comparison in ("==", "in", ">", ">="):
+        bound = pa.scalar(_rounded(min(values)), kind)
+        kept = pc.and_(kept, pc.greater_equal(high, bound))
+    return pc.fill_null(kept, True)
+
+
+_ARROW: dict[str, Callable[[Any, Any], Any]] = {
+    "==": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def _rounded(value: Any) -> Any:
+    return value - _STATISTICS_PRECISION if isinstance(value, datetime) else value
