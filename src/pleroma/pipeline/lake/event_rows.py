@@ -50,7 +50,7 @@ def events_landing(schema: Schema, samples: Sequence[SampledEvents]) -> Callable
         if len(table) > MAX_LANDING_ROWS:
             raise LakeError(f"at most {MAX_LANDING_ROWS} events are landed at once", field="events", value=len(table))
         ids = (number << ROW_BITS) + np.arange(len(table))
-        return Landing(table.append_column(names.id, pa.array(ids)), {LANDING: number, **senders})
+        return Landing(table.append_column(names.id, pa.array(ids)), {LANDING: number}, senders)
 
     return decide
 
@@ -71,7 +71,7 @@ def reports_landing(reported: Sequence[ReportedCounters]) -> Callable[[TableStat
         if not new:
             return None
         number = state.next_landing
-        return Landing(pa.concat_tables([rows(number, each) for each in new]), {LANDING: number, **senders})
+        return Landing(pa.concat_tables([rows(number, each) for each in new]), {LANDING: number}, senders)
 
     return decide
 

@@ -94,7 +94,7 @@ class Lake:
                 if before == schema:
                     return None
                 _check_same_types(before, schema)
-            row = {"schema": schema.name, "since": utc(since or datetime.now(UTC)), "definition": text}
+            row = {"schema": schema.name, "since": _after(known, since), "definition": text}
             return Landing(_table("schemas", [row | {"rate": known and known["rate"]}]), {key: state.landed(key) + 1})
 
         self.table("schemas").land(decide)
@@ -107,7 +107,7 @@ class Lake:
             known = self._last("schemas", name)
             if known is None:
                 raise self._unknown(name)
-            row = known | {"rate": rate, "since": datetime.now(UTC)}
+            row = known | {"rate": rate, "since": _after(known, None)}
             return Landing(_table("schemas", [row]), {key: state.landed(key) + 1})
 
         self.table("schemas").land(decide)
@@ -160,30 +160,26 @@ class Lake:
         wanted = [history.written(row) for row in rows]
         key = f"subscriptions of {name}"
 
+        after: dict[int, dict[str, TimedSubscription]] = {}
+
         def decide(state: TableState) -> Landing | None:
             landed = state.landed(key)
             number = landed + 1 if position is None else position
             if number <= landed:
                 return None
-            in_force = self._in_force_at(name, landed)
-            ending, beginning = history.changes(in_force, wanted, utc(since))
+            before = self._in_force_at(name, landed)
+            ending, beginning = history.changes(before, wanted, utc(since))
             gone = {each.row.id for each in ending}
-            in_force = {name: entry for name, entry in in_force.items() if name not in gone}
-            self._in_force[name] = number, in_force | {each.row.id: each for each in beginning}
-            tables = [
-                history.table_of(schema, ending, history.ENDED),
-                history.table_of(schema, beginning, history.BEGUN),
-            ]
+            kept = {each: entry for each, entry in before.items() if each not in gone}
+            after[number] = kept | {each.row.id: each for each in beginning}
+            tables = history.table_of(schema, ending, history.ENDED), history.table_of(schema, beginning, history.BEGUN)
             return Landing(pa.concat_tables(tables), {key: number})
 
         with self._subscribing:
-            try:
-                landed = self.table("subscriptions").land(decide)
-            except BaseException:
-                self._in_force.pop(name, None)
-                raise
-            if not landed:
-                self._in_force.pop(name, None)
+            landed = self.table("subscriptions").land(decide)
+            if landed:
+                number = max(after)
+                self._in_force[name] = number, after[number]
             return landed
 
     def _in_force_at(self, name: str, landed: int) -> dict[str, TimedSubscription]:
@@ -197,8 +193,7 @@ class Lake:
         self, topology: Topology, rooms: Mapping[str, int], since: datetime, position: int | None = None
     ) -> bool:
         """The network from a moment on, with what its switches turned out to have room for; False if it is known."""
-        row = {
-            "since": utc(since),
+        row: dict[str, Any] = {
             "position": position,
             "topology": json.dumps(topology_to_json(topology), ensure_ascii=False, allow_nan=False),
             "limits": sorted(topology.limits.items()),
@@ -209,6 +204,7 @@ class Lake:
             last = max(self._rows("topology"), key=lambda each: each["since"], default=None)
             if last is not None and all(last[each] == row[each] for each in ("topology", "limits", "rooms")):
                 return None
+            row["since"] = _after(last, since)
             return Landing(_table("topology", [row]), {"topology": state.landed("topology") + 1})
 
         return bool(self.table("topology").land(decide))
@@ -340,6 +336,12 @@ def between(column: str, start: datetime | None, end: datetime | None) -> tuple[
 def _table(name: SharedTable, rows: Sequence[Mapping[str, Any]]) -> Any:
     kinds = TABLES[name].schema
     return pa.table({each: pa.array([row[each] for row in rows], kinds.field(each).type) for each in kinds.names})
+
+
+def _after(row: Mapping[str, Any] | None, since: datetime | None) -> datetime:
+    """A moment, or now; but after the row before, whatever the clock says: the last row is the one that is valid."""
+    moment = utc(since or datetime.now(UTC))
+    return moment if row is None else max(moment, row["since"] + ONE_MICROSECOND)
 
 
 def _attributes(schema: Schema, rows: Any, columns: Mapping[str, str]) -> EventBatch:

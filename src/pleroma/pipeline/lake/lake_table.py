@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -46,10 +47,13 @@ WRITER = WriterProperties(compression="ZSTD", max_row_group_size=262_144)
 
 
 class Landing(NamedTuple):
-    """Rows to append, with the transactions that they carry."""
+    """Rows to append, with the transactions that they carry, each with its number."""
 
     rows: Any
     transactions: Mapping[str, int]
+    """Are remembered for ever."""
+    batches: Mapping[str, int] = MappingProxyType({})
+    """Of senders that come and go; are remembered for `SENDER_DAYS`."""
 
 
 class TableState:
@@ -239,7 +243,10 @@ class LakeTable:
 
     def _append(self, table: DeltaTable, landing: Landing) -> None:
         now = int(time.time() * 1000)
-        transactions = [Transaction(sender, number, now) for sender, number in landing.transactions.items()]
+        transactions = [
+            *(Transaction(key, number) for key, number in landing.transactions.items()),
+            *(Transaction(key, number, now) for key, number in landing.batches.items()),
+        ]
         how: dict[str, Any] = {"mode": "append", "writer_properties": WRITER}
         try:
             write_deltalake(
