@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from types import MappingProxyType
@@ -25,7 +24,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake.lake_tables import TableDefinition
 from pleroma.pipeline.lake.store import file_system, is_local, reason_of
-from pleroma.pipeline.lake.table_files import Condition, FileReader, TableFile, files_in
+from pleroma.pipeline.lake.table_files import Condition, FileReader, TableFile, ValueSpan, files_in, spans_in
 
 KEPT_HOURS = 12
 """How long files that were merged, and entries of the log, stay: whoever reads an older version is done by then."""
@@ -136,10 +135,19 @@ class LakeTable:
 
     def files(self, conditions: Sequence[Condition] = ()) -> list[TableFile]:
         """The files of the newest version that may have rows with these properties."""
+        actions = self._actions()
+        return [] if actions is None else list(files_in(actions, self.definition.partitioned_by, conditions))
+
+    def spans(self, column: str, conditions: Sequence[Condition] = ()) -> list[ValueSpan]:
+        """By file that may have rows with these properties: between which values a column lies. No file is opened."""
+        actions = self._actions()
+        return [] if actions is None else list(spans_in(actions, column, conditions))
+
+    def _actions(self) -> Any:
+        """The files of the newest version, as the log has them; None if there is no table."""
         with self._lock:
             table = self._newest()
-            actions = None if table is None else pa.table(table.get_add_actions(flatten=True))
-        return [] if actions is None else list(files_in(actions, self.definition.partitioned_by, conditions))
+            return None if table is None else pa.table(table.get_add_actions(flatten=True))
 
     def reader(self, conditions: Sequence[Condition] = ()) -> FileReader:
         return FileReader(self.url, self.definition.path, self.definition.schema, tuple(conditions))
@@ -156,19 +164,28 @@ class LakeTable:
         """
         chosen = list(self.definition.schema.names if names is None else names)
         empty = pa.schema([self.definition.schema.field(name) for name in chosen]).empty_table()
-        found = [empty]
+        return pa.concat_tables([empty, *self.by_file(conditions, chosen, on_damage)])
+
+    def by_file(
+        self,
+        conditions: Sequence[Condition] = (),
+        names: Sequence[str] | None = None,
+        on_damage: Callable[[str, LakeError], None] | None = None,
+    ) -> Iterator[Any]:
+        """The same rows as a table for each file, read when it is asked for."""
         reader, files = self.reader(conditions), self.files(conditions)
         if not files:
-            return empty
+            return
         system, root = file_system(self.url)
         for file in files:
             try:
-                found.append(reader.rows(system, root, file, chosen))
+                found = reader.rows(system, root, file, names)
             except LakeError as error:
                 if on_damage is None:
                     raise
                 on_damage(file.path, error)
-        return pa.concat_tables(found)
+            else:
+                yield found
 
     def compact(self, partition: list[tuple[str, str, Any]] | None = None) -> int:
         """Merge small files within partitions, all or those with (column, operator, value); how many files went."""
@@ -199,16 +216,6 @@ class LakeTable:
             table.create_checkpoint()
             table.cleanup_metadata()
             return len(gone)
-
-    def at(self, moment: datetime) -> DeltaTable | None:
-        """The table as it was at a moment, for those who travel in time with the library's own means."""
-        with self._lock:
-            if self._newest() is None:
-                return None
-        table = DeltaTable(self.url)
-        with self._naming("has no such version"):
-            table.load_as_version(moment)
-        return table
 
     def _newest(self) -> DeltaTable | None:
         """The table at its newest version; None if there is none."""

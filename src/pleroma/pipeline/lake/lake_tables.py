@@ -45,6 +45,7 @@ class TableDefinition:
 
 _SCHEMA = TableColumn("schema", pa.string(), "the schema's name")
 _HOUR = "the hour it happened in, in UTC, such as 2026-11-15T16"
+_DAY = "the day that the window began on, in UTC, such as 2026-11-15"
 _LANDING = "the number of the landing that brought the row; every landing has the next number"
 
 TABLES: dict[SharedTable, TableDefinition] = {
@@ -122,30 +123,52 @@ TABLES: dict[SharedTable, TableDefinition] = {
         "windows",
         (
             _SCHEMA,
-            TableColumn("start", MOMENT_TYPE, "the first moment of the window"),
-            TableColumn("end", MOMENT_TYPE, "the moment after its last"),
-            TableColumn("events", pa.int64(), "sampled events in it"),
-            TableColumn("deliveries", pa.int64(), "what the plans in force made of them"),
+            TableColumn("day", pa.string(), _DAY),
+            TableColumn("since", MOMENT_TYPE, "the first moment of the window"),
+            TableColumn("until", MOMENT_TYPE, "the moment after its last"),
+            TableColumn("epoch", pa.int32(), "the plan that most of its events were sent by"),
+            TableColumn("events", pa.int64(), "sampled events in it, within the domains of the schema"),
+            TableColumn("refused", pa.int64(), "events that were not"),
+            TableColumn("unjudged", pa.int64(), "events whose plan or whose subscriptions the lake does not know"),
+            TableColumn("deliveries", pa.int64(), "what the plans in force made of the events"),
             TableColumn("wanted", pa.int64(), "deliveries that were wanted"),
             TableColumn("waste", pa.float64(), "the share that was not"),
+            TableColumn("reported_delivered", pa.int64(), "events that subscribers said they wanted"),
+            TableColumn("reported_wasted", pa.int64(), "events that subscribers said they did not want"),
             TableColumn("drift", pa.float64(), "how far values lie from where they lay when the plan was made, 0 to 1"),
-            TableColumn("window", pa.string(), "everything known of the window, as JSON"),
+            TableColumn("empty_before", pa.int64(), "windows without an event since the window before"),
+            TableColumn("pairs", pa.int64(), "pairs of an event and a box of a subscription"),
+            TableColumn("matched", pa.map_(pa.string(), pa.int64()), "by attribute: the pairs that match along it"),
+            TableColumn("epochs", pa.map_(pa.int32(), pa.int64()), "events by the plan that they were sent by"),
+            TableColumn(
+                "histograms",
+                pa.map_(pa.string(), pa.list_(pa.int64())),
+                "by attribute: events in 32 bins of equal width over its domain, and at last events that lack it",
+            ),
         ),
+        partitioned_by=("schema", "day"),
         meaning="closed windows of `pleroma pipeline watch`",
     ),
     "decisions": TableDefinition(
         "decisions",
         (
             _SCHEMA,
-            TableColumn("window", MOMENT_TYPE, "the start of the window that decided"),
-            TableColumn("recorded", MOMENT_TYPE, "when this row was written: the last row of a window counts"),
+            TableColumn("day", pa.string(), _DAY),
+            TableColumn("since", MOMENT_TYPE, "the first moment of the window that decided"),
+            TableColumn("until", MOMENT_TYPE, "the moment after its last"),
             TableColumn("epoch", pa.int32(), "the plan in force"),
             TableColumn("reason", pa.string(), "`waste` or `period`"),
-            TableColumn("outcome", pa.string(), "what came of it"),
+            TableColumn("detail", pa.string(), "the reason in words"),
+            TableColumn("outcome", pa.string(), "what came of it; `handing` while the plan is being handed over"),
             TableColumn("new_epoch", pa.int32(), "the plan that was adopted"),
             TableColumn("technique", pa.string(), "how the new plan was found"),
+            TableColumn("waste_before", pa.float64(), "the waste of the plan in force on events held out"),
+            TableColumn("waste_after", pa.float64(), "the waste of the new plan on the same events"),
+            TableColumn("rules", pa.int64(), "rules of the new plan"),
+            TableColumn("seconds", pa.float64(), "how long it took"),
             TableColumn("decision", pa.string(), "everything known of the decision, as JSON"),
         ),
+        partitioned_by=("schema", "day"),
         meaning="decisions of `pleroma pipeline watch` to look for a better plan",
     ),
     "refused": TableDefinition(

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
-from pleroma.pipeline.lake.moments import parsed
+from pleroma.pipeline.lake.moments import UNIX_EPOCH, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,10 @@ class Period:
     @classmethod
     def newest(cls, lake: Lake, name: str) -> Period:
         """The last day with events in it."""
-        files = lake.files("events", name)
-        if not files:
+        hours = lake.event_hours(name)
+        if not hours:
             raise LakeError("there are no events", field="schema", value=name)
-        return cls.day(max(file.date for file in files))
+        return cls.day(hours[-1].partition("T")[0])
 
     def __str__(self) -> str:
         if self.end - self.start == timedelta(days=1) and self.start.time() == datetime.min.time():

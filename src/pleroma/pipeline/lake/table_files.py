@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
+from itertools import starmap
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -54,6 +55,14 @@ class TableFile(NamedTuple):
     rows: int | None
     partition: tuple[tuple[str, str | None], ...]
     """The columns that the file does not have, with the value that all its rows have there."""
+
+
+class ValueSpan(NamedTuple):
+    """Between which values a column of a file lies. Moments are cut to milliseconds: `most` may be a little greater."""
+
+    least: Any
+    most: Any
+    rows: int
 
 
 class FileReader(NamedTuple):
@@ -106,12 +115,24 @@ class FileReader(NamedTuple):
 
 def files_in(actions: Any, partitioned_by: Sequence[str], conditions: Iterable[Condition]) -> Iterator[TableFile]:
     """Of the files that the log lists, those that may have rows with all these properties."""
-    for each in conditions:
-        actions = actions.filter(_may_hold(actions, each))
+    actions = _pruned(actions, conditions)
     keys = [f"partition.{name}" for name in partitioned_by]
     columns = [actions[name].to_pylist() for name in ("path", "size_bytes", "num_records", *keys)]
     for path, size, rows, *values in zip(*columns, strict=True):
         yield TableFile(unquote(path), size, rows, tuple(zip(partitioned_by, values, strict=True)))
+
+
+def spans_in(actions: Any, column: str, conditions: Iterable[Condition]) -> Iterator[ValueSpan]:
+    """Between which values a column lies in each of the files that may have rows with all these properties."""
+    actions = _pruned(actions, conditions)
+    columns = [actions[name].to_pylist() for name in (f"min.{column}", f"max.{column}", "num_records")]
+    return starmap(ValueSpan, zip(*columns, strict=True))
+
+
+def _pruned(actions: Any, conditions: Iterable[Condition]) -> Any:
+    for each in conditions:
+        actions = actions.filter(_may_hold(actions, each))
+    return actions
 
 
 def _may_hold(actions: Any, condition: Condition) -> Any:
