@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import to_columns
+from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake.lake_table import LANDING, Landing, TableState
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, TABLES, EventColumns, attribute_columns
@@ -27,32 +29,36 @@ def events_landing(schema: Schema, samples: Sequence[SampledEvents]) -> Callable
     """Decides which of these events a table lacks, and what rows they are."""
     names, columns = EventColumns.of(schema), attribute_columns(schema)
 
-    def rows(number: int, each: SampledEvents) -> Any:
-        count = len(each.events)
-        at = each.at.astype("datetime64[us]")
-        if at.shape != (count,) or np.isnat(at).any():
-            raise LakeError(f"{count} rows need as many moments", field="at", value=len(at))
-        own = {
-            names.hour: pa.array(hours_of(at), pa.string()),
-            names.landing: pa.array(np.full(count, number, np.int64)),
-            names.at: pa.array(at, MOMENT_TYPE),
-            names.epoch: pa.array(np.full(count, each.epoch, np.int32)),
-            names.rate: pa.array(np.full(count, each.rate, np.float64)),
-        }
-        return pa.table(own | {columns[name]: column for name, column in to_columns(each.events).items()})
-
     def decide(state: TableState) -> Landing | None:
-        new, senders = _unknown(state, samples)
+        new, senders = _unknown(state, [each for each in samples if len(each.events)])
         if not new:
             return None
-        number = state.next_landing
-        table = pa.concat_tables([rows(number, each) for each in new])
-        if len(table) > MAX_LANDING_ROWS:
-            raise LakeError(f"at most {MAX_LANDING_ROWS} events are landed at once", field="events", value=len(table))
+        number, counts = state.next_landing, [len(each.events) for each in new]
+        if sum(counts) > MAX_LANDING_ROWS:
+            raise LakeError(f"at most {MAX_LANDING_ROWS} events are landed at once", field="events", value=sum(counts))
+        at = _moments(new)
+        own = {
+            names.hour: pa.array(hours_of(at), pa.string()),
+            names.landing: pa.array(np.full(len(at), number, np.int64)),
+            names.at: pa.array(at, MOMENT_TYPE),
+            names.epoch: pa.array(np.repeat(np.array([each.epoch for each in new], np.int32), counts)),
+            names.rate: pa.array(np.repeat(np.array([each.rate for each in new], np.float64), counts)),
+        }
+        joined = EventBatch(
+            schema, tuple(map(np.concatenate, zip(*(each.events.columns for each in new), strict=True)))
+        )
+        table = pa.table(own | {columns[name]: column for name, column in to_columns(joined).items()})
         ids = (number << ROW_BITS) + np.arange(len(table))
         return Landing(table.append_column(names.id, pa.array(ids)), {LANDING: number}, senders)
 
     return decide
+
+
+def _moments(samples: Sequence[SampledEvents]) -> NDArray[np.datetime64]:
+    for each in samples:
+        if each.at.shape != (len(each.events),) or np.isnat(each.at).any():
+            raise LakeError(f"{len(each.events)} rows need as many moments", field="at", value=len(each.at))
+    return np.concatenate([each.at.astype("datetime64[us]") for each in samples])
 
 
 def reports_landing(reported: Sequence[ReportedCounters]) -> Callable[[TableState], Landing | None]:

@@ -45,6 +45,8 @@ from pleroma.routing.topology_files import to_json as topology_to_json
 
 Moments = Sequence[datetime] | NDArray[np.datetime64]
 
+_CONTROLLERS_TABLES: tuple[SharedTable, ...] = ("schemas", "plans", "subscriptions", "reports", "topology")
+
 log = logging.getLogger("pleroma.pipeline")
 
 
@@ -79,8 +81,9 @@ class Lake:
             return known
 
     def check(self) -> None:
-        """Raise if nothing can be landed here."""
-        self.table("schemas").create()
+        """Make the tables that a controller lands in; raise if that cannot be."""
+        for name in _CONTROLLERS_TABLES:
+            self.table(name).create()
 
     def land_schema(self, schema: Schema, since: datetime | None = None) -> None:
         """A schema from a moment on. It may differ from the one before, but for the types of attributes of both."""

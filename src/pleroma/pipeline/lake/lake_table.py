@@ -79,6 +79,7 @@ class LakeTable:
         self.definition = definition
         self._lock = RLock()
         self._table: DeltaTable | None = None
+        self._was_there = False
 
     @property
     def exists(self) -> bool:
@@ -101,7 +102,8 @@ class LakeTable:
         for number in range(1, _TRIES + 1):
             with self._lock:
                 table = self._made()
-                landing = decide(TableState(table))
+                with self._naming("cannot be read"):
+                    landing = decide(TableState(table))
                 if landing is None or not len(landing.rows):
                     return 0
                 try:
@@ -218,12 +220,19 @@ class LakeTable:
             return len(gone)
 
     def _newest(self) -> DeltaTable | None:
-        """The table at its newest version; None if there is none."""
+        """The table at its newest version; None if there is none.
+
+        A table that was there and is not now, as when a disk is not mounted, is an error: it would be begun anew.
+        """
         with self._naming("cannot be opened"):
-            if self._table is None:
+            if self._table is None or (is_local(self.url) and not Path(self.url, "_delta_log").is_dir()):
                 try:
                     self._table = DeltaTable(self.url)
+                    self._was_there = True
                 except TableNotFoundError:
+                    self._table = None
+                    if self._was_there:
+                        raise LakeError("is gone", field=f"the table {self.definition.path}") from None
                     return None
             else:
                 self._table.update_incremental()
@@ -246,6 +255,7 @@ class LakeTable:
                         configuration=_CONFIGURATION,
                     )
                 self._table = table = DeltaTable(self.url)
+                self._was_there = True
         return table
 
     def _append(self, table: DeltaTable, landing: Landing) -> None:

@@ -35,4 +35,6 @@ def from_microseconds(count: int) -> datetime:
 
 def hours_of(moments: NDArray[np.datetime64]) -> list[str]:
     """The hour of each moment, such as 2026-11-15T16."""
-    return [str(each) for each in moments.astype("datetime64[h]")]
+    hours, places = np.unique(moments.astype("datetime64[h]"), return_inverse=True)
+    names: list[str] = np.array([str(each) for each in hours], object)[places].tolist()
+    return names

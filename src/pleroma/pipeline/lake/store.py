@@ -6,6 +6,7 @@ environment (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, …). So no credential is 
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pleroma.errors import LakeError
 
 URI_SCHEMES = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "memory")
 _SECRETS = re.compile(r"(://)[^/@\s]*@|([?&][^=\s]*(?:key|secret|token|signature|sig)[^=\s]*=)[^&\s]*", re.IGNORECASE)
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 _MAX_REASON = 300
 
 
@@ -55,7 +57,12 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error of a store or of the library says: one line, not too long, with no credentials in it."""
+    """What an error of a store or of the library says: one line, not too long, with no credentials in it.
+
+    Of an error of the operating system only what that says: "No space left on device".
+    """
+    if found := _SYSTEM_ERROR.search(str(error)):
+        return os.strerror(int(found[1]))
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return without_secrets((lines or [type(error).__name__])[0])[:_MAX_REASON]
 
