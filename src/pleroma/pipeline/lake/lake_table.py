@@ -21,9 +21,9 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from pleroma.errors import LakeError
+from pleroma.errors import DamagedFile, LakeError
 from pleroma.pipeline.lake.lake_tables import TableDefinition
-from pleroma.pipeline.lake.store import file_system, is_local, reason_of
+from pleroma.pipeline.lake.store import file_system, is_local, reason_of, storage_options
 from pleroma.pipeline.lake.table_files import Condition, FileReader, TableFile, ValueSpan, files_in, spans_in
 
 KEPT_HOURS = 12
@@ -178,11 +178,11 @@ class LakeTable:
         reader, files = self.reader(conditions), self.files(conditions)
         if not files:
             return
-        system, root = file_system(self.url)
+        system, root = file_system(self.url, {each.path: each.size for each in files})
         for file in files:
             try:
                 found = reader.rows(system, root, file, names)
-            except LakeError as error:
+            except DamagedFile as error:
                 if on_damage is None:
                     raise
                 on_damage(file.path, error)
@@ -227,7 +227,7 @@ class LakeTable:
         with self._naming("cannot be opened"):
             if self._table is None or (is_local(self.url) and not Path(self.url, "_delta_log").is_dir()):
                 try:
-                    self._table = DeltaTable(self.url)
+                    self._table = DeltaTable(self.url, storage_options=storage_options(self.url))
                     self._was_there = True
                 except TableNotFoundError:
                     self._table = None
@@ -253,8 +253,9 @@ class LakeTable:
                         partition_by=list(made.partitioned_by) or None,
                         description=made.meaning,
                         configuration=_CONFIGURATION,
+                        storage_options=storage_options(self.url),
                     )
-                self._table = table = DeltaTable(self.url)
+                self._table = table = DeltaTable(self.url, storage_options=storage_options(self.url))
                 self._was_there = True
         return table
 

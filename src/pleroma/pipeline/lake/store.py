@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,26 @@ from pyarrow import fs
 from pleroma.errors import LakeError
 
 URI_SCHEMES = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "memory")
+_CONTAINER_FIRST = ("abfs", "abfss")
+"""Of these, what stands before the `@` is a container, and a credential only after a colon."""
+_STORE_OPTIONS = {
+    "connect_timeout": "5s",
+    "timeout": "10s",
+    "retry_timeout": "10s",
+    "max_retries": "40",
+    "backoff_config.init_backoff": "100ms",
+    "backoff_config.max_backoff": "1s",
+}
+"""A store that throttles is asked again for ten seconds; one that does not answer is given up after twenty."""
 _SECRETS = re.compile(r"(://)[^/@\s]*@|([?&][^=\s]*(?:key|secret|token|signature|sig)[^=\s]*=)[^&\s]*", re.IGNORECASE)
+_SECRET_VARIABLES = re.compile(r"(AWS|AZURE|GOOGLE|GCP|STORAGE)_.*(KEY|SECRET|TOKEN|PASSWORD|SIGNATURE)", re.IGNORECASE)
+_LEAST_SECRET = 6
+"""A variable with fewer characters is no credential, and many a message has these characters."""
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
+_REQUEST = re.compile(r"Error performing ([A-Z]+ [^\s?]+)")
+_ANSWER = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
+_PLAIN_HTTP = "URL scheme is not allowed"
 _MAX_REASON = 300
 
 
@@ -31,8 +50,9 @@ def lake_url(given: str) -> str:
     if scheme not in URI_SCHEMES:
         known = ", ".join(f"{each}://" for each in URI_SCHEMES)
         raise LakeError(f"is a folder, or begins with one of {known}", field="lake", value=without_secrets(given))
-    if "@" in rest.partition("/")[0]:
-        raise LakeError("has credentials in it: give them in the environment", field="lake", value=scheme)
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if "?" in rest or (at and (scheme not in _CONTAINER_FIRST or ":" in user)):
+        raise LakeError("has credentials or options in it: give them in the environment", field="lake", value=scheme)
     return rest_of_file(rest) if scheme == "file" else given.rstrip("/")
 
 
@@ -44,14 +64,22 @@ def is_local(url: str) -> bool:
     return "://" not in url
 
 
-def file_system(url: str) -> tuple[Any, str]:
-    """A file system of Arrow in which a folder of the lake can be read and written, and the folder's path in it."""
+def storage_options(url: str) -> dict[str, str] | None:
+    """How patient the library is with a store: less than it would be by itself, since landing waits meanwhile."""
+    return None if is_local(url) else dict(_STORE_OPTIONS)
+
+
+def file_system(url: str, sizes: Mapping[str, int] | None = None) -> tuple[Any, str]:
+    """A file system of Arrow in which a folder of the lake can be read and written, and the folder's path in it.
+
+    Files of known size, by path, are opened without asking an object store: that would stop all threads of the process.
+    """
     if is_local(url):
         return fs.LocalFileSystem(), f"{url}/"
     from deltalake.fs import DeltaStorageHandler
 
     try:
-        return fs.PyFileSystem(DeltaStorageHandler(url)), ""
+        return fs.PyFileSystem(DeltaStorageHandler(url, storage_options(url), dict(sizes or {}))), ""
     except Exception as error:
         raise LakeError(f"cannot be reached: {reason_of(error)}", field="lake", value=without_secrets(url)) from None
 
@@ -59,13 +87,27 @@ def file_system(url: str) -> tuple[Any, str]:
 def reason_of(error: BaseException) -> str:
     """What an error of a store or of the library says: one line, not too long, with no credentials in it.
 
-    Of an error of the operating system only what that says: "No space left on device".
+    Of an error of the operating system only what that says: "No space left on device". Of a request to a store, the
+    request and the last of its reasons, or the code and message in the answer: the rest of an answer repeats the
+    request with its signature.
     """
-    if found := _SYSTEM_ERROR.search(str(error)):
-        return os.strerror(int(found[1]))
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return without_secrets((lines or [type(error).__name__])[0])[:_MAX_REASON]
+    text = _DECORATION.sub("", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    request = _REQUEST.search(text)
+    if found := _SYSTEM_ERROR.search(text):
+        cause = os.strerror(int(found[1]))
+    elif found := _ANSWER.search(text):
+        cause = ": ".join(filter(None, found.groups()))
+    elif _PLAIN_HTTP in text:
+        cause = "it is not encrypted, which has to be allowed: AWS_ALLOW_HTTP=true"
+    else:
+        cause = lines[-1 if request else 0]
+    return without_secrets(f"{request[1]}: {cause}" if request else cause)[:_MAX_REASON]
 
 
 def without_secrets(text: str) -> str:
+    """The text without what looks like a credential, and without the credentials in the environment."""
+    for name, value in os.environ.items():
+        if len(value) >= _LEAST_SECRET and _SECRET_VARIABLES.fullmatch(name):
+            text = text.replace(value, "…")
     return _SECRETS.sub(lambda found: f"{found[1]}…@" if found[1] else f"{found[2]}…", text)

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pleroma.errors import LakeError
-from pleroma.pipeline.lake.store import reason_of
+from pleroma.errors import DamagedFile, LakeError
+from pleroma.pipeline.lake.store import is_local, reason_of
 
 Comparison = Literal["==", "<", "<=", ">", ">=", "in"]
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -76,7 +76,7 @@ class FileReader(NamedTuple):
     conditions: tuple[Condition, ...] = ()
 
     def rows(self, system: Any, root: str, file: TableFile, names: Sequence[str] | None = None) -> Any:
-        """The rows of a file that satisfy the conditions, all columns or some. LakeError if the file is damaged.
+        """The rows of a file that satisfy the conditions, all columns or some. DamagedFile if the file is damaged.
 
         A column that the file lacks, because the table got it later, is null.
         """
@@ -96,7 +96,7 @@ class FileReader(NamedTuple):
                 count = parquet.metadata.num_rows
                 table = parquet.read(columns=stored)
             if file.rows is not None and count != file.rows:
-                raise LakeError(f"has {count} rows, and the log says {file.rows}", field=file.path)
+                raise DamagedFile(f"has {count} rows, and the log says {file.rows}", field=file.path)
             columns = []
             for name in names:
                 kind = self.schema.field(name).type
@@ -109,8 +109,21 @@ class FileReader(NamedTuple):
             chosen = pa.table(columns, schema=pa.schema([self.schema.field(name) for name in names]))
             chosen.validate(full=True)
         except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
-            raise LakeError(f"is not a readable Parquet file: {reason_of(error)}", field=file.path) from None
+            self._check_there(system, f"{root}{file.path}")
+            raise DamagedFile(f"is not a readable Parquet file: {reason_of(error)}", field=file.path) from None
         return chosen
+
+    def _check_there(self, system: Any, path: str) -> None:
+        """Raise if an object store does not give a file: then nobody can say that the file is damaged."""
+        if is_local(self.url):
+            return
+        try:
+            with system.open_input_file(path) as opened:
+                opened.read()
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise LakeError(f"cannot be read: {reason_of(error)}", field=f"the table {self.table}") from None
 
 
 def files_in(actions: Any, partitioned_by: Sequence[str], conditions: Iterable[Condition]) -> Iterator[TableFile]:
