@@ -35,7 +35,7 @@ from pleroma.pipeline.lake.landed import (
     SampledEvents,
     SubscriptionRow,
 )
-from pleroma.pipeline.lake.moments import ONE_MICROSECOND, microseconds, utc
+from pleroma.pipeline.lake.moments import ONE_MICROSECOND, from_microseconds, microseconds, utc
 from pleroma.pipeline.lake.store import lake_url
 from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription
 from pleroma.pipeline.lake.table_files import Condition
@@ -161,8 +161,7 @@ class Lake:
         """
         schema = self.schema(name)
         wanted = [history.written(row) for row in rows]
-        key = f"subscriptions of {name}"
-
+        key, latest = f"subscriptions of {name}", f"latest subscriptions of {name}"
         after: dict[int, dict[str, TimedSubscription]] = {}
 
         def decide(state: TableState) -> Landing | None:
@@ -171,12 +170,13 @@ class Lake:
             if number <= landed:
                 return None
             before = self._in_force_at(name, landed)
-            ending, beginning = history.changes(before, wanted, utc(since))
+            moment = max(utc(since), from_microseconds(state.landed(latest) + 1))  # whatever the clock says
+            ending, beginning = history.changes(before, wanted, moment)
             gone = {each.row.id for each in ending}
             kept = {each: entry for each, entry in before.items() if each not in gone}
             after[number] = kept | {each.row.id: each for each in beginning}
             tables = history.table_of(schema, ending, history.ENDED), history.table_of(schema, beginning, history.BEGUN)
-            return Landing(pa.concat_tables(tables), {key: number})
+            return Landing(pa.concat_tables(tables), {key: number, latest: microseconds(moment)})
 
         with self._subscribing:
             landed = self.table("subscriptions").land(decide)
@@ -300,10 +300,9 @@ class Lake:
 
     def _timed(self, name: str, start: datetime | None, end: datetime | None) -> list[TimedSubscription]:
         table = self.table("subscriptions")
-        names = ("id", "principal", "host", "filter", "since", "until")
         within = None if start is None else utc(start), None if end is None else utc(end)
         asked = history.conditions_on(name, *within)
-        return history.timed(table.rows(each, names, self._noting(table)) for each in asked)
+        return history.timed(table.rows(each, history.ENTRY_COLUMNS, self._noting(table)) for each in asked)
 
     def _noting(self, table: LakeTable) -> Any:
         return lambda path, error: self.refuse(table.definition.path, path, error)

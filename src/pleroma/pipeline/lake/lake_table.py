@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from pyarrow.fs import FileType
 
 from pleroma.errors import DamagedFile, LakeError
 from pleroma.pipeline.lake.lake_tables import TableDefinition
 from pleroma.pipeline.lake.store import file_system, is_local, reason_of, storage_options
-from pleroma.pipeline.lake.table_files import Condition, FileReader, TableFile, ValueSpan, files_in, spans_in
+from pleroma.pipeline.lake.table_files import Condition, FileReader, TableFile, ValueSpan, files_in, spans_in, sql
 
 KEPT_HOURS = 12
 """How long files that were merged, and entries of the log, stay: whoever reads an older version is done by then."""
@@ -32,6 +33,8 @@ SENDER_DAYS = 7
 """How long a table remembers how far a sender's batches have come."""
 LANDING = "landing"
 """The transaction that every landing carries, with its number."""
+_TIDYING = "tidying"
+"""The transaction of those who replace files by others: of two at once only one succeeds."""
 _CONFIGURATION = {
     "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
@@ -80,6 +83,8 @@ class LakeTable:
         self._lock = RLock()
         self._table: DeltaTable | None = None
         self._was_there = False
+        self._deciding = False
+        """While somebody decides what to land, the table stays at the version that the decision is made on."""
 
     @property
     def exists(self) -> bool:
@@ -102,8 +107,12 @@ class LakeTable:
         for number in range(1, _TRIES + 1):
             with self._lock:
                 table = self._made()
-                with self._naming("cannot be read"):
-                    landing = decide(TableState(table))
+                self._deciding = True
+                try:
+                    with self._naming("cannot be read"):
+                        landing = decide(TableState(table))
+                finally:
+                    self._deciding = False
                 if landing is None or not len(landing.rows):
                     return 0
                 try:
@@ -117,17 +126,29 @@ class LakeTable:
     def append(self, rows: Any) -> None:
         self.land(lambda _: Landing(rows, {}))
 
-    def replace(self, predicate: str, rows: Any) -> None:
-        """Have these rows in place of all that satisfy a predicate of SQL, which they have to satisfy themselves.
+    def rewrite(self, conditions: Sequence[Condition], change: Callable[[Any], Any | None]) -> int:
+        """Have other rows, which satisfy these conditions too, in place of all that do; how many files went.
 
-        CommitFailedError if somebody has landed such rows meanwhile.
+        `change` is given the rows, with all columns that the table ever had, and gives others, or None to leave them.
+        It is asked again if somebody landed such rows meanwhile, or also replaced rows: of two who do that at once the
+        library refuses one. (Its own compaction lets both through, and all rows would be there twice.)
         """
-        with self._lock:
-            table = self._made()
-            given = self._fitting(rows)
-            how: dict[str, Any] = {"mode": "overwrite", "predicate": predicate, "writer_properties": WRITER}
-            with self._naming("cannot be written"):
-                write_deltalake(table, given, schema_mode="merge", **how)
+
+        def commit(table: DeltaTable, properties: CommitProperties) -> int:
+            actions = pa.table(table.get_add_actions(flatten=True))
+            files = list(files_in(actions, self.definition.partitioned_by, conditions))
+            schema = pa.schema(table.schema().to_arrow())
+            reader = FileReader(self.url, self.definition.path, schema, tuple(conditions))
+            system, root = file_system(self.url)
+            found = [reader.rows(system, root, file) for file in files]
+            rows = change(pa.concat_tables(found)) if found else None
+            if rows is None:
+                return 0
+            how: dict[str, Any] = {"mode": "overwrite", "predicate": sql(conditions), "writer_properties": WRITER}
+            write_deltalake(table, rows, schema_mode="merge", commit_properties=properties, **how)
+            return len(files)
+
+        return self._tidied("cannot be merged", commit)
 
     def landed(self, sender: str) -> int:
         """The number that a sender's batches have come to; -1 if the table has none of it."""
@@ -144,6 +165,15 @@ class LakeTable:
         """By file that may have rows with these properties: between which values a column lies. No file is opened."""
         actions = self._actions()
         return [] if actions is None else list(spans_in(actions, column, conditions))
+
+    def files_and_spans(self, column: str) -> list[tuple[TableFile, ValueSpan]]:
+        """All files of the newest version, each with the values that a column lies between."""
+        actions = self._actions()
+        if actions is None:
+            return []
+        return list(
+            zip(files_in(actions, self.definition.partitioned_by, ()), spans_in(actions, column, ()), strict=True)
+        )
 
     def _actions(self) -> Any:
         """The files of the newest version, as the log has them; None if there is no table."""
@@ -189,33 +219,43 @@ class LakeTable:
             else:
                 yield found
 
-    def compact(self, partition: list[tuple[str, str, Any]] | None = None) -> int:
-        """Merge small files within partitions, all or those with (column, operator, value); how many files went."""
-        with self._lock:
-            table = self._newest()
-        if table is None:
-            return 0
-        with self._naming("cannot be compacted"):
-            return int(table.optimize.compact(partition_filters=partition, writer_properties=WRITER)["numFilesRemoved"])
+    def delete(self, conditions: Sequence[Condition]) -> int:
+        """Remove the rows that satisfy these conditions; how many."""
 
-    def delete(self, predicate: str) -> int:
-        """Remove the rows that satisfy a predicate of SQL; how many files went."""
-        with self._lock:
-            table = self._newest()
-        if table is None:
+        def commit(table: DeltaTable, properties: CommitProperties) -> int:
+            return int(table.delete(sql(conditions), commit_properties=properties)["num_deleted_rows"] or 0)
+
+        return self._tidied("cannot be thinned out", commit)
+
+    def _tidied(self, what: str, commit: Callable[[DeltaTable, CommitProperties], int]) -> int:
+        """Do something that replaces files, on a version of its own, again and again until nobody interferes."""
+        if not self.exists:
             return 0
-        with self._naming("cannot be thinned out"):
-            return int(table.delete(predicate)["num_removed_files"])
+        for number in range(1, _TRIES + 1):
+            with self._naming(what):
+                table = self._opened()
+                turn = Transaction(_TIDYING, TableState(table).landed(_TIDYING) + 1)
+                try:
+                    return commit(table, CommitProperties(app_transactions=[turn]))
+                except CommitFailedError as error:
+                    failure = error
+            time.sleep(random.random() * _PAUSE_SECONDS * number)  # noqa: S311  # no secret
+        raise self._failed(what, failure)
 
     def vacuum(self, hours: float = KEPT_HOURS) -> int:
-        """Remove files that no version of the last hours has; how many."""
-        with self._lock:
-            table = self._newest()
-        if table is None:
+        """Remove files that no version of the last hours has, and entries of the log that are as old; how many files.
+
+        A file that no version has at all, which somebody may be about to land, stays as long.
+        """
+        if not self.exists:
             return 0
         with self._naming("cannot be vacuumed"):
+            table = self._opened()
             gone = table.vacuum(retention_hours=int(hours), dry_run=False, enforce_retention_duration=False, full=True)
-            table.create_checkpoint()
+            system, root = file_system(self.url)
+            checkpoint = f"{root}_delta_log/{table.version():020d}.checkpoint.parquet"
+            if system.get_file_info(checkpoint).type == FileType.NotFound:
+                table.create_checkpoint()
             table.cleanup_metadata()
             return len(gone)
 
@@ -224,10 +264,12 @@ class LakeTable:
 
         A table that was there and is not now, as when a disk is not mounted, is an error: it would be begun anew.
         """
+        if self._deciding:
+            return self._table
         with self._naming("cannot be opened"):
             if self._table is None or (is_local(self.url) and not Path(self.url, "_delta_log").is_dir()):
                 try:
-                    self._table = DeltaTable(self.url, storage_options=storage_options(self.url))
+                    self._table = self._opened()
                     self._was_there = True
                 except TableNotFoundError:
                     self._table = None
@@ -237,6 +279,9 @@ class LakeTable:
             else:
                 self._table.update_incremental()
         return self._table
+
+    def _opened(self) -> DeltaTable:
+        return DeltaTable(self.url, storage_options=storage_options(self.url))
 
     def _made(self) -> DeltaTable:
         table = self._newest()
@@ -255,7 +300,7 @@ class LakeTable:
                         configuration=_CONFIGURATION,
                         storage_options=storage_options(self.url),
                     )
-                self._table = table = DeltaTable(self.url, storage_options=storage_options(self.url))
+                self._table = table = self._opened()
                 self._was_there = True
         return table
 

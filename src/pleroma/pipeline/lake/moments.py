@@ -33,6 +33,11 @@ def from_microseconds(count: int) -> datetime:
     return UNIX_EPOCH + timedelta(microseconds=count)
 
 
+def hour_name(moment: datetime) -> str:
+    """Such as 2026-11-15T16."""
+    return f"{utc(moment):%Y-%m-%dT%H}"
+
+
 def hours_of(moments: NDArray[np.datetime64]) -> list[str]:
     """The hour of each moment, such as 2026-11-15T16."""
     hours, places = np.unique(moments.astype("datetime64[h]"), return_inverse=True)

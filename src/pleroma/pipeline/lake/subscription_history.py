@@ -1,8 +1,8 @@
 """Which subscriptions were in force, and when: the rows of the table `subscriptions`, read and written.
 
 A subscription that begins is a row in state `begun`; when it ends, a row in state `ended` repeats it with its end. So
-landing a change writes that change and nothing else. Now and then both rows become one in state `over` (`settled`), and
-whoever asks about a stretch of time reads `begun` and `ended`, which are few then, and of `over` only what reaches into
+landing a change writes that change and nothing else. Now and then both rows become one in state `over` (`settling`).
+Whoever asks about a stretch of time reads `begun` and `ended`, which are few then, and of `over` only what reaches into
 the stretch.
 """
 
@@ -37,6 +37,9 @@ class SubscriptionText(NamedTuple):
     filter: str
 
 
+ENTRY_COLUMNS = (*SubscriptionText._fields, "since", "until")
+
+
 class TimedSubscription(NamedTuple):
     """A subscription with the time that it was in force; `until` is None while it is."""
 
@@ -58,12 +61,16 @@ def timed(tables: Iterable[Any]) -> list[TimedSubscription]:
     """One entry for each subscription that the rows tell of, by the time it began. Repeated rows make no difference."""
     found: dict[tuple[datetime, SubscriptionText], datetime | None] = {}
     for table in tables:
-        columns = [table[name].to_pylist() for name in ("id", "principal", "host", "filter", "since", "until")]
-        for *row, since, until in zip(*columns, strict=True):
-            key = since, SubscriptionText(*row)
-            known = found.get(key)
-            found[key] = until if known is None else known if until is None else min(known, until)
+        for row, since, until in entries_of(table):
+            known = found.get((since, row))
+            found[since, row] = until if known is None else known if until is None else min(known, until)
     return [TimedSubscription(row, since, until) for (since, row), until in sorted(found.items(), key=lambda e: e[0])]
+
+
+def entries_of(table: Any) -> Iterator[TimedSubscription]:
+    """What each row says, by itself."""
+    for *row, since, until in zip(*(table[name].to_pylist() for name in ENTRY_COLUMNS), strict=True):
+        yield TimedSubscription(SubscriptionText(*row), since, until)
 
 
 @dataclass(frozen=True)
@@ -116,23 +123,13 @@ def changes(
 ) -> tuple[list[TimedSubscription], list[TimedSubscription]]:
     """What ends and what begins, for exactly the wanted subscriptions to be in force from a moment on."""
     by_id = {row.id: row for row in wanted}
-    ending = [
-        entry._replace(until=max(since, entry.since))
-        for name, entry in in_force.items()
-        if by_id.get(name) != entry.row
-    ]
+    ending = [entry._replace(until=since) for name, entry in in_force.items() if by_id.get(name) != entry.row]
     beginning = [
         TimedSubscription(row, since, None)
         for name, row in by_id.items()
         if name not in in_force or in_force[name].row != row
     ]
     return ending, beginning
-
-
-def settled(entries: Iterable[TimedSubscription]) -> tuple[list[TimedSubscription], list[TimedSubscription]]:
-    """Those that are over, by their ends, and those that are in force."""
-    over = [each for each in entries if each.until is not None]
-    return sorted(over, key=lambda each: each.until or each.since), [each for each in entries if each.until is None]
 
 
 def table_of(schema: Schema, entries: Iterable[TimedSubscription], state: str) -> Any:

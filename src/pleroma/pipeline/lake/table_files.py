@@ -31,6 +31,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     "in": lambda field, values: field.isin(values),
 }
+_SQL = {"==": "=", "in": "IN", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _STATISTICS_PRECISION = timedelta(milliseconds=1)
 """The log cuts off the rest of a moment: a greatest value may be greater by less than this."""
 
@@ -46,6 +47,21 @@ class Condition(NamedTuple):
         if self.comparison == "in":
             return pc.field(self.column).isin(pa.array(list(self.value), column_type))
         return _COMPARE[self.comparison](pc.field(self.column), pa.scalar(self.value, column_type))
+
+
+def sql(conditions: Sequence[Condition]) -> str:
+    """Conditions as a predicate of SQL, for the library."""
+    return " AND ".join(f'"{each.column}" {_SQL[each.comparison]} {_literal(each.value)}' for each in conditions)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, datetime):
+        return f"'{value.isoformat(timespec='microseconds')}'"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_literal, value))})"
+    return repr(value)
 
 
 class TableFile(NamedTuple):
