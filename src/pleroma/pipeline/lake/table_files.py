@@ -29,7 +29,6 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
-    "in": lambda field, values: field.isin(values),
 }
 _SQL = {"==": "=", "in": "IN", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _STATISTICS_PRECISION = timedelta(milliseconds=1)
@@ -47,6 +46,12 @@ class Condition(NamedTuple):
         if self.comparison == "in":
             return pc.field(self.column).isin(pa.array(list(self.value), column_type))
         return _COMPARE[self.comparison](pc.field(self.column), pa.scalar(self.value, column_type))
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is true of a value; nothing is true of null."""
+        if value is None:
+            return False
+        return value in self.value if self.comparison == "in" else bool(_COMPARE[self.comparison](value, self.value))
 
 
 def sql(conditions: Sequence[Condition]) -> str:
@@ -97,10 +102,13 @@ class FileReader(NamedTuple):
         A column that the file lacks, because the table got it later, is null.
         """
         wanted = list(self.schema.names if names is None else names)
-        needed = [*wanted, *(each.column for each in self.conditions if each.column not in wanted)]
-        table = self._read(system, root, file, needed)
-        if self.conditions:
-            parts = (each.expression(self.schema.field(each.column).type) for each in self.conditions)
+        fixed = dict(file.partition)
+        if not all(each.holds(fixed[each.column]) for each in self.conditions if each.column in fixed):
+            return self._fields(wanted).empty_table()
+        left = [each for each in self.conditions if each.column not in fixed]
+        table = self._read(system, root, file, [*wanted, *{each.column for each in left}.difference(wanted)])
+        if left:
+            parts = (each.expression(self.schema.field(each.column).type) for each in left)
             table = table.filter(reduce(operator.and_, parts))
         return table.select(wanted)
 
@@ -108,26 +116,30 @@ class FileReader(NamedTuple):
         fixed = dict(file.partition)
         try:
             with system.open_input_file(f"{root}{file.path}") as opened, pq.ParquetFile(opened) as parquet:
-                stored = [name for name in names if name in parquet.schema_arrow.names]
+                there = set(parquet.schema_arrow.names)
                 count = parquet.metadata.num_rows
-                table = parquet.read(columns=stored)
+                # tasks and callers are parallel already; partitions are in no file
+                table = parquet.read([name for name in names if name in there and name not in fixed], use_threads=False)
             if file.rows is not None and count != file.rows:
                 raise DamagedFile(f"has {count} rows, and the log says {file.rows}", field=file.path)
+            table.validate(full=True)
             columns = []
             for name in names:
                 kind = self.schema.field(name).type
                 if name in fixed:
                     columns.append(pa.repeat(pa.scalar(fixed[name], kind), count))
-                elif name in stored:
-                    columns.append(table[name].cast(kind))
+                elif name in there:
+                    column = table[name]
+                    columns.append(column if column.type == kind else column.cast(kind))
                 else:
                     columns.append(pa.nulls(count, kind))
-            chosen = pa.table(columns, schema=pa.schema([self.schema.field(name) for name in names]))
-            chosen.validate(full=True)
+            return pa.table(columns, schema=self._fields(names))
         except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
             self._check_there(system, f"{root}{file.path}")
             raise DamagedFile(f"is not a readable Parquet file: {reason_of(error)}", field=file.path) from None
-        return chosen
+
+    def _fields(self, names: Sequence[str]) -> Any:
+        return pa.schema([self.schema.field(name) for name in names])
 
     def _check_there(self, system: Any, path: str) -> None:
         """Raise if an object store does not give a file: then nobody can say that the file is damaged."""
