@@ -18,3 +18,4 @@ def register(spark: SparkSession) -> None:
     from pleroma.pipeline.lake.spark_source import PleromaSource
 
     spark.dataSource.register(PleromaSource)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

@@ -26,6 +26,8 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.log.level": "ERROR",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
 }

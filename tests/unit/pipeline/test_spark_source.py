@@ -4,24 +4,31 @@ import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from pleroma.content import Filter
+from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError, UnknownName
-from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
-from pleroma.pipeline.lake.reading import FileToRead, Reading, planned, portions
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_query import LakeQuery
+from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.maintenance import maintain
+from pleroma.pipeline.lake.reading import Reading
+from pleroma.pipeline.lake.table_files import TableFile
 from support.strategies import STOCK
 
 pytest.importorskip("pyspark", reason="PySpark is missing: the data source was NOT tested")
 
+from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan, Not
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.types import StringType, StructType
 
-from pleroma.pipeline.lake.spark_source import LakeQuery, PleromaSource
+from pleroma.pipeline.lake.spark_source import PleromaSource
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+FOR_EVER_DAYS = 10_000.0
 
 
 @pytest.fixture
@@ -38,6 +45,10 @@ def land(lake, *numbers, at=NOON):
     lake.land_events(EventBatch.from_events(STOCK, events), moments, 1, 0.5)
 
 
+def report(lake, name, at=NOON, schema="stock"):
+    lake.land_reports([ReportedCounters(schema, at, (ReportRow(name, "me", 9, 1),))])
+
+
 def source(lake, **options):
     return PleromaSource({"path": lake.url, "schema": "stock"} | {k.rstrip("_"): v for k, v in options.items()})
 
@@ -52,13 +63,18 @@ def rows(reader, partitions):
     return found
 
 
-def read(lake, names=None, **options):
+def read(lake, names=None, filters=(), **options):
     made = source(lake, **options)
     schema = made.schema()
     if names is not None:
         schema = StructType([schema[name] for name in names])
     reader = made.reader(schema)
+    assert list(reader.pushFilters(list(filters))) == []
     return rows(reader, reader.partitions())
+
+
+def volumes(found):
+    return sorted(row["volume"] for row in found)
 
 
 def stream(lake, **options):
@@ -66,62 +82,147 @@ def stream(lake, **options):
     return made.streamReader(made.schema())
 
 
+@pytest.fixture
+def opened(monkeypatch):
+    """The files of events that are opened, each with the columns that are read of it."""
+    seen = []
+    open_file, read_columns = pq.ParquetFile.__init__, pq.ParquetFile.read
+
+    def note_file(parquet, opened, **how):
+        open_file(parquet, opened, **how)
+        if "volume" in parquet.schema_arrow.names:
+            seen.append((parquet.metadata.row_group(0), set()))
+
+    def note_columns(parquet, columns=None, **how):
+        if "volume" in parquet.schema_arrow.names:
+            seen[-1][1].update(columns)
+        return read_columns(parquet, columns, **how)
+
+    monkeypatch.setattr(pq.ParquetFile, "__init__", note_file)
+    monkeypatch.setattr(pq.ParquetFile, "read", note_columns)
+    return seen
+
+
+def first_of(group, name):
+    columns = (group.column(n) for n in range(group.num_columns))
+    return next(column.statistics.min for column in columns if column.path_in_schema == name)
+
+
 def test_rows_are_those_of_the_time_that_was_asked_for(lake):
     land(lake, *range(90))
-    assert [row["volume"] for row in read(lake)] == list(range(90))
-    assert [row["volume"] for row in read(lake, from_="2026-11-15T12:30", to="2026-11-15T12:32")] == [30, 31]
-    assert [row["volume"] for row in read(lake, from_="2026-11-15T15:29+02:00")] == [89]
+    assert volumes(read(lake)) == list(range(90))
+    assert volumes(read(lake, from_="2026-11-15T12:30", to="2026-11-15T12:32")) == [30, 31]
+    assert volumes(read(lake, from_="2026-11-15T15:29+02:00")) == [89]
     assert read(lake, to="2026-11-15T12:00") == []
 
 
-def test_only_columns_that_were_asked_for_are_read(lake):
+def test_only_columns_that_were_asked_for_are_read(lake, opened):
     land(lake, 7)
     assert read(lake, names=["ticker", "volume"]) == [{"ticker": "T7", "volume": 7}]
+    assert [columns for _, columns in opened] == [{"ticker", "volume"}]
+    opened.clear()
+    assert read(lake, names=["hour", "price"], from_="2026-11-15T12:00") == [{"hour": "2026-11-15T12", "price": 7.5}]
+    assert [columns for _, columns in opened] == [{"price", "at"}]
     with pytest.raises(UnknownName, match="colour"):
         source(lake).reader(StructType().add("colour", StringType()))
 
 
-def test_snapshots_are_read_with_the_time_they_are_valid(lake):
+@pytest.mark.parametrize(
+    ("filters", "hours"),
+    [
+        ([EqualTo(("hour",), "2026-11-15T13")], [1]),
+        ([In(("hour",), ("2026-11-15T12", "2026-11-15T15"))], [0, 3]),
+        ([LessThan(("at",), NOON + HOUR)], [0]),
+        ([GreaterThanOrEqual(("at",), NOON + 2 * HOUR)], [2, 3]),
+        ([GreaterThan(("volume",), 20), IsNotNull(("volume",))], [2, 3]),
+        ([GreaterThan(("price",), 10.5), LessThan(("volume",), 20)], [1]),
+        ([EqualTo(("landing",), 4)], [3]),
+        ([EqualTo(("epoch",), 2)], []),
+    ],
+)
+def test_filters_choose_files_by_partition_and_by_statistics(lake, opened, filters, hours):
+    for n in range(4):  # landing n + 1 has the hour n after noon, and volumes 10 n to 10 n + 9
+        land(lake, *range(10 * n, 10 * n + 10), at=NOON + n * HOUR)
+    found = read(lake, filters=filters)
+    assert sorted(first_of(group, "landing") - 1 for group, _ in opened) == hours
+    assert {row["volume"] // 10 for row in found} == set(hours)
+
+
+def test_rows_in_chosen_files_are_filtered_too(lake):
+    land(lake, *range(10))
+    assert volumes(read(lake, filters=[GreaterThan(("volume",), 6)])) == [7, 8, 9]
+    assert volumes(read(lake, filters=[In(("ticker",), ("T3", "T5"))])) == [3, 5]
+    assert volumes(read(lake, filters=[LessThan(("at",), (NOON + HOUR / 30).replace(tzinfo=None))])) == [0, 1]
+
+
+def test_filters_that_cannot_be_decided_here_are_left_to_spark(lake):
+    land(lake, 1)
+    made = source(lake)
+    given = [
+        Not(EqualTo(("volume",), 1)),
+        EqualTo(("volume", "part"), 1),
+        EqualTo(("volume",), "1"),
+        GreaterThan(("price",), float("nan")),
+        EqualTo(("volume",), 1 << 70),
+        In(("volume",), (1, None)),
+        IsNotNull(("ticker",)),
+    ]
+    reader = made.reader(made.schema())
+    assert list(reader.pushFilters(given)) == given
+    assert volumes(rows(reader, reader.partitions())) == [1]
+
+
+def test_every_table_is_read_of_one_schema_or_of_all(lake):
+    other = Schema("other", (Integer("n", False, 0, 9),))
+    lake.land_schema(other)
+    report(lake, "s1")
+    report(lake, "s2", schema="other")
+    assert [row["subscription"] for row in read(lake, kind="reports")] == ["s1"]
+    assert sorted(row["subscription"] for row in read(lake, kind="reports", schema="")) == ["s1", "s2"]
+    assert {row["schema"] for row in read(lake, kind="schemas", schema="")} == {"stock", "other"}
+    assert read(lake, kind="decisions") == []
+    assert read(lake, kind="topology", schema="") == []
+
+
+def test_subscriptions_are_read_with_the_time_they_were_in_force(lake):
     one = SubscriptionRow("s1", "me", "h1", Filter.parse(STOCK, "price > 3"))
     two = SubscriptionRow("s2", "me", "h2", Filter.parse(STOCK, "volume < 3"))
     lake.land_subscriptions("stock", NOON, [one])
-    lake.land_subscriptions("stock", NOON + HOUR, [one, two])
-    found = [(row["id"], row["since"], row["until"]) for row in read(lake, kind="subscriptions")]
-    assert found == [("s1", NOON, NOON + HOUR), ("s1", NOON + HOUR, None), ("s2", NOON + HOUR, None)]
+    lake.land_subscriptions("stock", NOON + HOUR, [two])
+    maintain(lake, FOR_EVER_DAYS)
+    found = sorted((row["id"], row["state"], row["since"], row["until"]) for row in read(lake, kind="subscriptions"))
+    assert found == [("s1", "over", NOON, NOON + HOUR), ("s2", "begun", NOON + HOUR, None)]
     assert [row["id"] for row in read(lake, kind="subscriptions", to="2026-11-15T13:00")] == ["s1"]
-    with pytest.raises(LakeError, match="no snapshot"):
-        read(lake, kind="subscriptions", to="2026-11-15T11:00")
+    assert [row["id"] for row in read(lake, kind="subscriptions", from_="2026-11-15T14:00")] == ["s2"]
 
 
-def test_bad_files_give_no_rows_and_are_listed(lake, caplog):
+def test_damaged_files_give_no_rows_and_are_named_once(lake):
     for n in range(3):
-        land(lake, n)
-    lake.land_reports("stock", NOON, [ReportRow("s1", "me")])
-    lake.land_subscriptions("stock", NOON, [])
-    first, second, _ = (file.path for file in lake.files("events", "stock"))
-    (report,) = (file.path for file in lake.files("reports", "stock"))
-    (snapshot,) = (each.path for each in lake.snapshots("stock"))
-    Path(first).write_bytes(b"")
-    Path(second).write_bytes(Path(report).read_bytes())
-    Path(report).write_bytes(Path(report).read_bytes()[:-9])
-    Path(snapshot).write_bytes(b"PAR1PAR1")
-    assert [row["volume"] for row in read(lake)] == [2]
-    assert all(path in caplog.text for path in (first, second))
-    assert read(lake, kind="reports") == []
-    assert {(row["path"], row["kind"]) for row in read(lake, kind="refused")} == {
-        (first, "events"),
-        (second, "events"),
-        (report, "reports"),
-        (snapshot, "subscriptions"),
-    }
-    assert "other columns" in next(row["reason"] for row in read(lake, kind="refused") if row["path"] == second)
+        land(lake, n, at=NOON + n * HOUR)
+    report(lake, "s1")
+    first, second, _ = sorted(lake.event_table("stock").files(), key=lambda file: file.path)
+    (reported,) = lake.table("reports").files()
+    events, reports = (Path(lake.url, each) for each in ("events/stock", "reports"))
+    (events / first.path).write_bytes(b"")
+    (events / second.path).write_bytes((reports / reported.path).read_bytes())
+    (reports / reported.path).write_bytes((reports / reported.path).read_bytes()[:-9])
+    for _ in range(2):
+        assert volumes(read(lake)) == [2]
+        assert read(lake, kind="reports") == []
+    assert sorted((row["table"], row["path"]) for row in read(lake, kind="refused", schema="")) == [
+        ("events/stock", first.path),
+        ("events/stock", second.path),
+        ("reports", reported.path),
+    ]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"schema": "stok"}, "did you mean 'stock'"),
+        ({"schema": "stok", "kind": "reports"}, "did you mean 'stock'"),
         ({"schema": ""}, "'schema' is missing"),
+        ({"kind": "refused"}, "refused are of no schema"),
         ({"path": ""}, "'path' is missing"),
         ({"kind": "event"}, "did you mean 'events'"),
         ({"form": "x"}, "unknown option 'form'"),
@@ -146,35 +247,58 @@ def test_a_stream_is_of_what_happens(lake):
         stream(lake, kind="subscriptions")
 
 
-def test_a_stream_brings_each_part_once_also_late_ones(lake):
+def test_a_stream_brings_each_landing_once_also_late_ones(lake):
     flow = stream(lake)
     start = flow.initialOffset()
+    assert start == {"landing": 0}
     assert flow.latestOffset(start, ReadAllAvailable()) == start
     assert flow.partitions(start, start) == []
     land(lake, 1)
     land(lake, 2)
     middle = flow.latestOffset(start, ReadAllAvailable())
-    assert flow.reportLatestOffset() == middle
+    assert flow.reportLatestOffset() == middle == {"landing": 2}
     land(lake, 3, at=NOON - 5 * HOUR)
     end = flow.latestOffset(middle, ReadAllAvailable())
     again = stream(lake)  # after a restart, with the offsets of the checkpoint
-    assert [row["volume"] for row in rows(again, again.partitions(start, middle))] == [1, 2]
-    assert [row["volume"] for row in rows(again, again.partitions(middle, end))] == [3]
+    assert volumes(rows(again, again.partitions(start, middle))) == [1, 2]
+    assert volumes(rows(again, again.partitions(middle, end))) == [3]
     assert flow.latestOffset(end, ReadAllAvailable()) == end
 
 
-def test_a_part_that_a_listing_passed_by_is_not_lost(lake, monkeypatch):
-    flow = stream(lake)
-    for n in range(2):
-        land(lake, n, at=NOON + n * HOUR)
-    files = lake.files("events", "stock")
-    with monkeypatch.context() as patched:  # the first hour was listed before its part had come, the second after
-        patched.setattr(Lake, "files", lambda *_: files[1:])
-        end = flow.latestOffset(flow.initialOffset(), ReadAllAvailable())
-    assert [row["volume"] for row in rows(flow, flow.partitions(flow.initialOffset(), end))] == [0, 1]
+def test_a_stream_of_reports_passes_by_those_of_other_schemas(lake):
+    lake.land_schema(Schema("other", (Integer("n", False, 0, 9),)))
+    report(lake, "s1")
+    report(lake, "s2", schema="other")
+    report(lake, "s3")
+    flow = stream(lake, kind="reports")
+    offset, seen = flow.initialOffset(), []
+    for _ in range(3):
+        after = flow.latestOffset(offset, ReadMaxFiles(1))
+        seen.append([row["subscription"] for row in rows(flow, flow.partitions(offset, after))])
+        offset = after
+    assert seen == [["s1"], ["s3"], []]
 
 
-def test_a_stream_takes_as_many_parts_at_once_as_it_may(lake):
+def test_a_stream_reads_each_row_once_though_files_are_merged_and_removed(lake):
+    for n in range(3):
+        land(lake, n)
+    flow = stream(lake, maxFilesPerTrigger="2")
+    start = flow.initialOffset()
+    middle = flow.latestOffset(start, ReadMaxFiles(2))
+    assert volumes(rows(flow, flow.partitions(start, middle))) == [0, 1]
+    for n in range(3, 10):
+        land(lake, n)
+    before = flow.latestOffset(middle, ReadMaxFiles(3))
+    assert maintain(lake, FOR_EVER_DAYS, kept_hours=0).removed == 10
+    assert len(lake.event_table("stock").files()) == 1
+    assert volumes(rows(flow, flow.partitions(middle, before))) == [2, 3, 4]  # planned before, read afterwards
+    again = stream(lake)
+    end = again.latestOffset(before, ReadMaxFiles(2))
+    assert volumes(rows(again, again.partitions(before, end))) == [5, 6, 7, 8, 9]
+    assert again.latestOffset(end, ReadMaxFiles(2)) == end
+
+
+def test_a_stream_takes_as_many_files_at_once_as_it_may(lake):
     flow = stream(lake, maxFilesPerTrigger="2")
     for n in range(5):
         land(lake, n)
@@ -184,26 +308,41 @@ def test_a_stream_takes_as_many_parts_at_once_as_it_may(lake):
     offset, seen = flow.initialOffset(), []
     for _ in range(4):
         after = flow.latestOffset(offset, ReadMaxFiles(2))
-        seen.append([row["volume"] for row in rows(flow, flow.partitions(offset, after))])
+        seen.append(volumes(rows(flow, flow.partitions(offset, after))))
         offset = after
     assert seen == [[0, 1], [2, 3], [4], []]
 
 
-def test_files_are_shared_out_to_enough_tasks_in_order():
-    pieces = [FileToRead("events", str(n), 3 << 20) for n in range(100)]
-    made = portions(pieces)
-    assert [piece for portion in made for piece in portion] == pieces
+def test_what_is_available_now_ends_there_though_files_are_merged(lake):
+    flow = stream(lake)
+    for n in range(10):
+        land(lake, n)
+        if n == 4:
+            flow.prepareForTriggerAvailableNow()
+    maintain(lake, FOR_EVER_DAYS)
+    end = flow.latestOffset(flow.initialOffset(), ReadMaxFiles(1))
+    assert volumes(rows(flow, flow.partitions(flow.initialOffset(), end))) == [0, 1, 2, 3, 4]
+
+
+def files_of(*sizes):
+    return tuple(TableFile(f"{n}.parquet", size, None, ()) for n, size in enumerate(sizes))
+
+
+def test_files_are_shared_out_to_enough_tasks_in_order(lake):
+    reading = Reading(lake.url, lake.event_table("stock").reader(), files_of(*[3 << 20] * 100))
+    made = reading.portions()
+    assert [file for portion in made for file in portion.files] == list(reading.files)
     assert 8 <= len(made) <= 25
-    assert max(sum(piece.size for piece in portion) for portion in made) < 24 << 20
-    assert len(portions(pieces[:2])) == 2
-    assert len(portions([FileToRead("events", str(n), 1000) for n in range(100)])) == 1
-    assert portions([]) == []
+    assert max(sum(file.size for file in portion.files) for portion in made) < 24 << 20
+    assert len(Reading(lake.url, reading.reader, files_of(3 << 20, 3 << 20)).portions()) == 2
+    assert len(Reading(lake.url, reading.reader, files_of(*[1000] * 100)).portions()) == 1
+    assert Reading(lake.url, reading.reader, ()).portions() == []
 
 
 def test_batches_are_bounded(lake, monkeypatch):
     monkeypatch.setattr("pleroma.pipeline.lake.reading.BATCH_ROWS", 4)
     land(lake, *range(10))
-    reading = Reading.of(lake.url, STOCK, "events", None, None)
-    batches = list(reading.batches(planned(lake, "events", "stock")))
+    (reading,) = LakeQuery(lake.url, "stock").readings()
+    batches = list(reading.batches())
     assert [len(batch) for batch in batches] == [4, 4, 2]
-    assert batches[0].schema == reading.schema
+    assert batches[0].schema == lake.event_table("stock").definition.schema

@@ -135,5 +135,5 @@ def _collected(
         return FrameEvents.of(rows, data.schema, ROW_NUMBER), list(data.subscriptions)
     lake = Lake.at(source)
     chosen = lake.chosen(name)
-    filters = [each.filter for each in lake.subscriptions(chosen, events.end).rows]
+    filters = [each.filter for each in lake.subscriptions(chosen, events.end)]
     return LakeEvents.of(spark, lake, chosen, events.start, events.end), filters

@@ -48,13 +48,13 @@ class TimedSubscription(NamedTuple):
     until: datetime | None
 
 
-def conditions_on(name: str, start: datetime | None, end: datetime | None) -> Iterator[tuple[Condition, ...]]:
-    """Conditions on rows such that all rows together tell what was in force in `[start, end)`."""
+def conditions_on(name: str | None, start: datetime | None, end: datetime | None) -> Iterator[tuple[Condition, ...]]:
+    """Conditions on rows: all such rows together tell what was in force in `[start, end)`, of one schema or all."""
     before = () if end is None else (Condition("since", "<", end),)
     after = () if start is None else (Condition("until", ">", start),)
-    schema = Condition("schema", "==", name)
-    yield (schema, Condition("state", "in", (BEGUN, ENDED)), *before)
-    yield (schema, Condition("state", "==", OVER), *before, *after)
+    schema = () if name is None else (Condition("schema", "==", name),)
+    yield (*schema, Condition("state", "in", (BEGUN, ENDED)), *before)
+    yield (*schema, Condition("state", "==", OVER), *before, *after)
 
 
 def timed(tables: Iterable[Any]) -> list[TimedSubscription]:

@@ -104,7 +104,7 @@ class FileReader(NamedTuple):
         wanted = list(self.schema.names if names is None else names)
         fixed = dict(file.partition)
         if not all(each.holds(fixed[each.column]) for each in self.conditions if each.column in fixed):
-            return self._fields(wanted).empty_table()
+            return self._only(wanted).empty_table()
         left = [each for each in self.conditions if each.column not in fixed]
         table = self._read(system, root, file, [*wanted, *{each.column for each in left}.difference(wanted)])
         if left:
@@ -120,6 +120,9 @@ class FileReader(NamedTuple):
                 count = parquet.metadata.num_rows
                 # tasks and callers are parallel already; partitions are in no file
                 table = parquet.read([name for name in names if name in there and name not in fixed], use_threads=False)
+                size = opened.size()
+            if size != file.size:
+                raise DamagedFile(f"has {size} bytes, and the log says {file.size}", field=file.path)
             if file.rows is not None and count != file.rows:
                 raise DamagedFile(f"has {count} rows, and the log says {file.rows}", field=file.path)
             table.validate(full=True)
@@ -133,12 +136,12 @@ class FileReader(NamedTuple):
                     columns.append(column if column.type == kind else column.cast(kind))
                 else:
                     columns.append(pa.nulls(count, kind))
-            return pa.table(columns, schema=self._fields(names))
+            return pa.table(columns, schema=self._only(names))
         except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
             self._check_there(system, f"{root}{file.path}")
             raise DamagedFile(f"is not a readable Parquet file: {reason_of(error)}", field=file.path) from None
 
-    def _fields(self, names: Sequence[str]) -> Any:
+    def _only(self, names: Sequence[str]) -> Any:
         return pa.schema([self.schema.field(name) for name in names])
 
     def _check_there(self, system: Any, path: str) -> None:
@@ -199,8 +202,9 @@ def _may_hold(actions: Any, condition: Condition) -> Any:
         bound = pa.scalar(max(values), kind)
         kept = pc.and_(kept, pc.less(low, bound) if comparison == "<" else pc.less_equal(low, bound))
     if comparison in ("==", "in", ">", ">="):
-        bound = pa.scalar(_rounded(min(values)), kind)
-        kept = pc.and_(kept, pc.greater_equal(high, bound))
+        bound, is_exact = pa.scalar(_rounded(min(values)), kind), not pa.types.is_timestamp(kind)
+        above = pc.greater if comparison == ">" and is_exact else pc.greater_equal
+        kept = pc.and_(kept, above(high, bound))
     return pc.fill_null(kept, True)
 
 

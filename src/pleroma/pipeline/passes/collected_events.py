@@ -6,7 +6,7 @@ large enough for the kernels; events outside the domains are counted and left ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,7 +17,9 @@ import pyarrow as pa
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.errors import TuningError
-from pleroma.pipeline.lake.reading import FileToRead, Reading, planned, portions
+from pleroma.pipeline.lake.lake_query import LakeQuery
+from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
+from pleroma.pipeline.lake.reading import Reading
 from pleroma.selection.traffic_summary import NumberedBatch
 
 if TYPE_CHECKING:
@@ -61,56 +63,52 @@ class FrameEvents:
         return cls(frame, schema, numbers)
 
     def map_parts(self, work: PartWork, sql: str) -> DataFrame:
-        chosen = self.frame.select(*_names(self.schema, self.numbers))
-        return chosen.mapInArrow(_FramePart(work, self.schema, self.numbers), sql)
+        columns = {name: name for name in self.schema.names}
+        chosen = self.frame.select(*_names(columns, self.numbers))
+        return chosen.mapInArrow(_FramePart(work, _RowCheck(self.schema, columns, self.numbers)), sql)
 
 
 @dataclass(frozen=True, slots=True)
 class LakeEvents:
-    """The files of a lake."""
+    """The files of a lake, by task."""
 
     spark: SparkSession
     schema: Schema
-    numbers: str
-    reading: Reading
-    portions: tuple[tuple[FileToRead, ...], ...]
+    portions: tuple[Reading, ...]
 
     @classmethod
     def of(
         cls, spark: SparkSession, lake: Lake, name: str, start: datetime | None = None, end: datetime | None = None
     ) -> LakeEvents:
         """What a lake has from `[start, end)`."""
-        from pleroma.pipeline.lake.lake_layout import EventColumns
-
         schema = lake.schema(name)
-        found = portions(planned(lake, "events", name, start, end))
-        if not found:
+        (reading,) = LakeQuery(lake.url, name, start=start, end=end).readings()
+        if not reading.files:
             raise TuningError(f"the lake has no events of {name} there", field="schema", value=name)
-        reading = Reading.of(lake.url, schema, "events", start, end)
-        return cls(spark, schema, EventColumns.of(schema).id, reading, tuple(map(tuple, found)))
+        return cls(spark, schema, tuple(reading.portions()))
 
     @property
     def scratch(self) -> str:
         """The folder of the lake for files that are needed while a pass runs."""
-        return f"{self.reading.url.rstrip('/')}/scratch"
+        return f"{self.portions[0].lake}/scratch"
 
     def map_parts(self, work: PartWork, sql: str) -> DataFrame:
         tasks = self.spark.range(0, len(self.portions), 1, len(self.portions))
-        return tasks.mapInArrow(_FileParts(work, self.schema, self.numbers, self.reading, self.portions), sql)
+        check = _RowCheck(self.schema, attribute_columns(self.schema), EventColumns.of(self.schema).id)
+        return tasks.mapInArrow(_FileParts(work, check, self.portions), sql)
 
 
 @dataclass(frozen=True, slots=True)
 class _FramePart:
     work: PartWork
-    schema: Schema
-    numbers: str | None
+    check: _RowCheck
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        yield from self.work(part, checked(batches, self.schema, self.numbers))
+        yield from self.work(part, self.check.events(batches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,28 +116,33 @@ class _FileParts:
     """Gets rows with numbers of portions, and reads the files of these."""
 
     work: PartWork
-    schema: Schema
-    numbers: str
-    reading: Reading
-    portions: tuple[tuple[FileToRead, ...], ...]
+    check: _RowCheck
+    portions: tuple[Reading, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names = _names(self.schema, self.numbers)
+        names = _names(self.check.columns, self.check.numbers)
         for tasks in batches:
             for part in tasks.column(0).to_pylist():
-                rows = self.reading.batches(self.portions[part], names)
-                yield from self.work(part, checked(rows, self.schema, self.numbers))
+                yield from self.work(part, self.check.events(self.portions[part].batches(names)))
 
 
-def checked(batches: Iterable[pa.RecordBatch], schema: Schema, numbers: str | None) -> Iterator[NumberedBatch]:
-    for rows in _joined(batches):
-        events, kept = sifted(schema, {name: rows.column(name) for name in schema.names})
-        refused = len(kept) - len(events)
-        if numbers is None:
-            yield NumberedBatch(events, None, refused)
-        else:
-            all_of_them = np.asarray(rows.column(numbers).cast(pa.int64()).to_numpy(zero_copy_only=False))
-            yield NumberedBatch(events, all_of_them[kept] if refused else all_of_them, refused)
+@dataclass(frozen=True, slots=True)
+class _RowCheck:
+    """Makes events of rows, which have a column for each attribute and perhaps one of numbers."""
+
+    schema: Schema
+    columns: Mapping[str, str]
+    numbers: str | None
+
+    def events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[NumberedBatch]:
+        for rows in _joined(batches):
+            events, kept = sifted(self.schema, {name: rows.column(each) for name, each in self.columns.items()})
+            refused = len(kept) - len(events)
+            if self.numbers is None:
+                yield NumberedBatch(events, None, refused)
+            else:
+                all_of_them = np.asarray(rows.column(self.numbers).cast(pa.int64()).to_numpy(zero_copy_only=False))
+                yield NumberedBatch(events, all_of_them[kept] if refused else all_of_them, refused)
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
@@ -159,5 +162,5 @@ def _one(held: Sequence[pa.RecordBatch]) -> Any:
     return held[0] if len(held) == 1 else pa.Table.from_batches(held).combine_chunks().to_batches()[0]
 
 
-def _names(schema: Schema, numbers: str | None) -> list[str]:
-    return [*schema.names, *([] if numbers is None else [numbers])]
+def _names(columns: Mapping[str, str], numbers: str | None) -> list[str]:
+    return [*columns.values(), *([] if numbers is None else [numbers])]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pleroma.errors import LakeError
-from pleroma.pipeline.lake.storage import Storage
+from pleroma.pipeline.lake.store import file_system, lake_url, reason_of
 from pleroma.selection.box_blocks import BoxBlock, BoxBlocks
 
 
@@ -25,9 +25,9 @@ class StoredBoxes(BoxBlocks):
     name: str = ""
 
     def blocks(self) -> Iterator[BoxBlock]:
-        storage = Storage.at(self.url)
+        system, root = file_system(self.url)
         first = 0
-        with storage.system.open_input_file(f"{storage.root}/{self.name}") as file, pq.ParquetFile(file) as parquet:
+        with system.open_input_file(f"{root}{self.name}") as file, pq.ParquetFile(file) as parquet:
             for number in range(parquet.num_row_groups):
                 table = parquet.read_row_group(number)
                 low, high = ([_bounds(table[name]) for name in table.column_names[side::2]] for side in (0, 1))
@@ -38,26 +38,26 @@ class StoredBoxes(BoxBlocks):
     @contextmanager
     def written(cls, boxes: BoxBlocks, url: str) -> Iterator[StoredBoxes]:
         """Write a file with these boxes, which is removed when the block ends."""
-        storage = Storage.at(url)
+        folder = lake_url(url)
+        system, root = file_system(folder)
         name = f".boxes-{secrets.token_hex(8)}.parquet"
-        path = f"{storage.root}/{name}"
         try:
-            _write(boxes, storage, path)
-            yield cls(boxes.count, (), url, name)
+            _write(boxes, system, root, name)
+            yield cls(boxes.count, (), folder, name)
         finally:
             with suppress(OSError):
-                storage.system.delete_file(path)
+                system.delete_file(f"{root}{name}")
 
 
-def _write(boxes: BoxBlocks, storage: Storage, path: str) -> None:
+def _write(boxes: BoxBlocks, system: Any, root: str, name: str) -> None:
     try:
-        storage.system.create_dir(storage.root, recursive=True)
+        system.create_dir(root, recursive=True)
         schema = _table(boxes.parts[0]).schema
-        with pq.ParquetWriter(path, schema, filesystem=storage.system) as writer:
+        with system.open_output_stream(f"{root}{name}") as file, pq.ParquetWriter(file, schema) as writer:
             for block in boxes.parts:
                 writer.write_table(_table(block), row_group_size=len(block))
     except (pa.ArrowException, OSError) as error:
-        raise LakeError(f"the boxes cannot be written: {error}", field="scratch", value=path) from None
+        raise LakeError(f"the boxes cannot be written: {reason_of(error)}", field="scratch", value=name) from None
 
 
 def _table(block: BoxBlock) -> Any:
