@@ -15,6 +15,8 @@ from pleroma.cli.commands.broker import broker
 from pleroma.cli.commands.demo import demo
 from pleroma.cli.commands.experiment import experiment
 from pleroma.cli.commands.explain import explain
+from pleroma.cli.commands.maintain import maintain
+from pleroma.cli.commands.migrate import migrate
 from pleroma.cli.commands.publish import advertise, publish, withdraw
 from pleroma.cli.commands.replay import replay
 from pleroma.cli.commands.simulate import simulate
@@ -56,7 +58,7 @@ RUNNING: tuple[Callable[..., None], ...] = (
     demo, up, broker, status, schema, publish, subscribe, advertise, withdraw, flows, trace, replay,
 )  # fmt: skip
 STUDYING: tuple[Callable[..., None], ...] = (explain, tune, audit, simulate, experiment, bench)
-PIPELINE: tuple[Callable[..., None], ...] = (watch, audit, sweep)
+PIPELINE: tuple[Callable[..., None], ...] = (watch, audit, sweep, maintain, migrate)
 
 for command in (*RUNNING, *STUDYING):
     app.command()(command)

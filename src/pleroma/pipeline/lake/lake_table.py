@@ -139,7 +139,7 @@ class LakeTable:
             files = list(files_in(actions, self.definition.partitioned_by, conditions))
             schema = pa.schema(table.schema().to_arrow())
             reader = FileReader(self.url, self.definition.path, schema, tuple(conditions))
-            system, root = file_system(self.url)
+            system, root = file_system(self.url, {each.path: each.size for each in files})
             found = [reader.rows(system, root, file) for file in files]
             rows = change(pa.concat_tables(found)) if found else None
             if rows is None:
@@ -289,7 +289,7 @@ class LakeTable:
             made = self.definition
             with self._naming("cannot be made"):
                 if is_local(self.url):
-                    Path(self.url).mkdir(parents=True, exist_ok=True)
+                    self._make_folder(Path(self.url))
                 with suppress(CommitFailedError):  # another process made it at the same moment
                     DeltaTable.create(
                         self.url,
@@ -303,6 +303,14 @@ class LakeTable:
                 self._table = table = self._opened()
                 self._was_there = True
         return table
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder for the table. Other files in it would be removed some day as those that no version has."""
+        folder.mkdir(parents=True, exist_ok=True)
+        there = {path.name for path in folder.iterdir()}
+        if there and "_delta_log" not in there:
+            reason = "has files of something else; `pleroma pipeline migrate` makes a new lake of an older one"
+            raise LakeError(reason, field=str(folder), value=min(there))
 
     def _append(self, table: DeltaTable, landing: Landing) -> None:
         now = int(time.time() * 1000)
