@@ -1,4 +1,4 @@
-"""A lake with a day of quotes in it, for audits: two plans, two snapshots of subscriptions, one sampled stretch."""
+"""A lake with a day of quotes in it, for audits: two plans, subscriptions that change once, one sampled stretch."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,12 +7,13 @@ import numpy as np
 
 from pleroma.content.batch import EventBatch
 from pleroma.index import GridIndex, IndexPlan
-from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SubscriptionRow
 from pleroma.workloads import StockModel, Workload, generate_stock
 
 DAY = datetime(2026, 11, 15, tzinfo=UTC)
 SHIFT = DAY + timedelta(hours=10)
-"""When the second plan and the second snapshot begin."""
+"""When the second plan begins, and five subscriptions more."""
 EVENTS = 900
 SUBSCRIPTIONS = 40
 HOSTS = ("h1", "h2", "h3")
@@ -27,7 +28,7 @@ def land(url: Path, parts: int = 6) -> tuple[Lake, Workload, EventBatch]:
     data = quotes()
     lake = Lake.at(str(url))
     name = data.schema.name
-    lake.land_schema(data.schema)
+    lake.land_schema(data.schema, DAY)
     lake.land_plan(IndexPlan(1, GridIndex.regular(data.schema, 12)), 8, DAY)
     lake.land_plan(IndexPlan(2, GridIndex.regular(data.schema, 16, ["ticker", "volume"])), 8, SHIFT)
     rows = [SubscriptionRow(f"s{n:02}", "p", HOSTS[n % 3], each) for n, each in enumerate(data.subscriptions)]
@@ -39,6 +40,7 @@ def land(url: Path, parts: int = 6) -> tuple[Lake, Workload, EventBatch]:
         at = [start + timedelta(seconds=int(s)) for s in range(len(numbers))]
         late = start >= SHIFT
         lake.land_events(chosen[numbers], at, 2 if late else 1, 0.5 if late else 1.0)
-    lake.land_reports(name, SHIFT, [ReportRow("s00", "p", 11, 3), ReportRow("s03", "p", 4, 2)])
-    lake.land_reports(name, SHIFT + timedelta(minutes=5), [ReportRow("s00", "p", 2, 1)])
+    first = ReportRow("s00", "p", 11, 3), ReportRow("s03", "p", 4, 2)
+    lake.land_reports([ReportedCounters(name, SHIFT, first)])
+    lake.land_reports([ReportedCounters(name, SHIFT + timedelta(minutes=5), (ReportRow("s00", "p", 2, 1),))])
     return lake, data, chosen

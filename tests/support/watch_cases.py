@@ -14,7 +14,8 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanMoved
 from pleroma.index import GridIndex, Index, IndexPlan
 from pleroma.index.waste import evaluate
-from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.landed import SubscriptionRow
 from pleroma.pipeline.watch.plan_holder import PlanInForce
 from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey
 
@@ -68,7 +69,7 @@ def new_lake(
     since: datetime = AN_HOUR_BEFORE,
 ) -> Lake:
     lake = Lake.at(str(folder))
-    lake.land_schema(SCHEMA)
+    lake.land_schema(SCHEMA, since)
     lake.land_plan(IndexPlan(1, index), MEMBERS, since)
     lake.land_subscriptions(SCHEMA.name, since, subscriptions() if rows is None else rows)
     return lake

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pleroma.content import Filter
 from pleroma.errors import PlanError
 from pleroma.index import DzSet, Index, SelectiveIndex
-from pleroma.pipeline.lake.lake_layout import LandedPlan, SubscriptionRow
+from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
 
 MAX_COVERS = 200_000
 """Covers that are remembered, of subscriptions that may be gone and plans that may be over."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,9 @@ from pleroma.content.batch import EventBatch
 from pleroma.index import IndexPlan
 from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, AuditTally, InForce
 from pleroma.pipeline.cover_cache import controller_cover
-from pleroma.pipeline.lake.lake_layout import LandedPlan, SubscriptionRow, SubscriptionSnapshot
+from pleroma.pipeline.audit import tally as tally_module
+from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
+from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription, written
 from support.grids import grids
 from support.selective_indexes import cases as selective_cases
 from support.strategies import events, filters, schemas
@@ -24,7 +27,7 @@ HOSTS = ("h1", "h2")
 
 @st.composite
 def situations(draw):
-    """Two plans, two snapshots with subscriptions of their own, and events before, under and after all of them."""
+    """Two plans, subscriptions of which some end midway, and events before, under and after all of them."""
     if draw(st.booleans()):
         index, wanted, points = draw(selective_cases())
         schema = index.schema
@@ -39,13 +42,16 @@ def situations(draw):
     members = draw(st.none() | st.integers(1, 20))
     plans = (LandedPlan(1, SINCE, 40, IndexPlan(1, index)), LandedPlan(2, SINCE, members, IndexPlan(2, other)))
     middle = SINCE + timedelta(hours=1)
-    snapshots = (SubscriptionSnapshot(SINCE, middle, rows), SubscriptionSnapshot(middle, None, rows[:kept]))
+    entries = [
+        TimedSubscription(written(row), SINCE, None if number < kept else middle) for number, row in enumerate(rows)
+    ]
     count = len(points)
     minutes = draw(st.lists(st.integers(-30, 150), min_size=count, max_size=count))
     epochs = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
     rates = draw(st.lists(st.sampled_from([0.5, 1.0]), min_size=count, max_size=count))
     moments = [SINCE + timedelta(minutes=m) for m in minutes]
-    return InForce(schema, plans, snapshots), list(zip(points, moments, epochs, rates, strict=True))
+    history = SubscriptionHistory(schema, tuple(entries), SINCE)
+    return InForce(schema, plans, history), list(zip(points, moments, epochs, rates, strict=True))
 
 
 def by_hand(in_force, traffic):
@@ -53,9 +59,8 @@ def by_hand(in_force, traffic):
     counts = Counter()
     for event, at, epoch, rate in traffic:
         plan = next((each for each in in_force.plans if each.epoch == epoch), None)
-        snapshot = next((each for each in reversed(in_force.snapshots) if each.since <= at), None)
-        if plan is None or snapshot is None:
-            reason = "no snapshot of the subscriptions of then" if plan else f"plan {epoch} is not in the lake"
+        if plan is None or at < SINCE:
+            reason = "the lake knows no subscriptions of then" if plan else f"plan {epoch} is not in the lake"
             counts["unjudged", epoch, rate, reason, "events"] += 1
             continue
         sent = plan.plan.index.dzs(event)
@@ -63,7 +68,7 @@ def by_hand(in_force, traffic):
         for kind, name in (("total", ""), ("hour", hour)):
             counts[kind, epoch, rate, name, "events"] += 1
         got, pleased = set(), set()
-        for row in snapshot.rows:
+        for row in in_force.history.in_force(at):
             wanted_yet = row.filter.matches(event)
             failing = [
                 {d for d, (key, part) in enumerate(zip(event.keys, box.ranges, strict=True)) if key not in part}
@@ -124,6 +129,16 @@ def test_parts_of_the_traffic_add_up_to_the_whole(situation, cut, random):
     random.shuffle(traffic)
     parts = [part for part in (traffic[:cut], traffic[cut:]) if part]
     assert sum((named(tally(in_force, part)) for part in parts), Counter()) == whole
+
+
+@settings(deadline=None)
+@given(situations())
+def test_it_makes_no_difference_how_many_stretches_are_kept(situation):
+    in_force, traffic = situation
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally_module, "MAX_STRETCHES", 1)
+        few = tally(in_force, traffic)
+    assert few == tally(in_force, traffic)
 
 
 def test_rows_are_those_of_the_columns_that_spark_is_told():

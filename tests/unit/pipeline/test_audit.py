@@ -4,11 +4,15 @@ from datetime import timedelta
 
 import pytest
 
+from pleroma.content import Schema
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, evaluate
 from pleroma.pipeline.audit.audit_pass import audit_here
-from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.landed import SubscriptionRow
 from pleroma.pipeline.lake.period import Period
+from pleroma.pipeline.lake.subscription_history import BEGUN, OVER, TimedSubscription, table_of, written
+from pleroma.pipeline.lake.table_files import FileReader
 from pleroma.pipeline.reported_counts import ReportedCounts
 from support.audited_lake import DAY, SHIFT, land
 
@@ -73,21 +77,69 @@ def test_what_cannot_be_judged_or_read_is_counted_and_named(tmp_path):
     name = data.schema.name
     lake.land_events(events[:7], [SHIFT] * 7, 9, 1.0)
     lake.land_events(events[:5], [DAY - timedelta(hours=1)] * 5, 1, 1.0)
-    broken = min(tmp_path.glob("events/*/date=2026-11-15/hour=09/*.parquet"))
+    broken = min(tmp_path.glob("events/*/hour=2026-11-15T09/*.parquet"))
     broken.write_bytes(broken.read_bytes()[:200])
     found = audit_here(lake, name, Period(DAY - timedelta(days=1), DAY + timedelta(days=1)))
-    assert found.unjudged == {"no snapshot of the subscriptions of then": 5, "plan 9 is not in the lake": 7}
-    assert list(found.refused) == [str(broken)]
+    assert found.unjudged == {"the lake knows no subscriptions of then": 5, "plan 9 is not in the lake": 7}
+    assert list(found.refused) == [str(broken.relative_to(tmp_path))]
     assert found.events < 900
+    later = audit_here(lake, name, Period(SHIFT, DAY + timedelta(days=1)))
+    assert later.refused == {}  # it has no events of then
 
 
-def test_without_any_snapshot_there_is_one_line_that_says_so(tmp_path):
-    _, data, events = land(tmp_path / "other")
+def test_a_plan_of_a_schema_that_has_changed_since_judges_nothing(tmp_path):
+    lake, data, events = land(tmp_path)
+    changed = data.schema.to_json()
+    changed["attribute"].append({"name": "venue", "kind": "category", "values": ["a", "b"], "optional": True})
+    lake.land_schema(Schema.from_json(changed), SHIFT + timedelta(hours=3))
+    found = audit_here(lake, data.schema.name, Period.day("2026-11-15"))
+    assert found.unjudged == {f"plan {epoch} is of a schema that has changed since": 450 for epoch in (1, 2)}
+
+
+def land_month(lake, schema, rows):
+    """Subscriptions that live an hour each, one after the other through a month that ends with the audited day. They
+    are over and were settled day by day, but for one that begins thereafter.
+    """
+    start = DAY - timedelta(days=29)
+    lives = [
+        TimedSubscription(written(rows[n % len(rows)]), start + timedelta(hours=n), start + timedelta(hours=n + 1))
+        for n in range(30 * 24)
+    ]
+    table = lake.table("subscriptions")
+    for day in range(30):
+        table.append(table_of(schema, lives[24 * day : 24 * (day + 1)], OVER))
+    table.append(table_of(schema, [lives[-1]._replace(since=DAY + timedelta(days=1), until=None)], BEGUN))
+
+
+def test_an_audit_of_a_day_reads_the_subscriptions_of_that_day_and_not_of_a_month(tmp_path, monkeypatch):
+    whole, data, events = land(tmp_path / "whole")
+    name = data.schema.name
     lake = Lake.at(str(tmp_path / "lake"))
-    lake.land_schema(data.schema)
-    lake.land_events(events[:5], [SHIFT] * 5, 1, 1.0)
-    with pytest.raises(LakeError, match="no snapshot"):
-        audit_here(lake, data.schema.name, Period.day("2026-11-15"))
+    lake.land_schema(data.schema, DAY - timedelta(days=29))
+    lake.land_plan(whole.plans(name)[0].plan, 8, DAY)
+    rows = [SubscriptionRow(f"s{n:02}", "p", "h1", each) for n, each in enumerate(data.subscriptions[:24])]
+    land_month(lake, data.schema, rows)
+    at = [DAY + timedelta(hours=9, minutes=n) for n in range(120)]
+    lake.land_events(events[:120], at, 1, 1.0)
+    read = []
+
+    def counted(reader, system, root, file, names=None):
+        found = rows_of(reader, system, root, file, names)
+        read.append((reader.table, len(found)))
+        return found
+
+    rows_of = FileReader.rows
+    monkeypatch.setattr(FileReader, "rows", counted)
+    found = audit_here(lake, name, Period.day("2026-11-15"))
+    of_subscriptions = [count for table, count in read if table == "subscriptions"]
+    assert len(lake.table("subscriptions").files()) == 31
+    assert len(of_subscriptions) <= 2  # the day, and the day before, which ends with the first moment of the day
+    assert sum(of_subscriptions) == 24
+    assert {each.id for each in found.subscriptions} == {row.id for row in rows}
+    index = lake.plans(name)[0].plan.index
+    hours = [evaluate(index, [rows[9 + h].filter], list(events[60 * h : 60 * h + 60]), max_members=8) for h in (0, 1)]
+    assert found.total.delivered == sum(each.deliveries for each in hours) > 0
+    assert found.total.wasted == sum(each.wasted for each in hours)
 
 
 def test_a_quiet_day_and_a_lake_without_subscriptions_are_no_errors(tmp_path):
@@ -95,7 +147,7 @@ def test_a_quiet_day_and_a_lake_without_subscriptions_are_no_errors(tmp_path):
     quiet = audit_here(lake, data.schema.name, Period.day("2026-12-01"))
     assert (quiet.events, quiet.total.waste) == (0, 0.0)
     empty = Lake.at(str(tmp_path / "empty"))
-    empty.land_schema(data.schema)
+    empty.land_schema(data.schema, DAY)
     empty.land_plan(IndexPlan(1, lake.plans(data.schema.name)[0].plan.index), 8, DAY)
     empty.land_subscriptions(data.schema.name, DAY, list[SubscriptionRow]())
     empty.land_events(events[:5], [SHIFT] * 5, 1, 1.0)

@@ -9,7 +9,7 @@ from pleroma.errors import PlanError
 from pleroma.index import IndexPlan
 from pleroma.pipeline import cover_cache
 from pleroma.pipeline.cover_cache import CoverCache, controller_cover
-from pleroma.pipeline.lake.lake_layout import LandedPlan
+from pleroma.pipeline.lake.landed import LandedPlan
 from support.watch_cases import BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, subscriptions
 
 ROWS = subscriptions(6)

@@ -6,13 +6,13 @@ from shutil import copytree as _copytree
 
 import pytest
 
-from pleroma.content.batch import EventBatch
 from pleroma.errors import ControllerAway, PlanChanging, PlanError
 from pleroma.evaluation.judge import judge
 from pleroma.index import GridIndex, Waste
-from pleroma.pipeline.lake.lake import Lake, ReportRow
-from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
-from pleroma.pipeline.lake.storage import Storage
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_table import LakeTable
+from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow
+from pleroma.pipeline.lake.moments import UNIX_EPOCH
 from pleroma.pipeline.reported_counts import ReportedCounts
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
 from pleroma.pipeline.watch.journal import Journal
@@ -44,12 +44,7 @@ def gathering(lake):
     """In this process."""
 
     def gathered(start, end, subscriptions):
-        events = []
-        for file in lake.files("events", "stock", start, end):
-            table = lake.table("events", "stock", file)
-            inside = [start <= moment < end for moment in table["at"].to_pylist()]
-            events += list(lake.events("stock", file)[inside])
-        return summarise_traffic(EventBatch.from_events(SCHEMA, events), subscriptions, draw=SETTINGS.draw)
+        return summarise_traffic(lake.events("stock", start, end), subscriptions, draw=SETTINGS.draw)
 
     return gathered
 
@@ -62,14 +57,13 @@ def closing(lake, first, last, length=WINDOW):
     """The cells of some windows, as the executors count them."""
     counter = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), length // US)
     windows = {}
-    for file in lake.files("events", "stock"):
-        for batch in lake.table("events", "stock", file).combine_chunks().to_batches():
-            for start, _, cells in counter.count(batch):
-                number = (UNIX_EPOCH + start * US - BEGIN) // length
-                if first <= number <= last:
-                    kept = windows.setdefault(UNIX_EPOCH + start * US, {})
-                    for cell, n in cells.items():
-                        kept[cell] = kept.get(cell, 0) + n
+    for batch in lake.event_table("stock").rows().to_batches():
+        for start, _, cells in counter.count(batch):
+            number = (UNIX_EPOCH + start * US - BEGIN) // length
+            if first <= number <= last:
+                kept = windows.setdefault(UNIX_EPOCH + start * US, {})
+                for cell, n in cells.items():
+                    kept[cell] = kept.get(cell, 0) + n
     return windows
 
 
@@ -103,7 +97,7 @@ def test_a_shift_is_noticed_and_a_better_plan_handed_over(tmp_path):
     assert [each.waste.rate > 0.3 for each in windows] == [False] * 4 + [True] * 4
     assert said(told) == [5]
     ((epoch, index),) = controller.taken
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    (decision,) = Journal(lake, "stock").decisions()
     assert (epoch, decision.outcome, decision.new_epoch) == (1, "adopted", 2)
     assert decision.after.rate < 0.1 < 0.7 < decision.before.rate
     assert (decision.learned.start, decision.learned.end) == (windows[4].start, windows[5].end)  # not before the shift
@@ -121,7 +115,7 @@ def test_windows_that_close_together_are_all_published_and_the_last_decides(tmp_
     lake, told = shifting(tmp_path), []
     controller = Recorded()
     replanner(lake, controller, told.append).close_windows(closing(lake, 0, 7))
-    assert len(Journal(lake.storage, "stock").windows()) == 8
+    assert len(Journal(lake, "stock").windows()) == 8
     assert said(told) == [7]
     assert len(controller.taken) == 1
 
@@ -131,11 +125,11 @@ def test_what_was_said_is_not_said_again(tmp_path):
     lake, told, again = shifting(tmp_path), [], []
     controller = Recorded()
     one_by_one(replanner(lake, controller, told.append), lake, 0, 7)
-    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    versions = [lake.table(name).version for name in ("windows", "decisions")]
     one_by_one(replanner(lake, controller, again.append), lake, 0, 7)
     assert again == []
     assert len(controller.taken) == 1
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == files
+    assert [lake.table(name).version for name in ("windows", "decisions")] == versions
 
 
 def copytree(source, target):
@@ -147,14 +141,14 @@ class Died(Exception):
 
 
 def dying(step, after):
-    """Before, or after, the step of this number it ends; steps are writing a file, telling, handing over."""
+    """Before, or after, the step of this number it ends; steps are writing a row, telling, handing over."""
     done = []
 
     def counted(real):
-        def wrapped(*arguments):
+        def wrapped(*arguments, **more):
             if len(done) == step and not after:
                 raise Died
-            value = real(*arguments)
+            value = real(*arguments, **more)
             done.append(real)
             if len(done) == step + 1 and after:
                 raise Died
@@ -173,14 +167,15 @@ def test_whenever_it_dies_the_next_process_ends_with_the_same(tmp_path, after):
     windows = closing(landed, 3, 5)
     whole = Lake.at(copytree(tmp_path / "landed", tmp_path / "whole"))
     in_turn(replanner(whole, Recorded(), lambda _: None), windows)
-    wanted = Journal(whole.storage, "stock")
+    wanted = Journal(whole, "stock")
     step, total = 0, None
     while total is None or step < total:
         lake = Lake.at(copytree(tmp_path / "landed", tmp_path / f"dies at {step}"))
         controller = Recorded()
         counted, done = dying(step, after)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Storage, "write_text", counted(Storage.write_text))
+            patch.setattr(LakeTable, "land", counted(LakeTable.land))
+            patch.setattr(LakeTable, "rewrite", counted(LakeTable.rewrite))
             patch.setattr(controller, "put", counted(controller.put))
             try:
                 in_turn(replanner(lake, controller, counted(lambda _: None)), windows)
@@ -189,7 +184,7 @@ def test_whenever_it_dies_the_next_process_ends_with_the_same(tmp_path, after):
                 pass
         controller = controller.again()
         in_turn(replanner(lake, controller, lambda _: None), windows)
-        journal = Journal(lake.storage, "stock")
+        journal = Journal(lake, "stock")
         assert journal.windows() == wanted.windows()
         (found,), (expected,) = journal.decisions(), wanted.decisions()
         assert replace(found, seconds=None) == replace(expected, seconds=None)
@@ -211,12 +206,12 @@ def test_a_plan_that_changes_meanwhile_is_left_alone(tmp_path):
 
     controller = Moving()
     one_by_one(replanner(lake, controller, told.append), lake, 0, 6)
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    (decision,) = Journal(lake, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("moved", [])
     other = shifting(tmp_path / "other")
     hand_made = Recorded(epoch=4)  # in force, while all these events were sent by plan 1
     one_by_one(replanner(other, hand_made, told.append), other, 0, 6)
-    (decision,) = Journal(other.storage, "stock").decisions()
+    (decision,) = Journal(other, "stock").decisions()
     assert (decision.outcome, decision.technique, hand_made.taken) == ("moved", None, [])
 
 
@@ -236,11 +231,11 @@ def test_a_plan_that_cannot_be_handed_over_now_is_handed_over_later(tmp_path, er
     controller = Away()
     made = replanner(lake, controller, told.append)
     one_by_one(made, lake, 0, 6)
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    (decision,) = Journal(lake, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("handing", [])
     controller.away = False
     one_by_one(replanner(lake, controller, told.append), lake, 7, 7)
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    (decision,) = Journal(lake, "stock").decisions()
     assert (decision.outcome, decision.new_epoch, len(controller.taken)) == ("adopted", 2, 1)
 
 
@@ -259,7 +254,7 @@ def test_a_controller_that_is_gone_for_good_is_not_surprised_with_an_old_plan(tm
     for number in (14, 15):
         land(lake, number, shifted=True)
     one_by_one(made, lake, 14, 14)
-    outcomes = [each.outcome for each in Journal(lake.storage, "stock").decisions()]
+    outcomes = [each.outcome for each in Journal(lake, "stock").decisions()]
     assert outcomes[0] == "away"
 
 
@@ -272,9 +267,9 @@ def test_a_second_replanner_of_the_same_lake_leaves_the_first_ones_word(tmp_path
     for start in sorted(windows):
         for each in (one, other):
             each.close_windows({start: windows[start]})
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    (decision,) = Journal(lake, "stock").decisions()
     assert (decision.outcome, len(first.taken), second.taken) == ("adopted", 1, [])
-    assert Journal(lake.storage, "stock").begun() == BEGIN + 3 * WINDOW
+    assert Journal(lake, "stock").begun() == BEGIN + 3 * WINDOW
 
 
 @pytest.mark.usefixtures("quickly")
@@ -286,8 +281,8 @@ def test_a_controller_that_is_away_from_the_start_stops_no_window(tmp_path):
             raise ControllerAway("nobody answers")
 
     one_by_one(replanner(lake, Away(), told.append), lake, 0, 7)
-    assert len(Journal(lake.storage, "stock").windows()) == 8
-    assert [each.outcome for each in Journal(lake.storage, "stock").decisions()] == ["away"]
+    assert len(Journal(lake, "stock").windows()) == 8
+    assert [each.outcome for each in Journal(lake, "stock").decisions()] == ["away"]
 
 
 @pytest.mark.usefixtures("quickly")
@@ -299,23 +294,24 @@ def test_what_the_controller_refuses_is_recorded_and_the_job_goes_on(tmp_path):
             raise PlanError("6 bits are more than there are", field="index")
 
     one_by_one(replanner(lake, Refusing(), told.append), lake, 0, 7)
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    (decision,) = Journal(lake, "stock").decisions()
     assert decision.outcome == "failed"
     assert "6 bits" in decision.detail
 
 
 @pytest.mark.usefixtures("quickly")
-def test_a_missing_snapshot_is_named_and_the_job_goes_on(tmp_path):
+def test_subscriptions_that_are_gone_are_named_and_the_job_goes_on(tmp_path):
     lake, told = shifting(tmp_path), []
     for path in (tmp_path / "subscriptions").rglob("*.parquet"):
         path.unlink()
     settings = replace(SETTINGS, period=30)
     one_by_one(replanner(lake, Recorded(), told.append, settings), lake, 0, 3)
     windows = [each for each in told if isinstance(each, TrafficWindow)]
-    assert [(each.events, each.unjudged) for each in windows] == [(300, 300)] * 4
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    assert [(each.events, each.deliveries) for each in windows] == [(300, 0)] * 4
+    (decision,) = Journal(lake, "stock").decisions()
     assert decision.outcome == "failed"
-    assert "no snapshot" in decision.detail
+    assert "no subscriptions" in decision.detail
+    assert {each.table for each in lake.refused()} == {"subscriptions"}
 
 
 @pytest.mark.usefixtures("quickly")
@@ -323,7 +319,7 @@ def test_a_dry_run_finds_the_plan_and_keeps_it(tmp_path):
     lake, told = shifting(tmp_path), []
     controller = Recorded()
     one_by_one(replanner(lake, controller, told.append, dry=True), lake, 0, 7)
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    (decision,) = Journal(lake, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("dry", [])
     assert decision.after.rate < decision.before.rate
 
@@ -337,13 +333,13 @@ def test_a_dry_run_leaves_a_plan_that_another_is_about_to_hand_over(tmp_path):
             raise ControllerAway("nobody answers")
 
     one_by_one(replanner(lake, Away(), lambda _: None), lake, 0, 5)
-    before = Journal(lake.storage, "stock").decisions()
+    before = Journal(lake, "stock").decisions()
     assert [each.outcome for each in before] == ["handing"]
     one_by_one(replanner(lake, LakePlanHolder(lake, "stock"), lambda _: None, dry=True), lake, 6, 6)
-    assert Journal(lake.storage, "stock").decisions() == before
+    assert Journal(lake, "stock").decisions() == before
     controller = Recorded()
     one_by_one(replanner(lake, controller, lambda _: None), lake, 7, 7)
-    assert [each.outcome for each in Journal(lake.storage, "stock").decisions()] == ["adopted"]
+    assert [each.outcome for each in Journal(lake, "stock").decisions()] == ["adopted"]
     assert len(controller.taken) == 1
 
 
@@ -352,7 +348,7 @@ def test_a_plan_that_is_hardly_better_is_not_worth_a_change(tmp_path):
     lake, told = shifting(tmp_path), []
     controller = Recorded()
     one_by_one(replanner(lake, controller, told.append, replace(SETTINGS, margin=1.0)), lake, 0, 7)
-    (decision,) = Journal(lake.storage, "stock").decisions()
+    (decision,) = Journal(lake, "stock").decisions()
     assert (decision.outcome, controller.taken) == ("not_better", [])
 
 
@@ -376,8 +372,8 @@ def test_an_empty_stretch_is_counted_and_reports_stand_beside_predictions(tmp_pa
     for number in (0, 5):
         land(lake, number)
     for seconds, wasted in ((1, 10), (9, 20), (11, 400)):
-        rows = [ReportRow("s1", "ann", 100, wasted), ReportRow("s2", "bob", 1, 1)]
-        lake.land_reports("stock", BEGIN + timedelta(seconds=seconds), rows)
+        rows = ReportRow("s1", "ann", 100, wasted), ReportRow("s2", "bob", 1, 1)
+        lake.land_reports([ReportedCounters("stock", BEGIN + timedelta(seconds=seconds), rows)])
     made = replanner(lake, Recorded(), told.append)
     one_by_one(made, lake, 0, 0)
     made.close_windows({})

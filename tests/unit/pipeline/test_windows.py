@@ -13,8 +13,10 @@ from pleroma.content.arrow_columns import to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan
-from pleroma.pipeline.lake import lake_layout
-from pleroma.pipeline.lake.lake import LandedPlan, SubscriptionRow, SubscriptionSnapshot
+from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns
+from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
+from pleroma.pipeline.lake.moments import from_microseconds
+from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription, written
 from pleroma.pipeline.reported_counts import ReportedCounts
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
 from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow, empty_between, merged
@@ -35,21 +37,24 @@ LENGTH = WINDOW // timedelta(microseconds=1)
 ROWS = subscriptions(10)
 
 
+def timed(*stretches):
+    """Subscriptions by the time that they are in force."""
+    entries = [TimedSubscription(written(row), since, until) for since, until, rows in stretches for row in rows]
+    return SubscriptionHistory(SCHEMA, tuple(entries), BEGIN)
+
+
 class FixedHistory:
     """Two plans, and subscriptions that change in the third window."""
 
     def __init__(self):
         self.plans = {e: LandedPlan(e, BEGIN, MEMBERS, IndexPlan(e, index)) for e, index in PLANS.items()}
-        self.listed = [SubscriptionSnapshot(BEGIN, THIRD, ROWS), SubscriptionSnapshot(THIRD, None, ROWS[:4])]
+        self.held = timed((BEGIN, None, ROWS[:4]), (BEGIN, THIRD, ROWS[4:]))
 
     def plan(self, epoch):
         return self.plans.get(epoch)
 
-    def snapshots(self):
-        return [each.since for each in self.listed]
-
-    def snapshot(self, since):
-        return next(each for each in self.listed if each.since == since)
+    def subscriptions(self, _start, _end):
+        return self.held
 
 
 THIRD = BEGIN + 2 * WINDOW
@@ -57,10 +62,10 @@ PLANS = {1: BY_PRICE, 2: BY_VOLUME}
 
 
 def batch(events, at, epoch):
-    names = lake_layout.EventColumns.of(SCHEMA)
+    names = EventColumns.of(SCHEMA)
     own = {
         names.id: pa.array(range(len(events))),
-        names.at: pa.array(at, lake_layout.MOMENT_TYPE),
+        names.at: pa.array(at, MOMENT_TYPE),
         names.epoch: pa.array(epoch, pa.int32()),
         names.rate: pa.array([1.0] * len(events)),
     }
@@ -72,7 +77,7 @@ def windows_of(batches, history=None):
     found = {}
     for each in batches:
         for start, _, cells in counter.count(each):
-            window = TrafficWindow.of(SCHEMA, lake_layout.UNIX_EPOCH + timedelta(microseconds=start), WINDOW, cells)
+            window = TrafficWindow.of(SCHEMA, from_microseconds(start), WINDOW, cells)
             found.setdefault(window.start, []).append(window)
     return {start: merged(parts) for start, parts in found.items()}
 
@@ -149,13 +154,13 @@ def test_what_has_no_time_is_in_no_window():
 
 def test_without_subscriptions_nothing_is_delivered_and_nothing_unjudged():
     history = FixedHistory()
-    history.listed = [SubscriptionSnapshot(BEGIN, None, [])]
+    history.held = timed()
     (window,) = windows_of([batch(traffic(9, False), [BEGIN] * 9, [1] * 9)], history).values()
     assert (window.deliveries, window.unjudged, window.pairs) == (0, 0, 0)
     assert set(window.match_rates.values()) == {1.0}
 
 
-def test_plans_and_snapshots_that_land_later_are_found(tmp_path):
+def test_plans_and_subscriptions_that_land_later_are_found(tmp_path):
     lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
     history = LakeHistory(lake, "stock")
     early, late = BEGIN - timedelta(seconds=1), BEGIN + timedelta(hours=1)
@@ -164,7 +169,7 @@ def test_plans_and_snapshots_that_land_later_are_found(tmp_path):
         (window,) = windows_of([batch(traffic(5, False), [at] * 5, [epoch] * 5)], history).values()
         return window
 
-    assert counted(early, 1).unjudged == 5  # there was no snapshot then
+    assert counted(early, 1).unjudged == 5  # nothing is known of then
     assert counted(BEGIN, 1).unjudged == 0
     assert counted(BEGIN, 2).unjudged == 5
     lake.land_plan(IndexPlan(2, BY_VOLUME), MEMBERS, late)
@@ -175,19 +180,42 @@ def test_plans_and_snapshots_that_land_later_are_found(tmp_path):
     assert counted(BEGIN, 2).pairs == 5 * len(ROWS)
 
 
-def test_a_damaged_snapshot_leaves_its_events_unjudged(tmp_path):
+def test_subscriptions_are_read_once_for_the_time_of_some_windows_and_anew_when_they_change(tmp_path, monkeypatch):
     lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
+    history, read = LakeHistory(lake, "stock"), []
+    real = lake.subscription_history
+    monkeypatch.setattr(lake, "subscription_history", lambda *asked: read.append(asked) or real(*asked))
+    days_later = BEGIN + timedelta(days=3)
+    for moment in (BEGIN, BEGIN + WINDOW, BEGIN + 10 * WINDOW):
+        first = history.subscriptions(moment, moment + WINDOW)
+    assert len(read) == 1
+    lake.land_subscriptions("stock", days_later, ROWS[:3])
+    again = history.subscriptions(BEGIN, BEGIN + WINDOW)
+    assert len(read) == 2
+    assert again.filters.keys() <= first.filters.keys()
+    assert len(history.subscriptions(days_later, days_later + WINDOW).in_force(days_later)) == 3
+    assert len(read) == 3
+    assert all(end - start < timedelta(hours=3) for _, start, end in read)
+
+
+def test_a_damaged_file_of_subscriptions_is_left_out_and_named(tmp_path):
+    lake = new_lake(tmp_path, rows=ROWS[:4], since=BEGIN)
     (path,) = (tmp_path / "subscriptions").rglob("*.parquet")
+    lake.land_subscriptions("stock", BEGIN + timedelta(microseconds=1), ROWS)
     path.write_bytes(path.read_bytes()[:40])
-    (window,) = windows_of([batch(traffic(5, False), [BEGIN] * 5, [1] * 5)], LakeHistory(lake, "stock")).values()
-    assert (window.events, window.unjudged) == (5, 5)
+    late = BEGIN + timedelta(seconds=1)
+    (window,) = windows_of([batch(traffic(5, False), [late] * 5, [1] * 5)], LakeHistory(lake, "stock")).values()
+    assert (window.events, window.unjudged, window.pairs) == (5, 0, 5 * len(ROWS[4:]))
+    assert [each.table for each in lake.refused()] == ["subscriptions"]
 
 
 @pytest.mark.parametrize("damaged", [1, 2])
 def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path, damaged):
     lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
+    (first,) = (tmp_path / "plans").glob("*.parquet")
     lake.land_plan(IndexPlan(2, BY_VOLUME), MEMBERS, BEGIN)
-    (tmp_path / lake_layout.plan_path("stock", damaged)).write_text("{")
+    (second,) = {*(tmp_path / "plans").glob("*.parquet")} - {first}
+    {1: first, 2: second}[damaged].write_bytes(b"PAR1")
     given_batch = batch(traffic(5, False), [BEGIN] * 5, [1, 1, 2, 2, 2])
     (window,) = windows_of([given_batch], LakeHistory(lake, "stock")).values()
     assert (window.epochs, window.unjudged) == ({1: 2, 2: 3}, {1: 2, 2: 3}[damaged])
@@ -196,7 +224,7 @@ def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path
 def test_covers_follow_a_subscription_that_changes_under_its_id():
     history = FixedHistory()
     changed = [SubscriptionRow(a.id, a.principal, a.host, b.filter) for a, b in zip(ROWS, ROWS[::-1], strict=True)]
-    history.listed = [SubscriptionSnapshot(BEGIN, THIRD, ROWS), SubscriptionSnapshot(THIRD, None, changed)]
+    history.held = timed((BEGIN, THIRD, ROWS), (THIRD, None, changed))
     events = traffic(30, False)
     both = windows_of([batch(events, [BEGIN] * 30, [1] * 30), batch(events, [THIRD] * 30, [1] * 30)], history)
     assert both[BEGIN].waste == both[THIRD].waste  # the same filters, by other ids

@@ -109,9 +109,10 @@ class RunOptions:
     """How the job runs."""
 
     master: SparkMaster = None
-    checkpoint: Annotated[str | None, typer.Option(help="Where Spark notes how far it is; in the lake, otherwise.")] = (
-        None
-    )
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="Where Spark notes how far it is. In the lake, or beside an object store on this machine."),
+    ] = None
     once: Annotated[bool, typer.Option("--once", help="Go through what is there, and stop.")] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and tune, and hand nothing over.")] = False
 

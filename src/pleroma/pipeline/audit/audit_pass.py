@@ -8,25 +8,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from pleroma.content import Schema
 from pleroma.pipeline.audit.counterfactual import compare_with_best
 from pleroma.pipeline.audit.findings import Audit, TallyRow, audit_of
-from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, TALLY_KEYS, InForce, tallied
-from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.audit.tally import CHUNK_EVENTS, TALLY_COLUMNS, TALLY_COUNTERS, TALLY_KEYS, InForce, tallied
+from pleroma.pipeline.lake.lake import Lake, between
+from pleroma.pipeline.lake.lake_table import LakeTable
+from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
+from pleroma.pipeline.lake.moments import ONE_MICROSECOND
 from pleroma.pipeline.lake.period import Period
-from pleroma.pipeline.lake.reading import Reading, planned
+from pleroma.pipeline.lake.subscription_history import conditions_on
+from pleroma.pipeline.lake.table_files import Condition
 from pleroma.pipeline.reported_counts import ReportedCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ONE_MICROSECOND = timedelta(microseconds=1)
 _REPORTED = ("delivered", "wasted")
 _SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64(): "double"}
 
@@ -34,14 +36,16 @@ _SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64
 def audit_here(lake: Lake, name: str, period: Period) -> Audit:
     """Audit a period in this process, without looking for the best plan."""
     held = in_force(lake, name, period)
-    partials = list(tallied(held, _batches(lake, "events", held.schema, period)))
+    events, reports = _asked(lake, held.schema, period)[:2]
+    columns = EventColumns.of(held.schema)
+    names = [columns.at, columns.epoch, columns.rate, *attribute_columns(held.schema).values()]
+    batches = (batch for rows in events.by_file(lake, names) for batch in rows.to_batches(max_chunksize=CHUNK_EVENTS))
+    partials = list(tallied(held, batches))
     reported: dict[str, ReportedCounts] = defaultdict(ReportedCounts)
-    for batch in _batches(lake, "reports", held.schema, period):
-        columns = (batch.column(each).to_pylist() for each in ("subscription", *_REPORTED))
-        for subscription, delivered, wasted in zip(*columns, strict=True):
+    for rows in reports.by_file(lake, ["subscription", *_REPORTED]):
+        for subscription, delivered, wasted in zip(*(each.to_pylist() for each in rows.columns), strict=True):
             reported[subscription] += ReportedCounts(delivered, wasted)
-    refused = (row for batch in _batches(lake, "refused", held.schema, period) for row in batch.to_pylist())
-    return audit_of(name, period, held, _summed(partials), reported, {row["path"]: row["reason"] for row in refused})
+    return audit_of(name, period, held, _summed(partials), reported, refused_in(lake, held.schema, period))
 
 
 def audit_on(
@@ -62,21 +66,29 @@ def audit_on(
     said = landed(spark, lake, "reports", name, period)
     sums = said.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in _REPORTED)).collect()
     reported = {subscription: ReportedCounts(delivered, wasted) for subscription, delivered, wasted in sums}
-    refused = {row["path"]: row["reason"] for row in landed(spark, lake, "refused", name, period).collect()}
-    found = audit_of(name, period, held, count_on(events, held), reported, refused)
-    plans = [each for each in held.plans if each.since < period.end]
+    counted = count_on(events, held)
+    found = audit_of(name, period, held, counted, reported, refused_in(lake, held.schema, period))
+    plans = [each for each in held.plans if each.since < period.end and each.plan.schema == held.schema]
     if not best or found.events < 2 or not plans:  # one to learn from, one to judge by
         return found
-    return replace(found, counterfactual=compare_with_best(events, held, plans[-1], bits=bits, rules=rules))
+    last = period.end - ONE_MICROSECOND
+    return replace(found, counterfactual=compare_with_best(events, held, plans[-1], last, bits=bits, rules=rules))
 
 
 def in_force(lake: Lake, name: str, period: Period) -> InForce:
-    """All plans of a schema, and every snapshot that is valid at some moment of the period."""
-    schema = lake.schema(name)
-    landed = lake.snapshots(name, period.start, period.end)
-    if not landed:
-        lake.subscriptions(name, period.end - ONE_MICROSECOND)  # raises that there is no snapshot
-    return InForce(schema, tuple(lake.plans(name)), tuple(lake.snapshot(schema, each) for each in landed))
+    """All plans of a schema, and every subscription that was in force at some moment of the period."""
+    history = lake.subscription_history(name, period.start, period.end)
+    return InForce(history.schema, tuple(lake.plans(name)), history)
+
+
+def refused_in(lake: Lake, schema: Schema, period: Period) -> dict[str, str]:
+    """Of the files that an audit of the period reads, those that were found damaged, and why; by path in the lake."""
+    noted = {(each.table, each.path): each.reason for each in lake.refused()}
+    if not noted:
+        return {}
+    asked = [*_asked(lake, schema, period), TableRows(lake.table("plans"), ())]
+    files = ((each.table.definition.path, file.path) for each in asked for file in each.table.files(each.conditions))
+    return {f"{table}/{path}": noted[table, path] for table, path in files if (table, path) in noted}
 
 
 def count_on(events: DataFrame, held: InForce) -> list[TallyRow]:
@@ -99,9 +111,28 @@ def landed(spark: SparkSession, lake: Lake, kind: str, name: str, period: Period
     return spark.read.format("pleroma").options(**options).load()
 
 
-def _batches(lake: Lake, kind: str, schema: Schema, period: Period) -> Iterator[pa.RecordBatch]:
-    reading = Reading.of(lake.url, schema, kind, period.start, period.end)
-    return reading.batches(planned(lake, kind, schema.name, period.start, period.end))
+class TableRows(NamedTuple):
+    """Rows of a table that an audit reads."""
+
+    table: LakeTable
+    conditions: tuple[Condition, ...]
+
+    def by_file(self, lake: Lake, names: Sequence[str]) -> Iterator[pa.Table]:
+        return self.table.by_file(self.conditions, names, lake.noting(self.table))
+
+
+def _asked(lake: Lake, schema: Schema, period: Period) -> list[TableRows]:
+    """The events of a period, its reports, and its subscriptions."""
+    of_schema = Condition("schema", "==", schema.name)
+    at = EventColumns.of(schema).at
+    return [
+        TableRows(lake.event_table(schema.name), between(at, period.start, period.end)),
+        TableRows(lake.table("reports"), (of_schema, *between("at", period.start, period.end))),
+        *(
+            TableRows(lake.table("subscriptions"), each)
+            for each in conditions_on(schema.name, period.start, period.end)
+        ),
+    ]
 
 
 def _summed(partials: Sequence[pa.RecordBatch]) -> list[TallyRow]:

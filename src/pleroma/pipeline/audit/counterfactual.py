@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame
 
     from pleroma.pipeline.audit.tally import InForce
-    from pleroma.pipeline.lake.lake_layout import LandedPlan
+    from pleroma.pipeline.lake.landed import LandedPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +43,23 @@ def compare_with_best(
     events: DataFrame,
     held: InForce,
     plan: LandedPlan,
+    moment: datetime,
     *,
     bits: int | None = None,
     rules: int | None = None,
     seed: int = 0,
 ) -> Counterfactual | None:
-    """Compare a plan that was in force with the best plan for some events and the newest subscriptions.
+    """Compare a plan that was in force with the best plan for some events and the subscriptions of a moment.
 
     The best plan has as many bits and dz per subscription as the other, unless told. None if there are no
     subscriptions.
     """
     from pleroma.evaluation.judge import judge
-    from pleroma.pipeline.lake.lake_layout import EventColumns
+    from pleroma.pipeline.lake.lake_tables import EventColumns
     from pleroma.pipeline.passes.summary_pass import gather
     from pleroma.selection.advice import AdviceQuestion, advise_from
 
-    wanted = [row.filter for row in held.snapshots[-1].rows]
+    wanted = [row.filter for row in held.history.in_force(moment)]
     if not wanted:
         return None
     gathered = gather(events, held.schema, wanted, numbers=EventColumns.of(held.schema).id, seed=seed)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pleroma.pipeline.audit.counterfactual import Counterfactual
 from pleroma.pipeline.audit.tally import TALLY_COUNTERS, InForce
-from pleroma.pipeline.lake.lake_layout import SubscriptionRow
+from pleroma.pipeline.lake.landed import SubscriptionRow
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.reported_counts import ReportedCounts
 
@@ -145,7 +145,7 @@ def audit_of(
 ) -> Audit:
     """The audit that rows of a tally make, the most wasteful first."""
     sums = _estimates(rows)
-    known = {row.id: row for snapshot in held.snapshots for row in snapshot.rows}
+    known = {row.id: row for row in held.history.newest()}
     shares = {kind: _shares(sums, kind) for kind in ("subscription", "host", "hour")}
     everything = {each: shares["subscription"].get(each, DeliverySum()) for each in known}
     causes = [

@@ -19,6 +19,7 @@ from pleroma.arrays.types import Ints
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
+from pleroma.errors import LakeError
 from pleroma.pipeline.audit.tally_kernels import (
     DELIVERED,
     NEEDED,
@@ -33,10 +34,14 @@ from pleroma.pipeline.audit.tally_kernels import (
     charge,
 )
 from pleroma.pipeline.cover_cache import CoverCache
-from pleroma.pipeline.lake.lake_layout import EventColumns, LandedPlan, SubscriptionSnapshot, microseconds
+from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
+from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
+from pleroma.pipeline.lake.subscription_history import SubscriptionHistory
 
 CHUNK_EVENTS = 1 << 15
 """Events judged at a time: what is known of each at each host is kept in memory."""
+MAX_STRETCHES = 64
+"""Stretches of time between two changes of the subscriptions whose covers are kept as arrays."""
 HOUR_MICROSECONDS = 3_600_000_000
 TALLY_KEYS = ("kind", "epoch", "rate", "name")
 TALLY_COUNTERS = ("events", "delivered", "wasted", "repeated", "removable", "needed")
@@ -62,19 +67,19 @@ class TallyKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """All plans of a schema, and the subscriptions from the oldest snapshot on."""
+    """All plans of a schema, and the subscriptions of a period."""
 
     schema: Schema
     plans: tuple[LandedPlan, ...]
-    snapshots: tuple[SubscriptionSnapshot, ...]
+    history: SubscriptionHistory
 
 
 class _CoveredSubscriptions:
-    """A snapshot's subscriptions under one plan, as the arrays that `charge` reads."""
+    """Subscriptions under one plan, as the arrays that `charge` reads."""
 
-    def __init__(self, plan: LandedPlan, snapshot: SubscriptionSnapshot, cache: CoverCache) -> None:
+    def __init__(self, plan: LandedPlan, rows: list[SubscriptionRow], cache: CoverCache) -> None:
         self._index = plan.plan.index
-        self.rows = snapshot.rows
+        self.rows = rows
         members = [(s, dz) for s, cover in enumerate(cache.covers(plan, self.rows)) for dz in cover]
         self.rules = sorted({dz for _, dz in members})
         rule_number = {dz: r for r, dz in enumerate(self.rules)}
@@ -112,7 +117,11 @@ class _CoveredSubscriptions:
 
 @dataclass(slots=True)
 class AuditTally:
-    """Counters under keys; `COUNTERS` says which."""
+    """Counters under keys; `TALLY_COUNTERS` says which.
+
+    The subscriptions are the same from one change to the next. Such a stretch is known by its number, and its
+    subscriptions are covered when an event needs them.
+    """
 
     in_force: InForce
     counts: dict[TallyKey, list[int]] = field(default_factory=dict)
@@ -122,10 +131,9 @@ class AuditTally:
 
     def add(self, events: EventBatch, at: Ints, epoch: Ints, rate: NDArray[np.float64]) -> None:
         """Events with their times in microseconds, the plans they were sent by, and the rates they were sampled at."""
-        since = np.array([microseconds(each.since) for each in self.in_force.snapshots], np.int64)
-        snapshot = np.searchsorted(since, at, side="right") - 1
+        stretch = np.searchsorted(self.in_force.history.begins, at, side="right") - 1
         hour = at // HOUR_MICROSECONDS
-        groups = np.column_stack([epoch, snapshot, hour, rate.view(np.int64)])
+        groups = np.column_stack([epoch, stretch, hour, rate.view(np.int64)])
         found, of_event = np.unique(groups, axis=0, return_inverse=True)
         of_event = of_event.reshape(-1)
         for number, (e, s, h, _) in enumerate(found.tolist()):
@@ -139,18 +147,20 @@ class AuditTally:
         if count:
             self._count(TallyKey("unjudged", epoch, rate, reason), events=count)
 
-    def _judge(self, events: EventBatch, epoch: int, snapshot: int, hour: int, rate: float) -> None:
+    def _judge(self, events: EventBatch, epoch: int, stretch: int, hour: int, rate: float) -> None:
         plan = next((each for each in self.in_force.plans if each.epoch == epoch), None)
         if plan is None:
             return self.refuse(f"plan {epoch} is not in the lake", len(events), epoch, rate)
-        if snapshot < 0:
-            return self.refuse("no snapshot of the subscriptions of then", len(events), epoch, rate)
-        if (epoch, snapshot) not in self._covered:
-            self._covered[epoch, snapshot] = _CoveredSubscriptions(
-                plan, self.in_force.snapshots[snapshot], self._covers
-            )
-        charges = self._covered[epoch, snapshot].charges(events)
-        sums = self._sums.setdefault((epoch, snapshot, rate), Charges(*map(np.zeros_like, charges)))
+        if plan.plan.schema != self.in_force.schema:
+            return self.refuse(f"plan {epoch} is of a schema that has changed since", len(events), epoch, rate)
+        if stretch < 0:
+            return self.refuse("the lake knows no subscriptions of then", len(events), epoch, rate)
+        try:
+            covered = self._covering(plan, stretch)
+        except LakeError as error:
+            return self.refuse(str(error), len(events), epoch, rate)
+        charges = covered.charges(events)
+        sums = self._sums.setdefault((epoch, stretch, rate), Charges(*map(np.zeros_like, charges)))
         for total, more in zip(sums, charges, strict=True):
             total += more
         delivered, wasted, repeated = charges.by_subscription.sum(axis=0).tolist()
@@ -160,6 +170,17 @@ class AuditTally:
             self._count(key, events=len(events), delivered=delivered, wasted=wasted, repeated=repeated)
         return None
 
+    def _covering(self, plan: LandedPlan, stretch: int) -> _CoveredSubscriptions:
+        found = self._covered.get((plan.epoch, stretch))
+        if found is None:
+            if len(self._covered) >= MAX_STRETCHES:
+                self._count_sums()
+                self._covered.clear()
+            history = self.in_force.history
+            found = _CoveredSubscriptions(plan, history.in_force(history.moments[stretch]), self._covers)
+            self._covered[plan.epoch, stretch] = found
+        return found
+
     def _count(self, key: TallyKey, **more: int) -> None:
         counts = self.counts.setdefault(key, [0] * len(TALLY_COUNTERS))
         for at, name in enumerate(TALLY_COUNTERS):
@@ -167,8 +188,13 @@ class AuditTally:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Every key with its counters, in order; what was never delivered to is left out."""
-        for (epoch, snapshot, rate), sums in self._sums.items():
-            covered = self._covered[epoch, snapshot]
+        self._count_sums()
+        return sorted((*key, *counts) for key, counts in self.counts.items())
+
+    def _count_sums(self) -> None:
+        """Count the sums of each stretch under the names that its subscriptions and rules have."""
+        for (epoch, stretch, rate), sums in self._sums.items():
+            covered = self._covered[epoch, stretch]
             for kind, names, counted in (
                 ("subscription", [row.id for row in covered.rows], sums.by_subscription),
                 ("rule", [str(dz) for dz in covered.rules], sums.by_rule),
@@ -182,11 +208,10 @@ class AuditTally:
                 key = TallyKey("attribute", epoch, rate, name)
                 self._count(key, removable=each[REMOVABLE], needed=each[NEEDED])
         self._sums.clear()
-        return sorted((*key, *counts) for key, counts in self.counts.items())
 
 
 def tallied(in_force: InForce, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Landed events in, one batch of rows of `COLUMNS` out."""
+    """Landed events in, one batch of rows of `TALLY_COLUMNS` out."""
     tally = AuditTally(in_force)
     for batch in batches:
         if batch.num_rows:
@@ -202,9 +227,10 @@ def tallied(in_force: InForce, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 def _take(tally: AuditTally, batch: pa.RecordBatch) -> None:
     schema = tally.in_force.schema
     names = EventColumns.of(schema)
-    events, good = sifted(schema, {name: batch.column(name) for name in schema.names})
+    columns = attribute_columns(schema)
+    events, good = sifted(schema, {name: batch.column(column) for name, column in columns.items()})
     epoch, rate = (_numbers(batch, name) for name in (names.epoch, names.rate))
-    at = batch.column(names.at).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    at = batch.column(names.at).cast(MOMENT_TYPE).cast(pa.int64()).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(~good).tolist():
         tally.refuse("outside the schema's domains", 1, int(epoch[row]), float(rate[row]))
     tally.add(events, at[good], epoch[good].astype(np.int64), rate[good].astype(np.float64))

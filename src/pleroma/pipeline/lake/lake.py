@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import RLock
 from typing import Any
@@ -278,7 +278,7 @@ class Lake:
         self, name: str, start: datetime | None = None, end: datetime | None = None
     ) -> SubscriptionHistory:
         """Every subscription that was in force at some moment of `[start, end)`."""
-        entries = self._timed(name, start, end)
+        entries = history.within(self._timed(name, start, end), None if start is None else utc(start))
         return SubscriptionHistory(self.schema(name), tuple(entries), self.known_since(name))
 
     def topology(self, at: datetime | None = None) -> LandedTopology | None:
@@ -295,16 +295,17 @@ class Lake:
         schema = self.schema(name)
         names, columns = EventColumns.of(schema), attribute_columns(schema)
         table = self.event_table(name)
-        rows = table.rows(between(names.at, start, end), [names.id, *columns.values()], self._noting(table))
+        rows = table.rows(between(names.at, start, end), [names.id, *columns.values()], self.noting(table))
         return _attributes(schema, rows.sort_by(names.id), columns)
 
     def _timed(self, name: str, start: datetime | None, end: datetime | None) -> list[TimedSubscription]:
         table = self.table("subscriptions")
         within = None if start is None else utc(start), None if end is None else utc(end)
         asked = history.conditions_on(name, *within)
-        return history.timed(table.rows(each, history.ENTRY_COLUMNS, self._noting(table)) for each in asked)
+        return history.timed(table.rows(each, history.ENTRY_COLUMNS, self.noting(table)) for each in asked)
 
-    def _noting(self, table: LakeTable) -> Any:
+    def noting(self, table: LakeTable) -> Callable[[str, LakeError], None]:
+        """For those who read a table: what to do with a damaged file."""
         return lambda path, error: self.refuse(table.definition.path, path, error)
 
     def _rows(self, name: SharedTable) -> list[dict[str, Any]]:
@@ -314,7 +315,7 @@ class Lake:
         with self._lock:
             known = self._read.get(name)
         if known is None or known[0] != version:
-            known = version, table.rows(on_damage=None if name == "refused" else self._noting(table)).to_pylist()
+            known = version, table.rows(on_damage=None if name == "refused" else self.noting(table)).to_pylist()
             with self._lock:
                 self._read[name] = known
         return known[1]

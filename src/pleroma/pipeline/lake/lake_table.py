@@ -120,7 +120,7 @@ class LakeTable:
                     return len(landing.rows)
                 except CommitFailedError as error:
                     self._table, failure = None, error
-            time.sleep(random.random() * _PAUSE_SECONDS * number)  # noqa: S311  # no secret
+            _pause(number)
         raise self._failed("cannot be written", failure)
 
     def append(self, rows: Any) -> None:
@@ -360,3 +360,8 @@ class _NamedFailure:
         if isinstance(error, _FAILURES):
             self._table._table = None
             raise self._table._failed(self._what, error) from None
+
+
+def _pause(number: int) -> None:
+    """Before another try, the longer the more there were."""
+    time.sleep(random.random() * _PAUSE_SECONDS * number)  # noqa: S311  # no secret

@@ -11,18 +11,22 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.errors import ContentError, LakeError
 from pleroma.pipeline.lake.lake_tables import TABLES
 from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.moments import microseconds
 from pleroma.pipeline.lake.table_files import Condition
 
 BEGUN, ENDED, OVER = "begun", "ended", "over"
@@ -73,6 +77,15 @@ def entries_of(table: Any) -> Iterator[TimedSubscription]:
         yield TimedSubscription(SubscriptionText(*row), since, until)
 
 
+def within(entries: Iterable[TimedSubscription], start: datetime | None) -> list[TimedSubscription]:
+    """Those that were in force at all, and still after a moment."""
+    return [
+        each
+        for each in entries
+        if each.until is None or each.until > (each.since if start is None else max(start, each.since))
+    ]
+
+
 @dataclass(frozen=True)
 class SubscriptionHistory:
     """What was in force in a stretch of time. Filters are parsed when they are asked for."""
@@ -81,6 +94,8 @@ class SubscriptionHistory:
     entries: tuple[TimedSubscription, ...]
     known_since: datetime
     """The lake knows nothing of subscriptions before."""
+    filters: dict[str, Filter] = field(default_factory=dict, repr=False, compare=False)
+    """Those that were parsed, by their JSON."""
 
     @cached_property
     def moments(self) -> list[datetime]:
@@ -89,6 +104,11 @@ class SubscriptionHistory:
         for _, since, until in self.entries:
             changes |= {since} if until is None else {since, until}
         return sorted(each for each in changes if each >= self.known_since)
+
+    @cached_property
+    def begins(self) -> NDArray[np.int64]:
+        """The same moments in microseconds."""
+        return np.array([microseconds(each) for each in self.moments], np.int64)
 
     def in_force(self, moment: datetime) -> list[SubscriptionRow]:
         """The subscriptions in force at a moment, in the order in which they began."""
@@ -103,18 +123,22 @@ class SubscriptionHistory:
         place = bisect_right(self.moments, moment)
         return self.moments[place - 1] if place else None
 
-    @cached_property
-    def _filters(self) -> dict[str, Filter]:
-        return {}
+    def newest(self) -> list[SubscriptionRow]:
+        """Each subscription as it was last, but for those whose filters the schema of today does not allow."""
+        found = {}
+        for row, _, _ in self.entries:
+            with suppress(LakeError):
+                found[row.id] = self._parsed(row)
+        return list(found.values())
 
     def _parsed(self, row: SubscriptionText) -> SubscriptionRow:
-        found = self._filters.get(row.filter)
+        found = self.filters.get(row.filter)
         if found is None:
             try:
                 found = from_json(self.schema, json.loads(row.filter))
             except (ContentError, TypeError, ValueError, RecursionError) as error:
                 raise LakeError(f"is no filter: {error}", field=f"subscription {row.id}", value=row.filter) from None
-            self._filters[row.filter] = found
+            self.filters[row.filter] = found
         return SubscriptionRow(row.id, row.principal, row.host, found)
 
 

@@ -13,13 +13,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-import pyarrow.compute as pc
-
 from pleroma.content import Filter, Schema
-from pleroma.errors import ControllerAway, LakeError, PlanChanging, PlanMoved, PleromaError
+from pleroma.errors import ControllerAway, PlanChanging, PlanMoved, PleromaError
 from pleroma.index import Index, SelectiveIndex, index_from_json
-from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import microseconds, moment_of
+from pleroma.pipeline.lake.lake import Lake, between
+from pleroma.pipeline.lake.table_files import Condition
 from pleroma.pipeline.reported_counts import ReportedCounts
 from pleroma.pipeline.watch.decisions import Decision, Outcome, WatchSettings, decide, reference
 from pleroma.pipeline.watch.drift import alike, drift
@@ -65,7 +63,7 @@ class Replanner:
         self._gather = gather
         self._on_entry = on_entry
         self._dry = dry
-        self._journal = Journal(lake.storage, schema.name)
+        self._journal = Journal(lake, schema.name)
         self._windows = self._journal.windows(MAX_REMEMBERED)
         self._decisions = self._journal.decisions(MAX_REMEMBERED)
         self._begun = self._journal.begun()
@@ -81,14 +79,14 @@ class Replanner:
             return
         for start in sorted(windows):
             window, is_new = self._published(start, windows[start])
-        earlier = [each for each in self._decisions if each.window <= start]
-        if earlier and earlier[-1].outcome == "handing" and (self._dry or not self._hand_over(earlier[-1], window)):
+        pending = self._pending(start)
+        if pending is not None and (self._dry or not self._hand_over(pending, window)):
             return  # a plan still waits to be handed over; a dry run leaves it to the job that decided on it
-        if any(each.window == start for each in self._decisions):
+        if any((each.window, each.end) == (window.start, window.end) for each in self._decisions):
             return
-        past = [each for each in self._windows if each.start <= start]
-        if not past:
+        if window not in self._windows:  # long over
             return
+        past = [*(each for each in self._windows if each.start < start), window]
         decisions = [each for each in self._decisions if each.window < start]
         decision = decide(past, decisions, self._settings, self._begun)
         if decision.reason is not None:
@@ -98,7 +96,8 @@ class Replanner:
 
     def _published(self, start: datetime, counts: MetricCounts) -> tuple[TrafficWindow, bool]:
         """The window in the journal, and whether it was not there before."""
-        known = next((each for each in reversed(self._windows) if each.start == start), None)
+        span = start, start + self._settings.length
+        known = next((each for each in reversed(self._windows) if (each.start, each.end) == span), None)
         if known is not None:
             return known, False
         window = TrafficWindow.of(self._schema, start, self._settings.length, counts)
@@ -111,7 +110,7 @@ class Replanner:
         )
         is_new = self._journal.publish(window)
         if not is_new:  # published long ago, or by another replanner of the same lake
-            window = self._journal.window(start)
+            window = self._journal.window(*span) or window
         self._windows = sorted([*self._windows, window], key=lambda each: each.start)[-MAX_REMEMBERED:]
         self._begun = self._begun or start
         if is_new:
@@ -125,24 +124,21 @@ class Replanner:
         return self._made_from[epoch]
 
     def _reported(self, window: TrafficWindow) -> ReportedCounts | None:
-        """What subscribers reported in the time of a window.
+        """What subscribers reported in the time of a window, as far as it has landed."""
+        table = self._lake.table("reports")
+        conditions = (Condition("schema", "==", window.schema), *between("at", window.start, window.end))
+        rows = table.rows(conditions, ("delivered", "wasted"), self._lake.noting(table))
+        sums = (sum(rows[name].to_pylist()) for name in ("delivered", "wasted"))
+        return ReportedCounts(*sums) if len(rows) else None
 
-        A report is landed after it was made, so parts that were landed before the window need not be opened.
-        """
-        delivered = wasted = rows = 0
-        for file in self._lake.files("reports", window.schema, window.start, window.end):
-            if moment_of(file.key) * 1000 < microseconds(window.start):
-                continue
-            try:
-                table = self._lake.table("reports", window.schema, file)
-            except LakeError:
-                continue
-            inside = pc.and_(pc.greater_equal(table["at"], window.start), pc.less(table["at"], window.end))
-            table = table.filter(inside)
-            rows += table.num_rows
-            delivered += pc.sum(table["delivered"]).as_py() or 0
-            wasted += pc.sum(table["wasted"]).as_py() or 0
-        return ReportedCounts(delivered, wasted) if rows else None
+    def _pending(self, start: datetime) -> Decision | None:
+        """The decision before a window whose plan still waits to be handed over, as the journal has it by now."""
+        earlier = [each for each in self._decisions if each.window <= start]
+        if not earlier or earlier[-1].outcome != "handing":
+            return None
+        known = self._journal.decision(earlier[-1].window, earlier[-1].end) or earlier[-1]
+        self._remember(known)
+        return known if known.outcome == "handing" else None
 
     def _tune(self, decision: Decision, past: Sequence[TrafficWindow]) -> None:
         """Look for a better plan, record what came of it, and hand the plan over if there is one."""
@@ -150,19 +146,24 @@ class Replanner:
 
         def finish(outcome: Outcome, **more: Any) -> None:
             seconds = round(time.perf_counter() - begun, 3)
-            self._record(replace(decision, outcome=outcome, seconds=seconds, **more))
+            made = replace(decision, outcome=outcome, seconds=seconds, **more)
+            if not self._journal.record(made):  # another replanner of the same lake was faster
+                return self._remember(self._journal.decision(decision.window, decision.end) or made)
+            self._say(made)
+            if outcome == "handing":
+                self._hand_over(made, past[-1])
+            return None
 
         settings = self._settings
-        known = self._journal.decision(decision.window)
-        if known is not None:  # another replanner of the same lake was faster
-            self._decisions.append(known)
-            return None
+        known = self._journal.decision(decision.window, decision.end)
+        if known is not None:  # it was faster before anything was looked for
+            return self._remember(known)
         try:
             in_force = self._holder.current()
             if in_force.epoch != decision.epoch:
                 return finish("moved", detail=f"plan {in_force.epoch} is in force, and not the one of these events")
             learned = alike(past, settings.look_back, settings.drift)
-            subscriptions = [row.filter for row in self._lake.subscriptions(decision.schema, decision.end).rows]
+            subscriptions = [row.filter for row in self._lake.subscriptions(decision.schema, decision.end)]
             gathered = self._gather(learned[0].start, learned[-1].end, subscriptions)
             found = propose(in_force, gathered, subscriptions, settings)
         except ControllerAway as error:
@@ -181,9 +182,7 @@ class Replanner:
             return finish("not_better")
         if self._dry:
             return finish("dry")
-        finish("handing", index=found.index.to_json())
-        self._hand_over(self._decisions[-1], past[-1])
-        return None
+        return finish("handing", index=found.index.to_json())
 
     def _hand_over(self, decision: Decision, now: TrafficWindow) -> bool:
         """Hand over the plan of a decision, which may be that of a process that died. False: try again later."""
@@ -194,7 +193,9 @@ class Replanner:
 
         def finish(outcome: Outcome, **more: Any) -> None:
             seconds = round((decision.seconds or 0.0) + time.perf_counter() - begun, 3)
-            self._record(replace(decision, outcome=outcome, index=None, seconds=seconds, **more))
+            made = replace(decision, outcome=outcome, index=None, seconds=seconds, **more)
+            self._journal.amend(made)
+            self._say(made)
 
         try:
             finish("adopted", new_epoch=self._holder.put(index, decision.epoch))
@@ -221,12 +222,15 @@ class Replanner:
             return finish("adopted", new_epoch=in_force.epoch)
         return finish("moved", detail=why)
 
-    def _record(self, decision: Decision) -> None:
-        self._journal.record(decision)
-        others = [each for each in self._decisions if each.window != decision.window]
-        self._decisions = sorted([*others, decision], key=lambda each: each.window)[-MAX_REMEMBERED:]
+    def _say(self, decision: Decision) -> None:
+        """Remember a decision that was written, and tell of it when its outcome is known."""
+        self._remember(decision)
         if decision.outcome != "handing":
             self._on_entry(decision)
+
+    def _remember(self, decision: Decision) -> None:
+        others = [each for each in self._decisions if (each.window, each.end) != (decision.window, decision.end)]
+        self._decisions = sorted([*others, decision], key=lambda each: (each.window, each.end))[-MAX_REMEMBERED:]
 
 
 def _text(index: Index) -> str:

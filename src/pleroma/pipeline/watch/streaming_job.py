@@ -8,7 +8,6 @@ goes on where it was.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections import defaultdict
@@ -21,8 +20,8 @@ from pleroma.content import Filter
 from pleroma.errors import LakeError, PleromaError
 from pleroma.pipeline import register
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH, folder
-from pleroma.pipeline.lake.storage import Storage
+from pleroma.pipeline.lake.moments import from_microseconds
+from pleroma.pipeline.watch.checkpoint import JobCheckpoint, usual_checkpoint
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
 from pleroma.pipeline.watch.plan_holder import LakePlanHolder, PlanHolder
 from pleroma.pipeline.watch.replanner import OnEntry, Replanner
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Decision", "StreamingJob", "TrafficWindow", "WatchSettings", "start_watching"]
 
-CHECKPOINT_LABEL = "pleroma.json"
 STREAM_SETTINGS = {
     "spark.sql.shuffle.partitions": "1",  # for the sums: a few thousand whole numbers a window
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # for the kernels
@@ -116,8 +114,8 @@ def start_watching(
     `on_entry` is called from a thread of the driver, once for each window and each decision. With `once` the job ends
     when it has read everything that has landed so far.
     """
-    checkpoint = checkpoint or f"{lake.url.rstrip('/')}/{folder('checkpoints', schema)}"
-    _claim(checkpoint, lake, schema, settings)
+    progress = JobCheckpoint(checkpoint or usual_checkpoint(lake.url, schema))
+    progress.claim({"lake": lake.url, "schema": schema, "window": settings.window})
     known = lake.schema(schema)
     register(spark)
 
@@ -128,13 +126,13 @@ def start_watching(
         return gather_landed(spark, lake, schema, subscriptions, start=start, end=end, draw=draw, seed=seed)
 
     def begin() -> StreamingQuery:
-        _clear_unbegun(checkpoint)
+        progress.clear_unbegun()
         holder = LakePlanHolder(lake, schema) if controller is None else controller
         replanner = Replanner(lake, known, settings, holder, gather, on_entry, dry=controller is None)
         landed = spark.readStream.format("pleroma").options(path=lake.url, schema=schema).load()
         counting = CountWindows(lake.url, schema, settings.length // timedelta(microseconds=1))
         writer = _summed(landed, counting, settings).writeStream.outputMode("append")
-        writer = writer.queryName(f"pleroma watch {schema}").option("checkpointLocation", checkpoint)
+        writer = writer.queryName(f"pleroma watch {schema}").option("checkpointLocation", progress.url)
         trigger: dict[str, Any] = {"availableNow": True} if once else {"processingTime": _interval(settings.trigger)}
         with _set(spark):
             return writer.foreachBatch(_closing(replanner)).trigger(**trigger).start()
@@ -175,34 +173,10 @@ def _closing(replanner: Replanner) -> Callable[[DataFrame, int], None]:
     def close(frame: DataFrame, _: int) -> None:
         windows: dict[datetime, dict[MetricKey, int]] = defaultdict(dict)
         for start, metric, number, place, value in frame.collect():
-            windows[UNIX_EPOCH + timedelta(microseconds=start)][MetricKey(metric, number, place)] = value
+            windows[from_microseconds(start)][MetricKey(metric, number, place)] = value
         replanner.close_windows(windows)
 
     return close
-
-
-def _claim(checkpoint: str, lake: Lake, schema: str, settings: WatchSettings) -> None:
-    """Label a new checkpoint with its lake, schema and window; refuse one that was made for others."""
-    storage = Storage.at(checkpoint)
-    mine = {"lake": lake.url, "schema": schema, "window": settings.window}
-    if not storage.exists(CHECKPOINT_LABEL):
-        storage.write_text(CHECKPOINT_LABEL, json.dumps(mine))
-        return
-    try:
-        made_for: Any = json.loads(storage.read_text(CHECKPOINT_LABEL))
-    except ValueError:
-        made_for = None
-    if made_for != mine:
-        reason = f"was made for {made_for}, not for {mine}: choose another"
-        raise LakeError(reason, field="checkpoint", value=checkpoint)
-
-
-def _clear_unbegun(checkpoint: str) -> None:
-    """Empty the folders of a query that died before its first batch: Spark begins in empty folders only."""
-    storage = Storage.at(checkpoint)
-    if not any(found.path.rpartition("/")[2].isdecimal() for found in storage.listed("offsets")):
-        for folder in ("offsets", "commits", "state"):
-            storage.remove_folder(folder)
 
 
 def _interval(seconds: float) -> str:

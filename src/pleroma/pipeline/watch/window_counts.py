@@ -1,15 +1,15 @@
 """From landed events to the counts of their windows: what runs on the executors, one batch after the other.
 
 An event is judged by the plan it was sent by and by the subscriptions of its time. A streaming query is planned once
-and runs for weeks, so plans and subscriptions are read from the lake when an event needs them, and kept.
+and runs for weeks, so plans and subscriptions are read from the lake when events need them, and kept.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -26,13 +26,16 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.judge import held
 from pleroma.evaluation.sample import Sample
 from pleroma.pipeline.cover_cache import CoverCache
-from pleroma.pipeline.lake import lake_layout
-from pleroma.pipeline.lake.lake import Lake, LandedPlan, SubscriptionRow, SubscriptionSnapshot
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
+from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
+from pleroma.pipeline.lake.moments import from_microseconds
+from pleroma.pipeline.lake.subscription_history import SubscriptionHistory
 from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey
 
 METRIC_COLUMNS = pa.schema(
     [
-        pa.field("at", lake_layout.MOMENT_TYPE),
+        pa.field("at", MOMENT_TYPE),
         pa.field("metric", pa.string()),
         pa.field("number", pa.int32()),
         pa.field("bin", pa.int32()),
@@ -41,8 +44,8 @@ METRIC_COLUMNS = pa.schema(
 )
 """The rows that executors send to the aggregation; `at` is the time of the newest event of the batch in the window."""
 METRIC_SQL = "at timestamp, metric string, number int, bin int, value long"
-MAX_SNAPSHOTS = 16
-"""Snapshots of the subscriptions that are kept in memory."""
+HISTORY_MARGIN = timedelta(hours=1)
+"""Subscriptions are read for so much more time than is asked for, on both sides: the next events are near."""
 
 
 class History(Protocol):
@@ -50,20 +53,22 @@ class History(Protocol):
 
     def plan(self, epoch: int) -> LandedPlan | None: ...
 
-    def snapshots(self) -> Sequence[datetime]:
-        """The moment that each snapshot of the subscriptions is valid from, oldest first."""
-
-    def snapshot(self, since: datetime) -> SubscriptionSnapshot: ...
+    def subscriptions(self, start: datetime, end: datetime) -> SubscriptionHistory:
+        """What was in force in `[start, end)`, and maybe before and after."""
 
 
 @dataclass(slots=True)
 class LakeHistory:
-    """The history as a lake has it. Plans and snapshots never change, so each is read once; the list is read anew."""
+    """The history as a lake has it. A plan never changes, so each is read once.
+
+    Subscriptions are read for the time that is asked for, and again when the table has changed.
+    """
 
     lake: Lake
     schema: str
     _plans: dict[int, LandedPlan] = field(default_factory=dict)
-    _snapshots: dict[datetime, SubscriptionSnapshot] = field(default_factory=dict)
+    _read: tuple[int, datetime, datetime, SubscriptionHistory] | None = None
+    """The version of the table, and the time of what was read from it last."""
 
     def plan(self, epoch: int) -> LandedPlan | None:
         if epoch not in self._plans:
@@ -73,15 +78,21 @@ class LakeHistory:
             self._plans[epoch] = found
         return self._plans[epoch]
 
-    def snapshots(self) -> Sequence[datetime]:
-        return [each.since for each in self.lake.snapshots(self.schema)]
-
-    def snapshot(self, since: datetime) -> SubscriptionSnapshot:
-        if since not in self._snapshots:
-            while len(self._snapshots) >= MAX_SNAPSHOTS:
-                del self._snapshots[min(self._snapshots)]
-            self._snapshots[since] = self.lake.subscriptions(self.schema, since)
-        return self._snapshots[since]
+    def subscriptions(self, start: datetime, end: datetime) -> SubscriptionHistory:
+        version = self.lake.table("subscriptions").version
+        if self._read is not None:
+            known, first, last, held = self._read
+            if known == version and first <= start and end <= last:
+                return held
+        first, last = start - HISTORY_MARGIN, end + HISTORY_MARGIN
+        found = self.lake.subscription_history(self.schema, first, last)
+        if self._read is not None:  # parsing is most of the work
+            parsed = self._read[3].filters
+            found.filters.update(
+                {row.filter: parsed[row.filter] for row, _, _ in found.entries if row.filter in parsed}
+            )
+        self._read = version, first, last, found
+        return found
 
 
 class WindowCounts(NamedTuple):
@@ -103,15 +114,13 @@ class WindowCounter:
 
     def count(self, batch: pa.RecordBatch) -> Iterator[WindowCounts]:
         """What the batch adds to each window that it has events of."""
-        names = lake_layout.EventColumns.of(self._schema)
+        names, columns = EventColumns.of(self._schema), attribute_columns(self._schema)
         batch = batch.filter(batch.column(names.at).is_valid())  # an event without a time is in no window
-        events, good = sifted(self._schema, {name: batch.column(name) for name in self._schema.names})
-        at = _whole(batch.column(names.at).cast(lake_layout.MOMENT_TYPE).cast(pa.int64()))
+        events, good = sifted(self._schema, {name: batch.column(column) for name, column in columns.items()})
+        at = _whole(batch.column(names.at).cast(MOMENT_TYPE).cast(pa.int64()))
         epoch = _whole(batch.column(names.epoch).fill_null(0))
         window = at // self._length
         place = np.cumsum(good) - 1  # position of a row among the good events
-        since = self._history.snapshots()
-        begins = np.array([lake_layout.microseconds(each) for each in since], np.int64)
         for number in np.unique(window).tolist():
             rows = np.flatnonzero(window == number)
             chosen = rows[good[rows]]
@@ -119,16 +128,19 @@ class WindowCounter:
             if len(chosen):
                 taken = events[place[chosen]]
                 counts.update(_value_counts(taken))
-                valid = np.searchsorted(begins, at[chosen], side="right") - 1
-                for e, s in sorted(set(zip(epoch[chosen].tolist(), valid.tolist(), strict=True))):
-                    some = taken[(epoch[chosen] == e) & (valid == s)]
-                    counts.update(self._delivery_counts(some, e, since[s] if s >= 0 else None))
+                first, after = (from_microseconds(each * self._length) for each in (number, number + 1))
+                known = self._history.subscriptions(first, after)
+                stretch = np.searchsorted(known.begins, at[chosen], side="right") - 1
+                for e, s in sorted(set(zip(epoch[chosen].tolist(), stretch.tolist(), strict=True))):
+                    some = taken[(epoch[chosen] == e) & (stretch == s)]
+                    counts.update(self._delivery_counts(some, self._in_force(e, known, s), e))
             yield WindowCounts(number * self._length, int(at[rows].max()), +counts)
 
-    def _delivery_counts(self, events: EventBatch, epoch: int, since: datetime | None) -> dict[MetricKey, int]:
-        """What a plan and the subscriptions since a moment make of events."""
+    def _delivery_counts(
+        self, events: EventBatch, in_force: tuple[LandedPlan, list[SubscriptionRow]] | None, epoch: int
+    ) -> dict[MetricKey, int]:
+        """What the plan of an epoch and the subscriptions in force make of events."""
         sent = {MetricKey("epoch", epoch): len(events)}
-        in_force = self._in_force(epoch, since)
         if in_force is None:
             return sent | {MetricKey("unjudged"): len(events)}
         plan, rows = in_force
@@ -143,12 +155,18 @@ class WindowCounter:
             **{MetricKey("matched", d): n for d, n in enumerate(_matched(sample))},
         }
 
-    def _in_force(self, epoch: int, since: datetime | None) -> tuple[LandedPlan, list[SubscriptionRow]] | None:
-        """The plan and the subscriptions that were in force; None if one of them is not in the lake."""
+    def _in_force(
+        self, epoch: int, history: SubscriptionHistory, stretch: int
+    ) -> tuple[LandedPlan, list[SubscriptionRow]] | None:
+        """The plan and the subscriptions that were in force; None if the lake lacks one, or they are of a schema that
+        has changed since.
+        """
         try:
             plan = self._history.plan(epoch)
-            return None if plan is None or since is None else (plan, self._history.snapshot(since).rows)
-        except LakeError:  # it has expired, or is damaged
+            if plan is None or plan.plan.schema != self._schema or stretch < 0:
+                return None
+            return plan, history.in_force(history.moments[stretch])
+        except LakeError:  # it is damaged, or has a filter that the schema does not allow any more
             return None
 
 
