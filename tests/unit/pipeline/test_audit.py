@@ -88,7 +88,7 @@ def test_what_cannot_be_judged_or_read_is_counted_and_named(tmp_path):
 
 
 def test_a_plan_of_a_schema_that_has_changed_since_judges_nothing(tmp_path):
-    lake, data, events = land(tmp_path)
+    lake, data, _ = land(tmp_path)
     changed = data.schema.to_json()
     changed["attribute"].append({"name": "venue", "kind": "category", "values": ["a", "b"], "optional": True})
     lake.land_schema(Schema.from_json(changed), SHIFT + timedelta(hours=3))
