@@ -6,22 +6,22 @@ Each partition makes a tally of what its events did under the plans and subscrip
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pleroma.content import Schema
 from pleroma.pipeline.audit.counterfactual import compare_with_best
 from pleroma.pipeline.audit.findings import Audit, TallyRow, audit_of
-from pleroma.pipeline.audit.tally import CHUNK_EVENTS, TALLY_COLUMNS, TALLY_COUNTERS, TALLY_KEYS, InForce, tallied
+from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, TALLY_KEYS, InForce, tallied
 from pleroma.pipeline.lake.lake import Lake, between
-from pleroma.pipeline.lake.lake_table import LakeTable
 from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
 from pleroma.pipeline.lake.moments import ONE_MICROSECOND
 from pleroma.pipeline.lake.period import Period
+from pleroma.pipeline.lake.reading import Reading
 from pleroma.pipeline.lake.subscription_history import conditions_on
 from pleroma.pipeline.lake.table_files import Condition
 from pleroma.pipeline.reported_counts import ReportedCounts
@@ -36,16 +36,16 @@ _SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64
 def audit_here(lake: Lake, name: str, period: Period) -> Audit:
     """Audit a period in this process, without looking for the best plan."""
     held = in_force(lake, name, period)
-    events, reports = _asked(lake, held.schema, period)[:2]
+    read = _readings(lake, held.schema, period)
+    events, reports = read[:2]
     columns = EventColumns.of(held.schema)
     names = [columns.at, columns.epoch, columns.rate, *attribute_columns(held.schema).values()]
-    batches = (batch for rows in events.by_file(lake, names) for batch in rows.to_batches(max_chunksize=CHUNK_EVENTS))
-    partials = list(tallied(held, batches))
+    partials = list(tallied(held, events.batches(names)))
     reported: dict[str, ReportedCounts] = defaultdict(ReportedCounts)
-    for rows in reports.by_file(lake, ["subscription", *_REPORTED]):
-        for subscription, delivered, wasted in zip(*(each.to_pylist() for each in rows.columns), strict=True):
+    for batch in reports.batches(["subscription", *_REPORTED]):
+        for subscription, delivered, wasted in zip(*(each.to_pylist() for each in batch.columns), strict=True):
             reported[subscription] += ReportedCounts(delivered, wasted)
-    return audit_of(name, period, held, _summed(partials), reported, refused_in(lake, held.schema, period))
+    return audit_of(name, period, held, _summed(partials), reported, _refused(lake, read))
 
 
 def audit_on(
@@ -67,7 +67,8 @@ def audit_on(
     sums = said.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in _REPORTED)).collect()
     reported = {subscription: ReportedCounts(delivered, wasted) for subscription, delivered, wasted in sums}
     counted = count_on(events, held)
-    found = audit_of(name, period, held, counted, reported, refused_in(lake, held.schema, period))
+    refused = _refused(lake, _readings(lake, held.schema, period))
+    found = audit_of(name, period, held, counted, reported, refused)
     plans = [each for each in held.plans if each.since < period.end and each.plan.schema == held.schema]
     if not best or found.events < 2 or not plans:  # one to learn from, one to judge by
         return found
@@ -79,16 +80,6 @@ def in_force(lake: Lake, name: str, period: Period) -> InForce:
     """All plans of a schema, and every subscription that was in force at some moment of the period."""
     history = lake.subscription_history(name, period.start, period.end)
     return InForce(history.schema, tuple(lake.plans(name)), history)
-
-
-def refused_in(lake: Lake, schema: Schema, period: Period) -> dict[str, str]:
-    """Of the files that an audit of the period reads, those that were found damaged, and why; by path in the lake."""
-    noted = {(each.table, each.path): each.reason for each in lake.refused()}
-    if not noted:
-        return {}
-    asked = [*_asked(lake, schema, period), TableRows(lake.table("plans"), ())]
-    files = ((each.table.definition.path, file.path) for each in asked for file in each.table.files(each.conditions))
-    return {f"{table}/{path}": noted[table, path] for table, path in files if (table, path) in noted}
 
 
 def count_on(events: DataFrame, held: InForce) -> list[TallyRow]:
@@ -111,28 +102,23 @@ def landed(spark: SparkSession, lake: Lake, kind: str, name: str, period: Period
     return spark.read.format("pleroma").options(**options).load()
 
 
-class TableRows(NamedTuple):
-    """Rows of a table that an audit reads."""
-
-    table: LakeTable
-    conditions: tuple[Condition, ...]
-
-    def by_file(self, lake: Lake, names: Sequence[str]) -> Iterator[pa.Table]:
-        return self.table.by_file(self.conditions, names, lake.noting(self.table))
-
-
-def _asked(lake: Lake, schema: Schema, period: Period) -> list[TableRows]:
-    """The events of a period, its reports, and its subscriptions."""
+def _readings(lake: Lake, schema: Schema, period: Period) -> list[Reading]:
+    """What an audit of a period reads: its events, its reports, its subscriptions, and all plans."""
     of_schema = Condition("schema", "==", schema.name)
-    at = EventColumns.of(schema).at
+    subscriptions = conditions_on(schema.name, period.start, period.end)
     return [
-        TableRows(lake.event_table(schema.name), between(at, period.start, period.end)),
-        TableRows(lake.table("reports"), (of_schema, *between("at", period.start, period.end))),
-        *(
-            TableRows(lake.table("subscriptions"), each)
-            for each in conditions_on(schema.name, period.start, period.end)
-        ),
+        Reading.of(lake, lake.event_table(schema.name), between(EventColumns.of(schema).at, period.start, period.end)),
+        Reading.of(lake, lake.table("reports"), (of_schema, *between("at", period.start, period.end))),
+        *(Reading.of(lake, lake.table("subscriptions"), each) for each in subscriptions),
+        Reading.of(lake, lake.table("plans")),
     ]
+
+
+def _refused(lake: Lake, read: Sequence[Reading]) -> dict[str, str]:
+    """Of files that were read, those that were found damaged and left out, by their paths in the lake, and why."""
+    noted = {(each.table, each.path): each.reason for each in lake.refused()}
+    files = ((each.reader.table, file.path) for each in read for file in each.files)
+    return {f"{table}/{path}": noted[table, path] for table, path in files if (table, path) in noted}
 
 
 def _summed(partials: Sequence[pa.RecordBatch]) -> list[TallyRow]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -196,28 +196,19 @@ class LakeTable:
         """
         chosen = list(self.definition.schema.names if names is None else names)
         empty = pa.schema([self.definition.schema.field(name) for name in chosen]).empty_table()
-        return pa.concat_tables([empty, *self.by_file(conditions, chosen, on_damage)])
-
-    def by_file(
-        self,
-        conditions: Sequence[Condition] = (),
-        names: Sequence[str] | None = None,
-        on_damage: Callable[[str, LakeError], None] | None = None,
-    ) -> Iterator[Any]:
-        """The same rows as a table for each file, read when it is asked for."""
+        found = [empty]
         reader, files = self.reader(conditions), self.files(conditions)
         if not files:
-            return
+            return empty
         system, root = file_system(self.url, {each.path: each.size for each in files})
         for file in files:
             try:
-                found = reader.rows(system, root, file, names)
+                found.append(reader.rows(system, root, file, chosen))
             except DamagedFile as error:
                 if on_damage is None:
                     raise
                 on_damage(file.path, error)
-            else:
-                yield found
+        return pa.concat_tables(found)
 
     def delete(self, conditions: Sequence[Condition]) -> int:
         """Remove the rows that satisfy these conditions; how many."""
@@ -239,7 +230,7 @@ class LakeTable:
                     return commit(table, CommitProperties(app_transactions=[turn]))
                 except CommitFailedError as error:
                     failure = error
-            time.sleep(random.random() * _PAUSE_SECONDS * number)  # noqa: S311  # no secret
+            _pause(number)
         raise self._failed(what, failure)
 
     def vacuum(self, hours: float = KEPT_HOURS) -> int:
