@@ -1,4 +1,4 @@
-"""What was collected is whole or not there, comes back as it went in, and goes when its time is over."""
+"""What was collected comes back as it went in, under whatever names, and what is damaged is named and left out."""
 
 import os
 import threading
@@ -6,30 +6,48 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content import Filter, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.control.client_counters import CLIENT_COUNTER_NAMES
-from pleroma.errors import LakeError
+from pleroma.errors import DamagedFile, LakeError
 from pleroma.index import GridIndex, IndexPlan
-from pleroma.pipeline.lake import lake_layout
-from pleroma.pipeline.lake.lake import Lake, ReportRow, SubscriptionRow
-from pleroma.pipeline.lake.lake_layout import EventColumns
+from pleroma.pipeline.lake import event_rows
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
+from pleroma.pipeline.lake.landed import REPORT_COUNTERS, BatchId, ReportedCounters, ReportRow, SubscriptionRow
+from pleroma.routing.shapes import line
 from support.strategies import STOCK, events, filters, schemas
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-ODD = ["a/b", "..", ".", ".hidden", "naïve ☃", "50%", "a=b", "%2F", "x y", "schema=1", "?#&"]
+ODD = [
+    "a/b",
+    "..",
+    ".",
+    ".hidden",
+    "_log",
+    "naïve ☃",
+    "50%",
+    "a=b",
+    "%2F",
+    "x y",
+    "schema=1",
+    "?#&",
+    "it's",
+    'say "no"',
+]
 
 
 @pytest.fixture
 def lake(tmp_path):
     made = Lake.at(str(tmp_path / "lake"))
-    made.land_schema(STOCK)
+    made.land_schema(STOCK, NOON)
     return made
 
 
@@ -38,48 +56,40 @@ def batch(count, first=0, schema=STOCK):
     return EventBatch.from_events(schema, [schema.event(price=float(n), volume=n, ticker=f"T{n}") for n in numbers])
 
 
-def rows(lake, kind="events", name="stock", **span):
-    return [row for file in lake.files(kind, name, **span) for row in lake.table(kind, name, file).to_pylist()]
+def rows(lake, name="stock"):
+    return sorted(lake.event_table(name).rows().to_pylist(), key=lambda row: row[id_column(lake, name)])
 
 
-def everything(lake):
-    return sorted(str(path.relative_to(lake.storage.root)) for path in Path(lake.storage.root).rglob("*"))
+def id_column(lake, name):
+    return EventColumns.of(lake.schema(name)).id
+
+
+def volumes(lake, **span):
+    return lake.events("stock", **span).columns[STOCK.names.index("volume")].tolist()
 
 
 def subscription(name, text="price > 3"):
     return SubscriptionRow(name, "me", "h1", Filter.parse(STOCK, text))
 
 
-# -- what goes in comes out ------------------------------------------------------------------------------------------
-
-
+@settings(max_examples=30)
 @given(st.data())
 def test_events_come_back_as_they_were(tmp_path_factory, data):
     schema = data.draw(schemas(most=3))
     given_events = data.draw(st.lists(events(schema), min_size=1, max_size=5))
-    moments = data.draw(
-        st.lists(
-            st.datetimes(datetime(1975, 1, 1), datetime(2200, 1, 1)),
-            min_size=len(given_events),
-            max_size=len(given_events),
-        )
-    )
+    days = st.datetimes(datetime(1975, 1, 1), datetime(2200, 1, 1))
+    moments = data.draw(st.lists(days, min_size=len(given_events), max_size=len(given_events)))
     lake = Lake.at(str(tmp_path_factory.mktemp("lake")))
     lake.land_schema(schema)
-    lake.land_events(EventBatch.from_events(schema, given_events), moments, 3, 0.25)
-    names, found = EventColumns.of(schema), []
-    for file in lake.files("events", schema.name):
-        table = lake.table("events", schema.name, file)
-        ats = table[names.at].to_pylist()
-        assert all((at.strftime("%Y-%m-%d"), at.hour) == (file.date, file.hour) for at in ats)
-        assert set(table[names.epoch].to_pylist()) == {3}
-        assert set(table[names.rate].to_pylist()) == {0.25}
-        found += zip(ats, lake.events(schema.name, file), strict=True)
-    wanted = [(at.replace(tzinfo=UTC), event) for at, event in zip(moments, given_events, strict=True)]
-    key = repr
-    assert sorted(found, key=key) == sorted(wanted, key=key)
+    assert lake.land_events(EventBatch.from_events(schema, given_events), moments, 3, 0.25) == len(given_events)
+    names, found = EventColumns.of(schema), rows(lake, schema.name)
+    assert [row[names.at] for row in found] == [at.replace(tzinfo=UTC) for at in moments]
+    assert [row[names.hour] for row in found] == [at.strftime("%Y-%m-%dT%H") for at in moments]
+    assert {(row[names.landing], row[names.epoch], row[names.rate]) for row in found} == {(1, 3, 0.25)}
+    assert list(lake.events(schema.name)) == given_events
 
 
+@settings(max_examples=30)
 @given(st.data())
 def test_subscriptions_come_back_as_they_were(tmp_path_factory, data):
     schema = data.draw(schemas(most=3))
@@ -87,46 +97,44 @@ def test_subscriptions_come_back_as_they_were(tmp_path_factory, data):
     lake = Lake.at(str(tmp_path_factory.mktemp("lake")))
     lake.land_schema(schema)
     given_rows = [SubscriptionRow(f"s{n}", "me", f"h{n}", each) for n, each in enumerate(wanted)]
-    lake.land_subscriptions(schema.name, NOON, given_rows)
-    assert lake.subscriptions(schema.name).rows == given_rows
+    assert lake.land_subscriptions(schema.name, NOON, given_rows) == len(given_rows)
+    assert lake.subscriptions(schema.name) == given_rows
 
 
-def test_ids_are_unique_and_names_grow_whatever_the_clock_says(tmp_path, monkeypatch):
-    first = Lake.at(str(tmp_path))
-    first.land_schema(STOCK)
-    for _ in range(3):
-        first.land_events(batch(4), [NOON] * 4, 1, 1.0)
-    monkeypatch.setattr("time.time_ns", lambda: 10**18)  # long ago
-    second = Lake.at(str(tmp_path))  # the controller after a restart
-    second.land_events(batch(4), [NOON - HOUR] * 4, 1, 1.0)
-    second.land_events(batch(4), [NOON] * 4, 1, 1.0)
-    files = second.files("events", "stock")
-    assert [len(second.events("stock", file)) for file in files] == [4] * 5
-    assert [file.hour for file in files] == [12, 12, 12, 11, 12]
-    ids = [row["id"] for row in rows(second)]
-    assert len(set(ids)) == 20
-    assert ids == sorted(ids)
+def test_the_boxes_of_a_filter_are_columns_that_anybody_can_read(lake):
+    lake.land_subscriptions("stock", NOON, [subscription("s1", "price >= 50 and volume < 30 or volume = 40")])
+    (row,) = lake.table("subscriptions").rows().to_pylist()
+    found = [{each["attribute"]: (each["low"], each["high"]) for each in box} for box in row["boxes"]]
+    assert sorted(found, key=len) == [{"volume": (40.0, 40.0)}, {"price": (50.0, 1000.0), "volume": (0.0, 29.0)}]
 
 
-def test_events_are_in_the_hour_they_happened_in(lake):
+def test_every_event_has_an_id_of_its_own_and_every_landing_the_next_number(lake):
+    for count in (4, 3):
+        lake.land_events(batch(count), [NOON] * count, 1, 1.0)
+    Lake.at(lake.url).land_events(batch(2), [NOON - HOUR] * 2, 1, 1.0)  # the controller after a restart
+    found = rows(lake)
+    assert len({row["id"] for row in found}) == 9
+    assert [row["landing"] for row in found] == [1] * 4 + [2] * 3 + [3] * 2
+    assert lake.event_table("stock").landed("landing") == 3
+
+
+def test_events_are_read_by_the_time_they_happened(lake):
     at = np.array(["2026-11-15T12:00", "2026-11-15T13:59:59.999999", "2026-11-14T00:00"], "datetime64[us]")
     lake.land_events(batch(3), at, 1, 0.5)
-    assert {(file.date, file.hour, file.size > 0) for file in lake.files("events", "stock")} == {
-        ("2026-11-15", 12, True),
-        ("2026-11-15", 13, True),
-        ("2026-11-14", 0, True),
-    }
-    assert [row["volume"] for row in rows(lake, start=NOON + HOUR)] == [1]
-    assert [row["volume"] for row in rows(lake, end=NOON)] == [2]
-    assert [row["volume"] for row in rows(lake, start=NOON + HOUR / 2, end=NOON + HOUR)] == [0]
-    assert [row["volume"] for row in rows(lake, start=NOON.replace(tzinfo=None), end=NOON + HOUR)] == [0]
+    assert lake.event_hours("stock") == ["2026-11-14T00", "2026-11-15T12", "2026-11-15T13"]
+    assert volumes(lake, start=NOON + HOUR) == [1]
+    assert volumes(lake, end=NOON) == [2]
+    assert volumes(lake, start=NOON, end=NOON + HOUR) == [0]
+    assert volumes(lake, start=NOON.replace(tzinfo=None), end=NOON + HOUR) == [0]
+    assert volumes(lake, start=NOON + timedelta(microseconds=1), end=NOON + HOUR) == []
 
 
-def test_many_events_become_parts_that_can_be_read_at_once(lake, monkeypatch):
-    monkeypatch.setattr(lake_layout, "MAX_PART_ROWS", 10)
-    lake.land_events(batch(25), [NOON] * 25, 1, 1.0)
-    assert [len(lake.events("stock", file)) for file in lake.files("events", "stock")] == [10, 10, 5]
-    assert len({row["id"] for row in rows(lake)}) == 25
+def test_more_events_than_a_landing_has_ids_for_are_refused(lake, monkeypatch):
+    monkeypatch.setattr(event_rows, "MAX_LANDING_ROWS", 10)
+    assert lake.land_events(batch(10), [NOON] * 10, 1, 1.0) == 10
+    with pytest.raises(LakeError, match="at most 10 events"):
+        lake.land_events(batch(11), [NOON] * 11, 1, 1.0)
+    assert len(lake.events("stock")) == 10
 
 
 def test_each_event_needs_its_moment(lake):
@@ -134,24 +142,33 @@ def test_each_event_needs_its_moment(lake):
         with pytest.raises(LakeError) as caught:
             lake.land_events(batch(2), wrong, 1, 1.0)
         assert caught.value.field == "at"
-    assert lake.files("events", "stock") == []
+    assert lake.event_table("stock").files() == []
+
+
+def test_no_events_are_no_landing(lake):
+    assert lake.land_events(batch(0), [], 1, 1.0) == 0
+    assert lake.land_reports([ReportedCounters("stock", NOON, (), BatchId("me", 1))]) == 0
+    assert lake.table("reports").files() == []
 
 
 def test_reports_come_back_with_all_counters(lake):
-    lake.land_reports("stock", NOON, [ReportRow("s1", "me", 5, 4, 3, 2), ReportRow("s2", "you", wasted=1)])
-    lake.land_reports("stock", [NOON, NOON + HOUR], [ReportRow("s1", "me", 1), ReportRow("s1", "me", 2)])
-    assert [tuple(row.values()) for row in rows(lake, "reports")] == [
-        (NOON, "s1", "me", 5, 4, 3, 2),
-        (NOON, "s2", "you", 0, 1, 0, 0),
-        (NOON, "s1", "me", 1, 0, 0, 0),
-        (NOON + HOUR, "s1", "me", 2, 0, 0, 0),
+    reported = [
+        ReportedCounters("stock", NOON, (ReportRow("s1", "me", 5, 4, 3, 2), ReportRow("s2", "you", wasted=1))),
+        ReportedCounters("stock", NOON + HOUR, (ReportRow("s1", "me", 2),)),
     ]
-    assert lake_layout.REPORT_COUNTERS == CLIENT_COUNTER_NAMES
+    assert lake.land_reports(reported) == 3
+    found = sorted(tuple(row.values()) for row in lake.table("reports").rows().to_pylist())
+    assert found == [
+        ("stock", "2026-11-15T12", 1, NOON, "s1", "me", 5, 4, 3, 2),
+        ("stock", "2026-11-15T12", 1, NOON, "s2", "you", 0, 1, 0, 0),
+        ("stock", "2026-11-15T13", 1, NOON + HOUR, "s1", "me", 2, 0, 0, 0),
+    ]
+    assert REPORT_COUNTERS == CLIENT_COUNTER_NAMES
 
 
 def test_plans_are_kept_with_their_time(lake):
     plans = [IndexPlan(epoch, GridIndex.regular(STOCK, epoch)) for epoch in (1, 2, 12)]
-    for plan in reversed(plans):
+    for plan in plans:
         lake.land_plan(plan, None if plan.epoch == 1 else 32, NOON + plan.epoch * HOUR)
     lake.land_plan(plans[0], 8, NOON + DAY)  # after a restart: it stays as it is
     found = lake.plans("stock")
@@ -161,6 +178,9 @@ def test_plans_are_kept_with_their_time(lake):
         (12, NOON + 12 * HOUR, 32),
     ]
     assert [each.plan.checksum for each in found] == [plan.checksum for plan in plans]
+    assert lake.plan("stock", 2) == found[1]
+    assert lake.plan("stock", 3) is None
+    assert lake.plan("other", 2) is None
 
 
 def test_another_plan_of_the_same_epoch_is_refused(lake):
@@ -170,30 +190,45 @@ def test_another_plan_of_the_same_epoch_is_refused(lake):
     assert (caught.value.field, caught.value.value) == ("epoch", 1)
 
 
-def test_another_schema_of_the_same_name_is_refused(lake):
-    lake.land_schema(STOCK)
-    with pytest.raises(LakeError, match="another schema"):
-        lake.land_schema(Schema("stock", (Integer("x", False, 0, 1),)))
-    assert lake.schema("stock") == STOCK
-
-
 def test_a_schema_that_is_not_there_is_named(lake, tmp_path):
     with pytest.raises(LakeError, match="did you mean 'stock'"):
         lake.schema("stok")
+    with pytest.raises(LakeError, match="did you mean 'stock'"):
+        lake.land_sampling("stok", 0.5)
+    nowhere = Lake.at(str(tmp_path / "nowhere"))
     with pytest.raises(LakeError, match="no lake here"):
-        Lake.at(str(tmp_path / "nowhere")).schema("stock")
-    assert Lake.at(str(tmp_path / "nowhere")).schemas() == []
-    assert Lake.at(str(tmp_path / "nowhere")).files("events", "stock") == []
+        nowhere.schema("stock")
+    assert nowhere.schemas() == []
+    assert not (tmp_path / "nowhere").exists()  # whoever only reads makes nothing
 
 
-def test_rates_are_those_chosen_last(lake):
+def test_which_schema_is_asked_where_there_are_several(lake):
+    assert lake.chosen(None) == lake.chosen("stock") == "stock"
+    lake.land_schema(Schema("other", (Text("x", False),)))
+    with pytest.raises(LakeError, match=r"which schema.* other, stock"):
+        lake.chosen(None)
+
+
+def test_rates_are_those_chosen_last_and_the_schema_stays(lake):
     assert lake.sampling("stock") is None
     for rate in (0.5, 0.0):
         lake.land_sampling("stock", rate)
-        assert lake.sampling("stock") == rate
+        assert Lake.at(lake.url).sampling("stock") == rate
+    assert lake.schema("stock") == STOCK
+    assert lake.known_since("stock") == NOON
 
 
-# -- names -----------------------------------------------------------------------------------------------------------
+def test_the_network_is_landed_when_it_changes(lake):
+    small, large = line(2), line(3)
+    assert lake.topology() is None
+    assert lake.land_topology(small, {"R1": 100}, NOON, 7)
+    assert not lake.land_topology(small, {"R1": 100}, NOON + HOUR, 8)
+    assert lake.land_topology(small, {"R1": 90}, NOON + HOUR, 9)
+    assert lake.land_topology(large, {"R1": 90}, NOON + 2 * HOUR, 10)
+    assert lake.topology(NOON - HOUR) is None
+    assert lake.topology(NOON) == (NOON, small, {"R1": 100})
+    assert lake.topology(NOON + HOUR) == (NOON + HOUR, small, {"R1": 90})
+    assert lake.topology() == (NOON + 2 * HOUR, large, {"R1": 90})
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -203,15 +238,19 @@ def test_odd_names_stay_inside_the_lake(tmp_path, name):
     lake.land_schema(schema)
     lake.land_events(EventBatch.from_columns(schema, {"price": [1.0]}), [NOON], 1, 1.0)
     lake.land_plan(IndexPlan(1, GridIndex.regular(schema, 2)), 8, NOON)
-    lake.land_subscriptions(name, NOON, [])
+    lake.land_reports([ReportedCounters(name, NOON, (ReportRow("s1", "me", 1),))])
+    lake.land_subscriptions(name, NOON, [SubscriptionRow("s1", "me", "h1", Filter.parse(schema, "price > 3"))])
     lake.land_sampling(name, 0.5)
-    assert lake.schemas() == [name]
-    assert lake.schema(name) == schema
-    assert [row["price"] for row in rows(lake, name=name)] == [1.0]
-    assert len(lake.plans(name)) == 1
-    assert lake.subscriptions(name).rows == []
+    again = Lake.at(lake.url)
+    assert again.schemas() == [name]
+    assert again.schema(name) == schema
+    assert [row["price"] for row in rows(again, name)] == [1.0]
+    assert [each.epoch for each in again.plans(name)] == [1]
+    assert [each.id for each in again.subscriptions(name)] == ["s1"]
+    assert [row["schema"] for row in again.table("reports").rows().to_pylist()] == [name]
     assert os.listdir(tmp_path) == ["in"]
     assert os.listdir(tmp_path / "in") == ["lake"]
+    assert not [each for each in (tmp_path / "in/lake/events").iterdir() if each.name[0] in "._"]
 
 
 def test_odd_names_are_different_names(tmp_path):
@@ -219,262 +258,196 @@ def test_odd_names_are_different_names(tmp_path):
     for name in ODD:
         lake.land_schema(Schema(name, (Text("x", False),)))
     assert lake.schemas() == sorted(ODD)
+    assert len({lake.event_table(name).url for name in ODD}) == len(ODD)
 
 
 def test_attributes_keep_their_names_when_the_lake_has_columns_of_that_name(tmp_path):
-    schema = Schema("odd", (Integer("id", False, 0, 9), Real("AT", False, 0.0, 9.0), Text("_id", False)))
-    assert EventColumns.of(schema) == ("__id", "_at", "epoch", "rate")
+    attributes = (Integer("id", False, 0, 9), Real("AT", False, 0.0, 9.0), Text("_id", False), Text("Hour", False))
+    schema = Schema("odd", (*attributes, Integer("landing", False, 0, 9)))
+    assert EventColumns.of(schema) == ("_hour", "_landing", "__id", "_at", "epoch", "rate")
     lake = Lake.at(str(tmp_path))
     lake.land_schema(schema)
-    given_batch = EventBatch.from_columns(schema, {"id": [7], "AT": [1.5], "_id": ["x"]})
+    columns = {"id": [7], "AT": [1.5], "_id": ["x"], "Hour": ["late"], "landing": [3]}
+    given_batch = EventBatch.from_columns(schema, columns)
     lake.land_events(given_batch, [NOON], 1, 1.0)
-    (row,) = rows(lake, name="odd")
+    (row,) = rows(lake, "odd")
     assert (row["id"], row["AT"], row["_id"], row["_at"]) == (7, 1.5, "x", NOON)
-    assert lake.events("odd", *lake.files("events", "odd")) == given_batch
+    assert (row["Hour"], row["_hour"], row["landing"], row["_landing"]) == ("late", "2026-11-15T12", 3, 1)
+    assert lake.events("odd") == given_batch
+    assert lake.event_hours("odd") == ["2026-11-15T12"]
 
 
-@pytest.mark.parametrize("form", ["{0}/a lake", "file://{0}/lake", "file://{0}/a%20lake", "{0}/deep/er/lake/"])
+def test_attributes_may_differ_by_large_letters_alone(tmp_path):
+    schema = Schema("odd", (Integer("x", False, 0, 9), Integer("X", False, 0, 9), Integer("_X", False, 0, 9)))
+    assert attribute_columns(schema) == {"x": "x", "X": "_X", "_X": "__X"}
+    lake = Lake.at(str(tmp_path))
+    lake.land_schema(schema)
+    given_batch = EventBatch.from_columns(schema, {"x": [1], "X": [2], "_X": [3]})
+    lake.land_events(given_batch, [NOON], 1, 1.0)
+    assert lake.events("odd") == given_batch
+
+
+def test_a_new_attribute_is_null_in_old_rows(lake):
+    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
+    wider = Schema("stock", (*STOCK.attributes, Integer("lot", True, 0, 9)))
+    lake.land_schema(wider, NOON + HOUR)
+    events_of = EventBatch.from_events(wider, [wider.event(price=1.0, volume=9, ticker="T", lot=5)])
+    lake.land_events(events_of, [NOON], 1, 1.0)
+    again = Lake.at(lake.url)
+    assert again.schema("stock") == wider
+    assert again.known_since("stock") == NOON
+    assert [row["lot"] for row in rows(again)] == [None, None, 5]
+    assert list(again.events("stock"))[2] == wider.event(price=1.0, volume=9, ticker="T", lot=5)
+
+
+def test_an_attribute_of_another_type_is_refused_in_one_line(lake):
+    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
+    with pytest.raises(LakeError, match="another type for volume") as caught:
+        lake.land_schema(Schema("stock", (Text("volume", False),)))
+    assert "\n" not in str(caught.value)
+    assert lake.schema("stock") == STOCK
+    assert len(lake.events("stock")) == 2
+
+
+def test_an_attribute_that_went_does_not_come_back_as_another_type(lake):
+    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
+    lake.land_schema(Schema("stock", STOCK.attributes[:1]))
+    with pytest.raises(LakeError, match="another type for volume"):
+        lake.land_schema(Schema("stock", (STOCK.attributes[0], Text("volume", False))))
+
+
+@pytest.mark.parametrize("form", ["{0}/a lake", "file://{0}/lake", "{0}/deep/er/lake/", "{0}/50%/lake"])
 def test_a_lake_may_be_a_folder_or_a_uri(tmp_path, form):
     lake = Lake.at(form.format(tmp_path))
     lake.land_schema(STOCK)
     lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
     assert len(rows(Lake.at(form.format(tmp_path)))) == 2
-    assert Path(lake.files("events", "stock")[0].path).is_relative_to(tmp_path)
+    assert Path(lake.event_table("stock").url).is_relative_to(tmp_path)
 
 
 def test_a_folder_is_meant_from_where_the_program_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lake = Lake.at("lake")
     lake.land_schema(STOCK)
-    assert (tmp_path / "lake" / "schemas" / "stock.json").is_file()
+    assert (tmp_path / "lake" / "schemas" / "_delta_log").is_dir()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # as a worker of Spark, which is told the address
     assert Lake.at(lake.url).schemas() == ["stock"]
 
 
-@pytest.mark.parametrize("wrong", ["", "nothing://at/all", "file://relative"])
+@pytest.mark.parametrize("wrong", ["", "nothing://at/all"])
 def test_what_is_no_place_is_refused(wrong):
     with pytest.raises(LakeError) as caught:
         Lake.at(wrong)
     assert caught.value.field == "lake"
 
 
-# -- whole or not there ----------------------------------------------------------------------------------------------
+def test_a_folder_with_files_of_something_else_is_no_place_for_a_table(tmp_path):
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "stock.json").write_text("{}")
+    with pytest.raises(LakeError, match="pleroma pipeline migrate"):
+        Lake.at(str(tmp_path)).check()
+    assert os.listdir(tmp_path / "schemas") == ["stock.json"]
 
 
-def test_a_reader_never_sees_half_a_file(lake):
-    over, seen = threading.Event(), [0]
+def test_a_reader_sees_whole_landings(lake):
+    over, seen, failures = threading.Event(), [0], []
     reader_lake = Lake.at(lake.url)
-    failures = []
 
     def read():
         while True:
             last = over.is_set()
             try:
-                found = sum(len(reader_lake.events("stock", file)) for file in reader_lake.files("events", "stock"))
-                if reader_lake.snapshots("stock"):
-                    reader_lake.subscriptions("stock")
+                seen.append(len(reader_lake.events("stock")))
+                reader_lake.subscriptions("stock")
             except Exception as error:
                 failures.append(error)
                 return
-            seen.append(found)
             if last:
                 return
 
     thread = threading.Thread(target=read)
     thread.start()
-    for n in range(40):
-        lake.land_events(batch(50, n), [NOON] * 50, 1, 1.0)
-        lake.land_subscriptions("stock", NOON + n * HOUR, [subscription("s1")])
+    for n in range(20):
+        lake.land_events(batch(50, n), [NOON + n * HOUR / 10] * 50, 1, 1.0)
+        lake.land_subscriptions("stock", NOON + n * HOUR, [subscription(f"s{n}")])
     over.set()
     thread.join(60)
     assert failures == []
     assert all(count % 50 == 0 for count in seen)
     assert seen == sorted(seen)
-    assert seen[-1] == 2000
+    assert seen[-1] == 1000
 
 
-def test_a_writer_that_dies_leaves_nothing_to_be_seen(lake, monkeypatch):
-    def half(_, path, **__):
-        with open(path, "wb") as file:
-            file.write(b"PAR1 and then")
+def test_a_landing_that_fails_leaves_nothing_to_be_seen(lake, monkeypatch):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pq, "write_table", half)
-    with pytest.raises(LakeError, match=r"cannot be written: .*No space"):
-        lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
-    with pytest.raises(LakeError):
-        lake.land_subscriptions("stock", NOON, [])
-    assert lake.files("events", "stock") == []
-    assert lake.snapshots("stock") == []
-    assert not [path for path in everything(lake) if "PAR1" in path or path.endswith("unfinished")]
+    with monkeypatch.context() as patched:
+        patched.setattr("pleroma.pipeline.lake.lake_table.write_deltalake", full)
+        with pytest.raises(LakeError, match=r"cannot be written: .*No space") as caught:
+            lake.land_events(batch(2), [NOON] * 2, 1, 1.0, BatchId("me", 1))
+        with pytest.raises(LakeError):
+            lake.land_subscriptions("stock", NOON, [subscription("s1")])
+    assert "\n" not in str(caught.value)
+    assert len(lake.events("stock")) == 0
+    assert lake.subscriptions("stock") == []
+    assert lake.land_events(batch(2), [NOON] * 2, 1, 1.0, BatchId("me", 1)) == 2
+    assert lake.land_subscriptions("stock", NOON, [subscription("s1")]) == 1
 
 
-def test_contents_are_on_the_disk_before_the_name_is_there(lake, monkeypatch):
-    """What a loss of power leaves cannot be tried here: that nothing has its name when it is written out can."""
-    synced = []
-
-    def sync(descriptor):
-        synced.append((os.fstat(descriptor).st_ino, lake.files("events", "stock"), lake.plans("stock")))
-
-    monkeypatch.setattr(os, "fsync", sync)
-    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
-    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), 8, NOON)
-    (file,) = lake.files("events", "stock")
-    plan = Path(lake.storage.root) / lake_layout.plan_path("stock", 1)
-    assert synced == [(Path(file.path).stat().st_ino, [], []), (plan.stat().st_ino, [file], [])]
-
-
-def test_a_killed_writers_remains_are_not_seen_and_go_after_a_while(lake):
-    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
-    (file,) = lake.files("events", "stock")
-    remains = Path(file.path).with_name(f".{file.key}.unfinished")
-    remains.write_bytes(b"PAR1")
-    assert lake.files("events", "stock") == [file]
-    assert lake.expire(NOON - DAY) == 0  # somebody may still be writing it
-    os.utime(remains, (0, 0))
-    assert lake.expire(NOON - DAY) == 1
-    assert not remains.exists()
-    assert Path(file.path).exists()
-
-
-@pytest.mark.parametrize("kind", ["sampling", "windows/schema=stock", "decisions/schema=stock"])
-def test_remains_go_wherever_they_are(lake, kind):
-    remains = Path(lake.storage.root) / kind / ".x.json.unfinished"
-    remains.parent.mkdir(parents=True)
-    remains.write_text("{")
-    os.utime(remains, (0, 0))
-    assert lake.expire(NOON - DAY) == 1
-    assert not remains.exists()
-
-
-def test_what_a_killed_pass_left_in_scratch_goes_with_what_is_not_kept(lake):
-    scratch = Path(lake.storage.root) / "scratch"
-    scratch.mkdir()
-    for name, at in (("old", NOON - DAY), ("new", NOON + DAY)):
-        (scratch / f".boxes-{name}.parquet").write_bytes(b"PAR1")
-        os.utime(scratch / f".boxes-{name}.parquet", (at.timestamp(), at.timestamp()))
-    assert lake.expire(NOON) == 1
-    assert [path.name for path in scratch.iterdir()] == [".boxes-new.parquet"]
-
-
-def test_files_that_nobody_landed_are_left_alone(lake):
-    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
-    (file,) = lake.files("events", "stock")
-    for name in ("notes.txt", "part-1.parquet", "_SUCCESS", ".crc"):
-        Path(file.path).with_name(name).write_text("?")
-    assert lake.files("events", "stock") == [file]
-    lake.expire(NOON + DAY)
-    assert Path(file.path).with_name("notes.txt").exists()
-
-
-@pytest.mark.parametrize("damage", ["empty", "half", "garbage", "flipped", "gone"])
-def test_a_damaged_file_is_refused_by_name(lake, damage):
-    lake.land_events(batch(200), [NOON] * 200, 1, 1.0)
-    (file,) = lake.files("events", "stock")
-    path = Path(file.path)
+@pytest.mark.parametrize("damage", ["empty", "half", "garbage", "flipped", "gone", "fewer rows"])
+def test_a_damaged_file_is_named_and_the_rest_is_read(lake, damage):
+    for n in range(3):
+        lake.land_events(batch(200, 200 * n), [NOON + n * HOUR] * 200, 1, 1.0)
+    table = lake.event_table("stock")
+    files = {dict(file.partition)["hour"]: file for file in table.files()}
+    file = files["2026-11-15T13"]
+    path = Path(table.url, file.path)
     content = bytearray(path.read_bytes())
     if damage == "flipped":
-        for position in range(40, 80):  # in the first page's data
+        for position in range(4, len(content) // 2):  # pages and their headers
             content[position] ^= 0x55
     changed = {"empty": b"", "half": content[: len(content) // 2], "garbage": b"x" * 500, "flipped": content}
     if damage == "gone":
         path.unlink()
+    elif damage == "fewer rows":
+        pq.write_table(pq.ParquetFile(path).read().slice(0, 7), path)
     else:
         path.write_bytes(bytes(changed[damage]))
-    with pytest.raises(LakeError) as caught:
-        lake.events("stock", file)
+    assert volumes(lake) == [*range(200), *range(400, 600)]
+    (found,) = lake.refused()
+    assert (found.table, found.path) == ("events/stock", file.path)
+    assert found.reason
+    assert "\n" not in found.reason
+    volumes(Lake.at(lake.url))
+    assert Lake.at(lake.url).refused() == [found]  # once, whoever finds it
+    with pytest.raises(DamagedFile) as caught:
+        table.rows()
     assert caught.value.field == file.path
-    assert "\n" not in str(caught.value)
 
 
-def test_a_file_of_another_schema_is_refused(lake, tmp_path):
-    other = Lake.at(str(tmp_path / "other"))
-    twin = Schema("stock", (*STOCK.attributes[:-1], Real("new", True, 0.0, 1.0)))
-    other.land_schema(twin)
-    other.land_events(batch(3, schema=twin), [NOON] * 3, 1, 1.0)
-    (theirs,) = other.files("events", "stock")
-    lake.land_events(batch(3), [NOON] * 3, 1, 1.0)
-    (ours,) = lake.files("events", "stock")
-    Path(ours.path).write_bytes(Path(theirs.path).read_bytes())
-    with pytest.raises(LakeError, match="of another schema"):
-        lake.events("stock", ours)
-    pq.write_table(pq.read_table(ours.path).replace_schema_metadata(None), ours.path)
-    with pytest.raises(LakeError, match="of another schema: it says none"):
-        lake.events("stock", ours)
-
-
-def test_a_file_with_other_columns_is_refused(lake):
-    lake.land_events(batch(3), [NOON] * 3, 1, 1.0)
-    (file,) = lake.files("events", "stock")
-    pq.write_table(pq.ParquetFile(file.path).read().drop_columns(["price"]), file.path)
-    with pytest.raises(LakeError, match="other columns"):
-        lake.table("events", "stock", file)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": 3}', "\x00"])
-def test_damaged_schemas_and_plans_are_refused_by_name(lake, text):
-    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), 8, NOON)
-    root = Path(lake.storage.root)
-    (root / "plans/schema=stock/epoch-00000001.json").write_text(text)
-    with pytest.raises(LakeError, match="epoch-00000001"):
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": 3}'])
+def test_rows_that_are_no_schema_or_plan_or_network_are_errors_that_name_them(lake, text):
+    for name, row in (
+        ("schemas", {"schema": "odd", "since": NOON, "definition": text, "rate": None}),
+        ("plans", {"schema": "stock", "epoch": 3, "since": NOON, "members": None, "plan": text}),
+        ("topology", {"since": NOON, "position": 1, "topology": text, "limits": [], "rooms": []}),
+    ):
+        table = lake.table(name)
+        table.append(pa.Table.from_pylist([row], schema=table.definition.schema))
+    with pytest.raises(LakeError, match="schema odd"):
+        lake.schema("odd")
+    with pytest.raises(LakeError, match="plan 3 of stock"):
         lake.plans("stock")
-    (root / "schemas/stock.json").write_text(text)
-    with pytest.raises(LakeError, match=r"stock\.json"):
-        lake.schema("stock")
+    with pytest.raises(LakeError, match="topology"):
+        lake.topology()
 
 
-# -- validity and retention ------------------------------------------------------------------------------------------
-
-
-def test_a_snapshot_is_valid_until_the_next(lake):
-    for hours in (2, 0, 1):
-        lake.land_subscriptions("stock", NOON + hours * HOUR, [subscription(f"s{n}") for n in range(hours)])
-    found = [lake.subscriptions("stock", at) for at in (NOON, NOON + HOUR - HOUR / 3600, NOON + HOUR, NOON + DAY)]
-    assert [(each.since, each.until, len(each.rows)) for each in found] == [
-        (NOON, NOON + HOUR, 0),
-        (NOON, NOON + HOUR, 0),
-        (NOON + HOUR, NOON + 2 * HOUR, 1),
-        (NOON + 2 * HOUR, None, 2),
-    ]
-    assert lake.subscriptions("stock") == found[-1]
-    met = lake.snapshots("stock", start=NOON + HOUR, end=NOON + 2 * HOUR)
-    assert [each.since for each in met] == [NOON + HOUR]
-
-
-def test_before_the_first_snapshot_there_is_none(lake):
-    with pytest.raises(LakeError, match="no snapshot"):
-        lake.subscriptions("stock")
-    lake.land_subscriptions("stock", NOON, [])
-    with pytest.raises(LakeError, match="no snapshot of the subscriptions of 2026-11-15T11:00"):
-        lake.subscriptions("stock", NOON - HOUR)
-
-
-def test_filters_may_be_landed_as_their_json(lake):
+def test_filters_may_be_landed_as_their_json_and_one_that_is_none_is_named(lake):
     lake.land_subscriptions("stock", NOON, [("s1", "me", "h1", '[{"price": {"<": 5}}]')])
-    assert [str(row.filter) for row in lake.subscriptions("stock").rows] == ["price < 5"]
-    lake.land_subscriptions("stock", NOON + HOUR, [("s1", "me", "h1", '[{"colour": {"<": 5}}]')])
-    with pytest.raises(LakeError, match="colour"):
+    assert [str(row.filter) for row in lake.subscriptions("stock")] == ["price < 5"]
+    narrower = Schema("stock", STOCK.attributes[1:])
+    lake.land_schema(narrower)
+    with pytest.raises(LakeError, match="subscription s1"):
         lake.subscriptions("stock")
-
-
-def test_what_is_too_old_goes_and_its_folders_too(lake):
-    for days in range(4):
-        lake.land_events(batch(1), [NOON + days * DAY], 1, 1.0)
-        lake.land_reports("stock", NOON + days * DAY, [ReportRow("s1", "me")])
-        lake.land_subscriptions("stock", NOON + days * DAY, [])
-    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), 8, NOON - DAY)
-    # of the second day's last hour nothing is past yet; the snapshot of the second day was valid all that day
-    assert lake.expire(NOON + 2 * DAY) == 2 + 2 + 2
-    assert [file.date for file in lake.files("events", "stock")] == ["2026-11-17", "2026-11-18"]
-    assert [file.date for file in lake.files("reports", "stock")] == ["2026-11-17", "2026-11-18"]
-    assert lake.subscriptions("stock", NOON + 2 * DAY).since == NOON + 2 * DAY
-    assert not [path for path in everything(lake) if "2026-11-15" in path]
-    assert len(lake.plans("stock")) == 1
-    assert lake.expire(NOON + 2 * DAY) == 0
-
-
-def test_the_last_snapshot_stays_however_old(lake):
-    lake.land_subscriptions("stock", NOON, [subscription("s1")])
-    assert lake.expire(NOON + 1000 * DAY) == 0
-    assert len(lake.subscriptions("stock", NOON + 1000 * DAY).rows) == 1

@@ -86,17 +86,18 @@ class Lake:
             self.table(name).create()
 
     def land_schema(self, schema: Schema, since: datetime | None = None) -> None:
-        """A schema from a moment on. It may differ from the one before, but for the types of attributes of both."""
+        """A schema from a moment on. It may differ from those before, but for the types of attributes of both."""
         text = json.dumps(schema.to_json(), ensure_ascii=False, allow_nan=False)
         key = f"schema {schema.name}"
 
         def decide(state: TableState) -> Landing | None:
             known = self._last("schemas", schema.name)
             if known is not None:
-                before = _schema(known)
-                if before == schema:
+                if _schema(known) == schema:
                     return None
-                _check_same_types(before, schema)
+                for each in self._rows("schemas"):
+                    if each["schema"] == schema.name:
+                        _check_same_types(_schema(each), schema)
             row = {"schema": schema.name, "since": _after(known, since), "definition": text}
             return Landing(_table("schemas", [row | {"rate": known and known["rate"]}]), {key: state.landed(key) + 1})
 
@@ -371,7 +372,7 @@ def _plan(row: Mapping[str, Any]) -> LandedPlan:
 def _topology(row: Mapping[str, Any]) -> LandedTopology:
     try:
         network = topology_from_json(json.loads(row["topology"]))
-    except (TopologyError, ValueError, RecursionError) as error:
+    except (TopologyError, UnknownName, ValueError, RecursionError) as error:
         raise LakeError(f"is no topology: {error}", field="topology") from None
     return LandedTopology(row["since"], network, dict(row["rooms"]))
 

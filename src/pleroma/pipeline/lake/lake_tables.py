@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -241,10 +241,9 @@ def events_path(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A schema's name in a path. It never begins with a dot or an underscore: many tools pass over such folders."""
-    safe = quote(name, safe="", errors="surrogatepass")
-    return f"%{ord(safe[0]):02X}{safe[1:]}" if safe[:1] in "._" else safe
+    """A schema's name in a path, with `~` for `%`: the library takes a `%` in a path for the code of a letter.
 
-
-def unquoted(name: str) -> str:
-    return unquote(name, errors="surrogatepass")
+    It never begins with a dot or an underscore: many tools pass over such folders.
+    """
+    safe = quote(name, safe="", errors="surrogatepass").replace("~", "%7E").replace("%", "~")
+    return f"~{ord(safe[0]):02X}{safe[1:]}" if safe[:1] in "._" else safe

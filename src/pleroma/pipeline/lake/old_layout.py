@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +26,7 @@ from pleroma.content import Schema
 from pleroma.content.arrow_columns import column_type
 from pleroma.errors import ContentError, DamagedFile, IndexingError, LakeError
 from pleroma.index import IndexPlan
-from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, unquoted
+from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE
 from pleroma.pipeline.lake.landed import REPORT_COUNTERS, LandedPlan
 from pleroma.pipeline.lake.moments import from_microseconds, utc
 from pleroma.pipeline.lake.store import file_system, lake_url, reason_of
@@ -97,7 +98,7 @@ class OldLake:
             found = _FILE.fullmatch(path.removeprefix(f"{kind}/"))
             if found and info.type == fs.FileType.File:
                 first = int(found["first"] or found["since"] or 0)
-                schema = unquoted(found["schema"] or found["name"] or "")
+                schema = unquote(found["schema"] or found["name"] or "", errors="surrogatepass")
                 yield OldFile(path, schema, first, int(found["last"] or first))
 
     def json(self, file: OldFile) -> Any:
