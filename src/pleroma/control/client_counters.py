@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pleroma.control.accepted_batches import AcceptedBatches
 from pleroma.control.state.records import Registered
 from pleroma.control.state.registrations import Registrations
 from pleroma.errors import ControlError, NotThere, UnknownName
@@ -23,6 +24,7 @@ class ClientCounters:
         self.subscriptions: dict[str, dict[str, int]] = {}
         self.principals: dict[str, dict[str, int]] = {}
         self._registrations = registrations
+        self._accepted = AcceptedBatches()
         registrations.subscribe(self)
 
     @property
@@ -37,8 +39,15 @@ class ClientCounters:
         principal: str,
         subscriptions: Mapping[str, Mapping[str, int]] | None = None,
         published: int = 0,
-    ) -> None:
-        """Add what a principal counted for its subscriptions. All of it is added or, with an error, nothing."""
+        batch: tuple[str, int] | None = None,
+    ) -> bool:
+        """Add what a principal counted for its subscriptions. All of it is added or, with an error, nothing.
+
+        `batch` is the name and the number that a client gave the report. One that was added before is passed over, and
+        the answer is False.
+        """
+        if batch is not None and self._accepted.has((principal, batch[0]), batch[1]):
+            return False
         own = self._registrations.by_principal.get(principal, {})
         given = subscriptions or {}
         for each, counted in given.items():
@@ -54,6 +63,9 @@ class ClientCounters:
         for each, counted in given.items():
             _add(self.subscriptions.setdefault(each, {}), counted)
             _add(mine, counted)
+        if batch is not None:
+            self._accepted.add((principal, batch[0]), batch[1])
+        return True
 
     def on_registered(self, registered: Registered) -> None:
         """Nothing is counted for it yet."""

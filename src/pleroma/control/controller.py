@@ -136,15 +136,20 @@ class Controller:
             self.feed.tell(flows_item(self.position, flows))
 
     def report(
-        self, principal: str, subscriptions: Mapping[str, Mapping[str, int]] | None = None, published: int = 0
-    ) -> None:
-        """Add to the counters what a client counted."""
-        self.client_counters.report(principal, subscriptions, published)
-        if "counters" in self.feed.wanted:
+        self,
+        principal: str,
+        subscriptions: Mapping[str, Mapping[str, int]] | None = None,
+        published: int = 0,
+        batch: tuple[str, int] | None = None,
+    ) -> bool:
+        """Add to the counters what a client counted; False if this batch of a sender's reports was added before."""
+        is_new = self.client_counters.report(principal, subscriptions, published, batch)
+        if is_new and "counters" in self.feed.wanted:
             self.feed.tell(
                 {"type": "counters", "principal": principal, "published": published}
                 | {"subscriptions": dict(subscriptions or {}), "totals": self.client_counters.totals}
             )
+        return is_new
 
     async def save_snapshot(self) -> Position:
         """Save the state, so that the next restart has little to apply."""

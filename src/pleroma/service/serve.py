@@ -118,7 +118,7 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
         _warm_up()
         token = await make_admin_token(controller, folder / TOKEN_FILE)
         collecting = deployment.collecting
-        collection = None if collecting is None else await Collection.open(controller, collecting)
+        collection = None if collecting is None else await Collection.open(controller, collecting, plane)
         app = create_app(controller, plane, deployment.settings, collection)
         await stack.enter_async_context(plane.serving(app))
         if collection is not None:

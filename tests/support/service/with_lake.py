@@ -8,10 +8,10 @@ from typing import Any
 from pleroma.content import Schema
 from pleroma.control import Controller, CreatePrincipal, CreateSchema
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import PartKind
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
 from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.network_landing import KnownNetwork
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.tokens import digest
 from pleroma.service.planes.embedded_plane import EmbeddedPlane
@@ -27,31 +27,43 @@ def sample_body(**changed: object) -> dict[str, object]:
     return {"schema": "stock", "epoch": 1, "rate": 0.5, "ages": [0.5, 7200.0], "columns": COLUMNS} | changed
 
 
+def batch(number: int, sender: str = "sender") -> dict[str, object]:
+    return {"sender": sender, "number": number}
+
+
 @asynccontextmanager
 async def collecting(
-    folder: Path, running: bool = False, schema: bool = True, **settings: Any
+    folder: Path,
+    running: bool = False,
+    schema: bool = True,
+    lake: Path | None = None,
+    network: KnownNetwork | None = None,
+    **settings: Any,
 ) -> AsyncIterator[tuple[Api, Collection, Lake]]:
     """Requests of the administrator to a service with a lake, which lands nothing by itself unless it is running."""
     async with (
-        LiveNetwork(build("line:2"), loopback=True) as network,
-        await Controller.open(folder / "service", build("line:2"), network) as controller,
+        LiveNetwork(build("line:2"), loopback=True) as switches,
+        await Controller.open(folder / "service", build("line:2"), switches) as controller,
     ):
         if not controller.state.schemas:
             await controller.submit(CreatePrincipal("admin", "admin", digest(ADMIN)))
             if schema:
                 await controller.submit(CreateSchema(STOCK))
-        given = CollectingSettings(str(folder / "lake"), **{"land_seconds": 0.05} | settings)
-        collection = await Collection.open(controller, given)
-        api = Api(create_app(controller, EmbeddedPlane(network), UNLIMITED, collection))
+        given = CollectingSettings(str(lake or folder / "lake"), **{"land_seconds": 0.05} | settings)
+        plane = EmbeddedPlane(switches)
+        collection = await Collection.open(controller, given, network or plane)
+        api = Api(create_app(controller, plane, UNLIMITED, collection))
         async with api.client:
             if not running:
                 yield api, collection, collection.lake
-                collection.writer.close()
+                collection.close()
                 return
             async with collection:
                 yield api, collection, collection.lake
 
 
-def landed(lake: Lake, kind: PartKind = "events") -> list[dict[str, Any]]:
+def landed(lake: Lake, kind: str = "events") -> list[dict[str, Any]]:
     """The rows of the stock schema in the lake."""
-    return [row for file in lake.files(kind, "stock") for row in lake.table(kind, "stock", file).to_pylist()]
+    table = lake.event_table("stock") if kind == "events" else lake.table("reports")
+    rows: list[dict[str, Any]] = table.rows().to_pylist()
+    return rows

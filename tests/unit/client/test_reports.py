@@ -1,4 +1,5 @@
 import asyncio
+import re
 
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.registration import ClientRegistration
@@ -31,9 +32,10 @@ def counted(delivered=0, dropped=0, wasted=0, duplicates=0):
 
 
 def sent(reports):
+    """The body of a report that is accepted, without the batch that it is."""
     report = reports.write()
     reports.accepted(report)
-    return report.body
+    return {name: value for name, value in report.body.items() if name != "batch"}
 
 
 def test_reports_are_increments():
@@ -51,13 +53,47 @@ def test_reports_are_increments():
     assert sent(reports) == {"subscriptions": {"s3": counted(1, 1)}, "published": 0}
 
 
-def test_what_was_not_accepted_is_said_again():
+def test_what_was_refused_is_said_again():
     reports, source = UnreportedCounters(), publisher()
     reports.add(source)
     source.publish(quote())
-    assert reports.write().body["published"] == 1
+    report = reports.write()
+    reports.refused(report)
     source.publish(quote())
+    assert reports.write().body["batch"]["number"] > report.body["batch"]["number"]
     assert sent(reports)["published"] == 2
+
+
+def test_what_was_not_answered_is_sent_again_as_it_was():
+    reports, source, sink = UnreportedCounters(), publisher(), subscription()
+    reports.add(source)
+    reports.add(sink)
+    source.publish(quote())
+    deliver(sink, 1)
+    first = reports.write()
+    source.publish(quote())
+    deliver(sink, 1)
+    assert reports.is_sending
+    assert reports.write() is first
+    reports.accepted(first)
+    reports.accepted(first)  # it was sent twice at once
+    assert not reports.is_sending
+    assert sent(reports) == {"subscriptions": {"s3": counted(1)}, "published": 1}
+    assert first.body["batch"]["number"] == 0
+    assert re.fullmatch("[0-9a-f]{16}", first.body["batch"]["sender"])
+
+
+def test_a_publisher_that_is_closed_before_the_answer_owes_what_it_published_since():
+    reports, source = UnreportedCounters(), publisher()
+    reports.add(source)
+    source.publish_many([quote()] * 4)
+    assert sent(reports)["published"] == 4
+    source.publish_many([quote()] * 2)
+    report = reports.write()
+    source.publish(quote())
+    reports.remove(source)
+    reports.accepted(report)
+    assert sent(reports)["published"] == 1
 
 
 def test_what_happens_while_a_report_is_on_its_way_is_in_the_next():

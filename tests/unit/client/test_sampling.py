@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -26,8 +27,9 @@ def publisher(rate, **more):
 def drawn(samples):
     """All that waits, as bodies of requests."""
     bodies = []
-    while portion := samples.portion():
-        bodies.append(samples.written(portion))
+    while batch := samples.batch():
+        bodies.append(samples.written(batch))
+        samples.answered(batch)
     return bodies
 
 
@@ -90,12 +92,15 @@ def test_what_is_sent_has_values_and_ages():
     samples.take(quote(5.5, 3, "IBM"))
     now[0] = 101.5
     samples.take(quote(6.5, 4, "AAPL", market="nyse"))
-    assert samples.written(samples.portion()) == {
+    body = samples.written(samples.batch())
+    assert re.fullmatch("[0-9a-f]{16}", body["batch"].pop("sender"))
+    assert body == {
         "schema": "stock",
         "epoch": 7,
         "rate": 1.0,
         "ages": [1.5, 0.0],
         "columns": {"price": [5.5, 6.5], "volume": [3, 4], "ticker": ["IBM", "AAPL"], "market": [None, "nyse"]},
+        "batch": {"number": 0},
     }
 
 
@@ -114,36 +119,48 @@ def test_when_nobody_takes_them_only_so_many_are_kept(monkeypatch):
     source = publisher(1.0)
     source.publish_many(events(12))
     assert (len(source.samples), source.samples.dropped) == (10, 2)
-    portion = source.samples.portion()
+    source.samples.batch()  # is not answered
     source.publish_many(events(4))
-    source.samples.give_back(portion)  # the request failed; the oldest go
     assert (len(source.samples), source.samples.dropped) == (10, 6)
-    assert volumes(drawn(source.samples)) == [4, 5, 6, 7, 8, 9, 0, 1, 2, 3]
+    assert volumes(drawn(source.samples)) == list(range(10))
 
 
-@given(st.lists(st.sampled_from(["publish", "send", "fail"]), max_size=40))
-def test_what_was_drawn_is_sent_once_or_still_waits(steps):
-    source, sent, published = publisher(1.0), [], 0
-    for step in steps:
+@given(st.lists(st.sampled_from(["publish", "send", "lose the request", "lose the answer"]), max_size=40))
+def test_a_controller_that_goes_by_the_numbers_takes_every_event_once(steps):
+    source, published = publisher(1.0), 0
+    taken = {}
+    for step in [*steps, "send"]:
         if step == "publish":
             source.publish(quote(1.0, published))
             published += 1
-        elif portion := source.samples.portion():
-            if step == "fail":
-                source.samples.give_back(portion)
-            else:
-                sent += source.samples.written(portion)["columns"]["volume"]
+        elif batch := source.samples.batch():
+            body = source.samples.written(batch)
+            if step != "lose the request":
+                taken.setdefault((body["batch"]["sender"], body["batch"]["number"]), body["columns"]["volume"])
+            if step == "send":
+                source.samples.answered(batch)
+    sent = [volume for volumes in taken.values() for volume in volumes]
     assert sent + volumes(drawn(source.samples)) == list(range(published))
+    assert [number for _, number in taken] == list(range(len(taken)))
+
+
+def test_publishers_do_not_share_a_sender():
+    senders = set()
+    for source in (publisher(1.0), publisher(1.0)):
+        source.publish(quote())
+        senders.add(drawn(source.samples)[0]["batch"]["sender"])
+    assert len(senders) == 2
 
 
 class Controller:
     """Answers with these errors, one after the other, and then takes everything."""
 
     def __init__(self, *errors):
-        self.errors, self.taken = list(errors), []
+        self.errors, self.taken, self.numbers = list(errors), [], []
 
     async def ask(self, method, path, body):
         assert (method, path) == ("POST", "/v1/samples")
+        self.numbers.append(body["batch"]["number"])
         if self.errors:
             raise self.errors.pop(0)
         self.taken += body["columns"]["volume"]
@@ -160,8 +177,11 @@ def test_while_nobody_takes_them_samples_are_kept(error):
     with pytest.raises(type(error)):
         asyncio.run(send_samples(controller, source.samples))
     assert (controller.taken, len(source.samples)) == ([], MAX_SAMPLES_PER_REQUEST + 100)
+    source.publish(quote(1.0, 7))
+    assert len(source.samples.batch().drawn) == MAX_SAMPLES_PER_REQUEST  # the same batch once more
     asyncio.run(send_samples(controller, source.samples))
-    assert controller.taken == list(range(MAX_SAMPLES_PER_REQUEST + 100))
+    assert controller.taken == [*range(MAX_SAMPLES_PER_REQUEST + 100), 7]
+    assert controller.numbers == [0, 0, 1]
     assert len(source.samples) == 0
 
 

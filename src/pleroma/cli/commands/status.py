@@ -32,6 +32,9 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
         return
     counts = (totals["advertisements"], totals["subscriptions"], totals["rules"])
     out.print("version {version}, log position {position}".format(**health))
+    for part in ("network", "snapshots", "collecting"):
+        if part in health:
+            out.print(f"{part}: {health[part]}", markup=False, soft_wrap=True)
     out.print("{:,} advertisements, {:,} subscriptions, {:,} rules".format(*counts))
     _show_schemas(schemas)
     reported = totals["reported"]

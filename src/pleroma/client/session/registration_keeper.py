@@ -123,6 +123,8 @@ class RegistrationKeeper:
     async def report(self) -> None:
         """Tell the controller what was counted since the last report, and send it the sampled events."""
         try:
+            if self._unreported.is_sending:
+                await self._report_counters()  # which got no answer yet, and does not have what was counted since
             await self._report_counters()
         finally:
             for publisher in [each for each in self.members if isinstance(each, Publisher)]:
@@ -162,9 +164,15 @@ class RegistrationKeeper:
         report = self._unreported.write()
         if report is None:
             return
+        from pleroma.client.api import (
+            is_temporary,
+        )  # brings httpx, which is loaded already where there is an API client
+
         try:
             await self._api.ask("POST", "/v1/reports", report.body)
         except RequestRefused as refused:
+            if not is_temporary(refused):
+                self._unreported.refused(report)
             if refused.status == 404:  # the controller does not know one of the subscriptions: a renewal tells which
                 self._lease.hurry()
             raise

@@ -1,11 +1,13 @@
 """Counters that the controller has not been told of yet.
 
 A report has increments, since several clients may share a token. Nothing counts as reported until the controller has
-accepted the report. What a closed publisher had not reported is added to the next report.
+accepted the report. A report that got no answer is sent again as it was, under its number, and counts once. What a
+closed publisher had not reported is added to the next report.
 """
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,8 @@ from pleroma.client.session.subscription import Subscription
 class CounterReport:
     published: dict[Publisher, int]
     """The counter of each publisher as it was when the report was written."""
+    before: dict[Publisher, int]
+    """The same counters as they were in the report before."""
     received: dict[Subscription, SubscriptionInfo]
     owed: int
     """Events of closed publishers in this report."""
@@ -33,6 +37,15 @@ class UnreportedCounters:
         self._received: dict[Subscription, SubscriptionInfo] = {}
         self._owed = 0
         """Events of closed publishers that are not reported yet."""
+        self._sender = secrets.token_hex(8)
+        self._next_number = 0
+        self._sending: CounterReport | None = None
+        """The report that was written last, until the controller has answered."""
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether there is a report that the controller has not answered yet."""
+        return self._sending is not None
 
     def add(self, member: Publisher | Subscription) -> None:
         if isinstance(member, Publisher):
@@ -47,7 +60,9 @@ class UnreportedCounters:
             del self._received[member]
 
     def write(self) -> CounterReport | None:
-        """A report of all that was counted since the last accepted one; None if nothing was."""
+        """The report that nobody has answered yet, or one of all that was counted since; None if nothing was."""
+        if self._sending is not None:
+            return self._sending
         published = {each: each.info.published for each in self._published}
         received = {each: each.info.copy() for each in self._received if each.id is not None}
         added = {str(each.id): now.since(self._received[each]) for each, now in received.items()}
@@ -55,15 +70,27 @@ class UnreportedCounters:
         total = self._owed + sum(published.values()) - sum(self._published.values())
         if not total and not added:
             return None
-        return CounterReport(published, received, self._owed, {"subscriptions": added, "published": total})
+        batch = {"sender": self._sender, "number": self._next_number}
+        body = {"subscriptions": added, "published": total, "batch": batch}
+        self._next_number += 1
+        self._sending = CounterReport(published, dict(self._published), received, self._owed, body)
+        return self._sending
+
+    def refused(self, report: CounterReport) -> None:
+        """The controller added nothing of a report: what was counted is part of the next one."""
+        if report is self._sending:
+            self._sending = None
 
     def accepted(self, report: CounterReport) -> None:
+        if report is not self._sending:
+            return  # it was sent twice at once, and accepted already
+        self._sending = None
         self._owed -= report.owed
         for publisher, now in report.published.items():
             if publisher in self._published:
                 self._published[publisher] = now
             else:  # closed since the report was written: `remove` has added these events to those owed
-                self._owed -= now
+                self._owed -= now - report.before[publisher]
         for subscription, info in report.received.items():
             if subscription in self._received:
                 self._received[subscription] = info

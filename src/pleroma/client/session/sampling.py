@@ -1,5 +1,7 @@
 """Samples of a publisher's events for the controller: drawn at the rate that the plan asks for, and kept until sent.
 
+They are sent in numbered batches. One that got no answer is sent again as it was, and the controller takes it once.
+
 When an event was drawn, the number of events to skip until the next is drawn at once (the gaps between independent
 choices have a geometric distribution). So an event that is skipped costs one subtraction.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import random
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable
@@ -37,6 +40,13 @@ class DrawnEvent(NamedTuple):
     """When it was published, in seconds of a clock that never goes back."""
 
 
+class SampleBatch(NamedTuple):
+    """Events that are sent in one request; they all have the same plan."""
+
+    number: int
+    drawn: tuple[DrawnEvent, ...]
+
+
 class Sampler:
     """`left` is how many events are skipped before the next is drawn: the publisher counts it down with every event."""
 
@@ -51,10 +61,14 @@ class Sampler:
         self._draw = draw
         self._clock = clock
         self._drawn: deque[DrawnEvent] = deque()
+        self._sender = secrets.token_hex(8)
+        self._next_number = 0
+        self._sending: SampleBatch | None = None
+        """The batch that was sent last, until the controller has answered."""
         self.follow(channel)
 
     def __len__(self) -> int:
-        return len(self._drawn)
+        return len(self._drawn) + (0 if self._sending is None else len(self._sending.drawn))
 
     def follow(self, channel: SchemaChannel) -> None:
         """Go on with the rate that another plan asks for."""
@@ -67,7 +81,7 @@ class Sampler:
     def take(self, event: Event) -> None:
         """Draw this event: `left` has come to its end."""
         self.left = self._gap()
-        if len(self._drawn) < MAX_WAITING_SAMPLES:
+        if len(self) < MAX_WAITING_SAMPLES:
             self._drawn.append(DrawnEvent(event, self._channel, self._clock()))
         else:
             self.dropped += 1
@@ -77,36 +91,36 @@ class Sampler:
             return math.inf
         return math.floor(math.log(1.0 - self._draw()) * self._scale)
 
-    def portion(self) -> list[DrawnEvent]:
-        """Take out the oldest events that can be sent in one request, which all have the same plan."""
-        taken: list[DrawnEvent] = []
-        while (
-            self._drawn
-            and len(taken) < MAX_SAMPLES_PER_REQUEST
-            and (not taken or taken[0].channel is self._drawn[0].channel)
-        ):
-            taken.append(self._drawn.popleft())
-        return taken
+    def batch(self) -> SampleBatch | None:
+        """What is to be sent now: the batch that nobody has answered yet, or one of the oldest events."""
+        if self._sending is None and self._drawn:
+            taken: list[DrawnEvent] = []
+            channel = self._drawn[0].channel
+            while self._drawn and len(taken) < MAX_SAMPLES_PER_REQUEST and self._drawn[0].channel is channel:
+                taken.append(self._drawn.popleft())
+            self._sending = SampleBatch(self._next_number, tuple(taken))
+            self._next_number += 1
+        return self._sending
 
-    def give_back(self, portion: list[DrawnEvent]) -> None:
-        """Put back events that could not be sent. If there is no room for all, the oldest are thrown away."""
-        kept = portion[max(len(portion) + len(self._drawn) - MAX_WAITING_SAMPLES, 0) :]
-        self.dropped += len(portion) - len(kept)
-        self._drawn.extendleft(reversed(kept))
+    def answered(self, batch: SampleBatch) -> None:
+        """The controller took the events of a batch, or does not want them."""
+        if batch is self._sending:
+            self._sending = None
 
-    def written(self, portion: list[DrawnEvent]) -> dict[str, Any]:
-        """Events as the body of a request."""
-        now, channel = self._clock(), portion[0].channel
+    def written(self, batch: SampleBatch) -> dict[str, Any]:
+        """A batch as the body of a request."""
+        now, channel = self._clock(), batch.drawn[0].channel
         columns = {
-            attribute.name: [attribute.value(each.event.keys[d]) for each in portion]
+            attribute.name: [attribute.value(each.event.keys[d]) for each in batch.drawn]
             for d, attribute in enumerate(channel.schema.attributes)
         }
         return {
             "schema": channel.schema.name,
             "epoch": channel.epoch,
             "rate": channel.sample,
-            "ages": [round(min(max(now - each.at, 0.0), MAX_SAMPLE_AGE_SECONDS), 6) for each in portion],
+            "ages": [round(min(max(now - each.at, 0.0), MAX_SAMPLE_AGE_SECONDS), 6) for each in batch.drawn],
             "columns": columns,
+            "batch": {"sender": self._sender, "number": batch.number},
         }
 
 
@@ -114,11 +128,11 @@ async def send_samples(api: ControllerApi, samples: Sampler) -> None:
     """Send the samples that wait. If the controller is away or busy they are kept, if it refuses them they are not."""
     from pleroma.client.api import is_temporary  # brings httpx, which is loaded already where there is an API client
 
-    while portion := samples.portion():
+    while batch := samples.batch():
         try:
-            await api.ask("POST", "/v1/samples", samples.written(portion))
+            await api.ask("POST", "/v1/samples", samples.written(batch))
         except ClientError as error:
             if is_temporary(error):
-                samples.give_back(portion)
                 raise
             log.info("samples are not wanted: %s", error)
+        samples.answered(batch)

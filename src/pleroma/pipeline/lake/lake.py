@@ -193,6 +193,10 @@ class Lake:
             return known
         return {each.row.id: each for each in self._timed(name, None, None) if each.until is None}
 
+    def landed_position(self, name: str) -> int:
+        """The place in the controllers' log that the landed subscriptions of a schema are of; -1 if none were landed."""
+        return self.table("subscriptions").landed(f"subscriptions of {name}")
+
     def land_topology(
         self, topology: Topology, rooms: Mapping[str, int], since: datetime, position: int | None = None
     ) -> bool:

@@ -1,28 +1,32 @@
 """Collecting for the pipeline: what the controller knows and what clients send it goes into a lake.
 
-Schemas, plans and subscriptions are looked at now and then and landed when they have changed; events and reports are
-landed together after a few seconds. All writing happens in one thread of its own: whoever sends something never waits
-for a file, and what cannot be landed waits until there is no room for more.
+Schemas, plans, subscriptions and the network are landed when they have changed; events and reports are landed together
+after a few seconds. All writing happens in one thread of its own: whoever sends something never waits for a file, and
+what cannot be landed waits until there is no room for more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from prometheus_client.core import Metric
 
 from pleroma.control import Controller, SchemaEntry
-from pleroma.errors import SetupError
+from pleroma.control.accepted_batches import AcceptedBatches
+from pleroma.errors import LakeError, SetupError
+from pleroma.pipeline.lake.landed import BatchId, ReportedCounters, ReportRow, SampledEvents
 from pleroma.service.collecting.collecting_settings import CollectingSettings
+from pleroma.service.collecting.lake_upkeep import LakeUpkeep
 from pleroma.service.collecting.lake_writer import LakeWriter
-from pleroma.service.collecting.landing_queue import LandingQueue, ReportedCounters, SampledEvents
+from pleroma.service.collecting.landing_queue import LandingQueue, T, TableQueue
+from pleroma.service.collecting.network_landing import KnownNetwork, NetworkLanding
 from pleroma.service.collecting.recent_events import RecentEvents
-from pleroma.service.collecting.subscription_snapshots import CHANGE_CHECK_SECONDS, SubscriptionSnapshots
+from pleroma.service.collecting.subscription_landing import SubscriptionLanding
 from pleroma.service.metric_families import counter, gauge
 
 if TYPE_CHECKING:
@@ -30,9 +34,6 @@ if TYPE_CHECKING:
 
 _LANDING_CHECK_SECONDS = 0.25
 """How often to look whether anything is to be landed."""
-_HOUR_SECONDS = 3600.0
-_NEXT_COMPACTION_SECONDS = 10.0
-"""From a compaction to the next while there are more small parts than one compaction takes."""
 _LAST_LANDING_SECONDS = 20.0
 """How long a stop waits for what is left to be landed."""
 
@@ -40,41 +41,49 @@ _LAST_LANDING_SECONDS = 20.0
 class Collection:
     """As `async with`, it lands what has come and what has changed; at the end, whatever is left."""
 
-    def __init__(self, controller: Controller, settings: CollectingSettings, lake: Lake) -> None:
+    def __init__(self, controller: Controller, settings: CollectingSettings, lake: Lake, network: KnownNetwork) -> None:
         self.lake = lake
         self.waiting = LandingQueue(settings.max_waiting)
         self.recent = RecentEvents()
-        self.writer = LakeWriter(settings.lake)
+        self.writer = LakeWriter(lake.url)
+        self.upkeep = LakeUpkeep(lake.url, settings.keep_days)
         self._controller = controller
         self._settings = settings
-        self._snapshots = SubscriptionSnapshots(controller, lake, self.writer)
+        self._subscriptions = SubscriptionLanding(controller, lake, self.writer)
+        self._network = NetworkLanding(network, controller, lake, self.writer)
+        self._accepted = AcceptedBatches()
         self._rates: dict[str, float] = {}
         """The rates that were chosen, by schema."""
         self._epochs: dict[str, int] = {}
         """The last plan of each schema that was landed."""
-        self._expiry_due = self._compaction_due = 0.0
-        self._landing_due: float | None = None
         self._stopping = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._running: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, controller: Controller, settings: CollectingSettings) -> Self:
+    async def open(cls, controller: Controller, settings: CollectingSettings, network: KnownNetwork) -> Self:
         """Refuses a lake that cannot be written, or that is of another controller."""
         try:
             from pleroma.pipeline.lake.lake import Lake
         except ModuleNotFoundError as error:
             reason = f"a lake needs {error.name}, which is not installed; please run scripts/setup experiments"
             raise SetupError(reason, field="lake") from None
-        collection = cls(controller, settings, await asyncio.to_thread(Lake.at, settings.lake))
+        lake = Lake.at(settings.lake)
+        collection = cls(controller, settings, lake, network)
         try:
-            await asyncio.to_thread(collection.lake.storage.check)
+            await asyncio.to_thread(lake.check)
             for entry in controller.state.schemas.values():
                 collection._epochs[entry.name] = entry.epoch - 1  # nobody knows when earlier ones came into force
                 await asyncio.to_thread(collection._land_plan, entry, datetime.now(UTC))
+                await asyncio.to_thread(_check_position, lake, entry.name, controller.position)
         except BaseException:
-            collection.writer.close()
+            collection.close()
             raise
         return collection
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing is landed, or the lake is not maintained, in one line, while that is so."""
+        return self.writer.failure or self.upkeep.writer.failure
 
     def rate(self, schema: str) -> float:
         """The part of a schema's events that publishers should send as samples."""
@@ -82,6 +91,8 @@ class Collection:
 
     async def choose_rate(self, schema: str, rate: float) -> None:
         """Another rate for a schema, from now on and after a restart. Publishers learn of it like of a new plan."""
+        if self.writer.failure is not None:
+            raise LakeError(self.writer.failure, field="lake")
         await self.writer.write(self.lake.land_sampling, schema, rate)
         self._rates[schema] = rate
         epoch = self._controller.state.schemas[schema].epoch
@@ -90,84 +101,78 @@ class Collection:
         )
 
     def add_samples(self, sampled: SampledEvents) -> int:
-        """Take events from a publisher: how many of them there was room for."""
-        self._land_soon()
+        """Take events from a publisher: how many of them there was room for. A batch that is known is passed over."""
+        key = None if sampled.batch is None else (sampled.events.schema.name, sampled.batch.sender)
+        if sampled.batch is not None and self._accepted.has(key, sampled.batch.number):
+            self.waiting.event_counts.repeated += len(sampled.events)
+            return len(sampled.events)
+        taken = self.waiting.add_events(sampled)
+        if taken and sampled.batch is not None:
+            self._accepted.add(key, sampled.batch.number)
         self.recent.add(sampled.events)
-        return self.waiting.add_events(sampled)
+        return taken
 
-    def add_report(self, principal: str, counted: Mapping[str, Mapping[str, int]]) -> None:
-        """Take the counters of a principal's subscriptions since its last report."""
-        from pleroma.pipeline.lake.lake_layout import ReportRow
-
+    def add_report(
+        self, principal: str, counted: Mapping[str, Mapping[str, int]], batch: tuple[str, int] | None = None
+    ) -> None:
+        """Take the counters of a principal's subscriptions since its last report; `batch` as the client gave it."""
         now, registered = datetime.now(UTC), self._controller.state.registrations
-        rows = [
-            ReportedCounters(registered[each].schema, now, ReportRow(each, principal, **counters))
-            for each, counters in counted.items()
-            if each in registered
-        ]
-        self._land_soon()
-        self.waiting.add_reports(rows)
+        rows: dict[tuple[str, int], list[ReportRow]] = {}
+        for each, counters in counted.items():
+            if each in registered:
+                entry = registered[each].entry
+                rows.setdefault((entry.name, entry.number), []).append(ReportRow(each, principal, **counters))
+        for (schema, number), reported in rows.items():
+            # the reports of all schemas are one table, which takes one batch of a sender under one number
+            part = None if batch is None else BatchId(f"{number}/{principal}/{batch[0]}", batch[1])
+            self.waiting.add_reports(ReportedCounters(schema, now, tuple(reported), part))
 
     def metrics(self) -> Iterator[Metric]:
         waiting = self.waiting
-        events = {"landed": waiting.events.landed, "dropped": waiting.events.dropped}
+        events, reports = asdict(waiting.event_counts), asdict(waiting.report_counts)
         yield counter("pleroma_samples", "Sampled events, by what became of them", events.items(), "fate")
-        reports = {"landed": waiting.reports.landed, "dropped": waiting.reports.dropped}
         yield counter("pleroma_landed_reports", "Reports, by what became of them", reports.items(), "fate")
         yield gauge("pleroma_samples_waiting", "Sampled events that are not landed yet", [("", waiting.count)])
-        failures = self.writer.failures
+        failures = self.writer.failures + self.upkeep.writer.failures
         yield counter("pleroma_lake_failures", "How often the lake could not be written", [("", failures)])
 
     async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(work) for work in (self._run(), self._notice_changes())]
+        self._running = asyncio.create_task(self._run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._stopping.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_LANDING_SECONDS):
-                await asyncio.gather(*self._tasks)  # not cancelled: what is being landed would be lost
+                if self._running is not None:
+                    await self._running  # not cancelled: what is being landed would be lost
                 await self.land(everything=True)
+        self.close()
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self.upkeep.close()
         self.writer.close()
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
             failures = self.writer.failures
-            await self.land()
+            is_quiet = not await self.land()
             has_failed = self.writer.failures != failures
+            if is_quiet and not has_failed:
+                self.upkeep.begin_if_due()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.land_seconds if has_failed else _LANDING_CHECK_SECONDS):
                     await self._stopping.wait()
 
-    async def _notice_changes(self) -> None:
-        while not self._stopping.is_set():
-            self._snapshots.notice_changes()
-            await asyncio.sleep(CHANGE_CHECK_SECONDS)
-
-    async def land(self, everything: bool = False) -> None:
-        """Land what is due, or everything that has come or changed."""
+    async def land(self, everything: bool = False) -> bool:
+        """Land what is due, or everything that has come or changed: whether events or reports were to be landed."""
         for entry in list(self._controller.state.schemas.values()):
             if self._epochs.get(entry.name) != entry.epoch:
-                await self.writer.try_write(self._land_plan, entry, datetime.now(UTC))
-        await self._snapshots.land(at_once=everything)
-        is_late = self._landing_due is not None and time.monotonic() >= self._landing_due
-        if everything or is_late or self.waiting.count >= self._settings.events_per_file:
-            self._landing_due = None
-            await self._land_waiting()
-        if time.monotonic() >= self._expiry_due:
-            self._expiry_due = time.monotonic() + _HOUR_SECONDS
-            oldest = datetime.now(UTC) - timedelta(days=self._settings.keep_days)
-            await self.writer.try_write(self.lake.expire, oldest)
-        if time.monotonic() >= self._compaction_due:
-            self._compaction_due = time.monotonic() + _HOUR_SECONDS
-            await self.writer.try_write(self._compact)
-
-    def _compact(self) -> None:
-        """Merge small parts of hours that are over; if there are many, some now and some soon. Runs in the thread."""
-        from pleroma.pipeline.lake.compaction import MAX_FOLDED_PARTS
-
-        if self.lake.fold(datetime.now(UTC) - timedelta(seconds=_HOUR_SECONDS), MAX_FOLDED_PARTS) >= MAX_FOLDED_PARTS:
-            self._compaction_due = time.monotonic() + _NEXT_COMPACTION_SECONDS
+                await self.writer.try_write(f"plans of {entry.name}", self._land_plan, entry, datetime.now(UTC))
+        await self._network.land(at_once=everything)
+        await self._subscriptions.land(at_once=everything)
+        return await self._land_waiting(everything)
 
     def _land_plan(self, entry: SchemaEntry, since: datetime) -> None:
         """Write a schema and all plans since the last that was landed; read its chosen rate. Runs in the thread."""
@@ -179,24 +184,34 @@ class Collection:
             self.lake.land_plan(plan, self._controller.state.settings.max_members, since)
             self._epochs[entry.name] = plan.epoch
 
-    async def _land_waiting(self) -> None:
-        from pleroma.pipeline.lake.lake_layout import MAX_PART_ROWS
+    async def _land_waiting(self, everything: bool) -> bool:
+        were_due = [
+            await self._land_oldest(f"events/{name}", queue, self.lake.land_samples, everything)
+            for name, queue in list(self.waiting.events.items())
+        ]
+        return any(
+            [*were_due, await self._land_oldest("reports", self.waiting.reports, self.lake.land_reports, everything)]
+        )
 
-        waiting, lake, max_rows = self.waiting, self.lake, min(self._settings.events_per_file, MAX_PART_ROWS)
-        for sampled in waiting.take_events(max_rows):
-            if await self.writer.try_write(lake.land_events, *sampled):
-                waiting.landed_events(sampled)
-            else:
-                self._land_soon()
-                waiting.give_back_events(sampled)
-        for reported in waiting.take_reports(max_rows):
-            times, rows = [each.at for each in reported], [each.row for each in reported]
-            if await self.writer.try_write(lake.land_reports, reported[0].schema, times, rows):
-                waiting.landed_reports(reported)
-            else:
-                self._land_soon()
-                waiting.give_back_reports(reported)
+    async def _land_oldest(
+        self, what: str, queue: TableQueue[T], land: Callable[[Sequence[T]], int], everything: bool
+    ) -> bool:
+        """Land what waits for a table in few commits, unless a commit fails: whether anything was to be landed."""
+        max_rows, was_due = self._settings.events_per_file, False
+        while (everything and queue.rows) or queue.is_due(self._settings.land_seconds, max_rows):
+            was_due = True
+            oldest = queue.oldest(max_rows)
+            written = await self.writer.try_write(what, land, oldest)
+            if written is None:
+                break  # what came later waits too
+            queue.landed(oldest, written.result)
+        return was_due
 
-    def _land_soon(self) -> None:
-        if self._landing_due is None:
-            self._landing_due = time.monotonic() + self._settings.land_seconds
+
+def _check_position(lake: Lake, schema: str, position: int) -> None:
+    landed = lake.landed_position(schema)
+    if landed > position:
+        reason = (
+            f"the lake has subscriptions of {schema!r} at position {landed} of a log, and this log ends at {position}"
+        )
+        raise LakeError(f"{reason}: it is the lake of another log", field="lake", value=lake.url)

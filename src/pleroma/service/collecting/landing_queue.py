@@ -1,119 +1,110 @@
 """What clients sent and nobody has landed yet: sampled events and reports, up to a bound.
 
-Adding never waits: what does not fit is dropped and counted. What is taken to be landed still counts as waiting until
-it is landed. It is taken in portions of one hour, each of which becomes one file, whole or not at all: a portion that
-could not be written is given back, and nothing is landed twice.
+Adding never waits: what does not fit is dropped and counted. What waits for one table stays in the order in which it
+came, and goes only when it is landed: of two batches of a sender the later one, landed first, would make the earlier
+one look as if it were landed too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from pleroma.pipeline.lake.landed import ReportedCounters, SampledEvents
 
-from pleroma.content.batch import EventBatch
+TRICKLE_ROWS = 200
+"""Fewer rows than this are landed less often: every landing makes a file."""
+TRICKLE_FACTOR = 12
+"""So much longer does a trickle wait."""
 
-if TYPE_CHECKING:
-    from pleroma.pipeline.lake.lake_layout import ReportRow
-
-
-class SampledEvents(NamedTuple):
-    """Events of one schema that a publisher drew at one rate, under one plan."""
-
-    events: EventBatch
-    at: NDArray[np.datetime64]
-    epoch: int
-    rate: float
-
-
-class ReportedCounters(NamedTuple):
-    schema: str
-    at: datetime
-    row: ReportRow
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class LandingCounts:
-    """How many events, or reports, were landed, and how many were dropped."""
+    """What became of events, or of reports."""
 
     landed: int = 0
     dropped: int = 0
+    repeated: int = 0
+    """Came again, and were there already."""
+
+
+class TableQueue(Generic[T]):
+    """What waits for one table. `size` says how many rows a thing is."""
+
+    def __init__(self, counts: LandingCounts, size: Callable[[T], int], clock: Callable[[], float]) -> None:
+        self.rows = 0
+        self._counts = counts
+        self._size = size
+        self._clock = clock
+        self._waiting: deque[tuple[T, float]] = deque()
+
+    def add(self, given: T) -> None:
+        self._waiting.append((given, self._clock()))
+        self.rows += self._size(given)
+
+    def is_due(self, land_seconds: float, max_rows: int) -> bool:
+        """Whether something has waited for long enough, or enough for a whole file is waiting."""
+        if not self._waiting:
+            return False
+        age = self._clock() - self._waiting[0][1]
+        patience = land_seconds if self.rows >= TRICKLE_ROWS else TRICKLE_FACTOR * land_seconds
+        return age >= patience or self.rows >= max_rows
+
+    def oldest(self, max_rows: int) -> list[T]:
+        """The oldest of at most `max_rows` together, but one at least if there is any. They go on waiting."""
+        chosen: list[T] = []
+        rows = 0
+        for given, _ in self._waiting:
+            rows += self._size(given)
+            if chosen and rows > max_rows:
+                break
+            chosen.append(given)
+        return chosen
+
+    def landed(self, oldest: Sequence[T], new_rows: int) -> None:
+        """The oldest are in the lake; so many rows of them were not there before."""
+        for _ in oldest:
+            self._waiting.popleft()
+        rows = sum(map(self._size, oldest))
+        self.rows -= rows
+        self._counts.landed += new_rows
+        self._counts.repeated += rows - new_rows
 
 
 class LandingQueue:
-    """At most `max_waiting` events, and as many reports."""
+    """At most `max_waiting` events, and as many rows of reports."""
 
-    def __init__(self, max_waiting: int) -> None:
-        self.events, self.reports = LandingCounts(), LandingCounts()
-        self.count = 0
-        """Events that are not landed yet."""
+    def __init__(self, max_waiting: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.event_counts, self.report_counts = LandingCounts(), LandingCounts()
+        self.events: dict[str, TableQueue[SampledEvents]] = {}
+        """By schema."""
+        self.reports: TableQueue[ReportedCounters] = TableQueue(self.report_counts, lambda each: len(each.rows), clock)
         self._max_waiting = max_waiting
-        self._report_count = 0
-        self._sampled: list[SampledEvents] = []
-        self._reported: list[ReportedCounters] = []
+        self._clock = clock
+
+    @property
+    def count(self) -> int:
+        """Events that are not landed yet."""
+        return sum(each.rows for each in self.events.values())
 
     def add_events(self, sampled: SampledEvents) -> int:
         """Add events: how many of them there was room for, all or none."""
-        rows = len(sampled.events)
+        rows, name = len(sampled.events), sampled.events.schema.name
         if self.count + rows > self._max_waiting:
-            self.events.dropped += rows
+            self.event_counts.dropped += rows
             return 0
-        self._sampled.append(sampled)
-        self.count += rows
+        if name not in self.events:
+            self.events[name] = TableQueue(self.event_counts, lambda each: len(each.events), self._clock)
+        self.events[name].add(sampled)
         return rows
 
-    def add_reports(self, reported: Sequence[ReportedCounters]) -> None:
-        fitting = reported[: self._max_waiting - self._report_count]
-        self._reported.extend(fitting)
-        self._report_count += len(fitting)
-        self.reports.dropped += len(reported) - len(fitting)
-
-    def take_events(self, max_rows: int) -> list[SampledEvents]:
-        """Take all events, merged into as few portions as can be, each of one hour and of at most `max_rows`."""
-        taken, self._sampled = self._sampled, []
-        return list(_portions(taken, max_rows))
-
-    def take_reports(self, max_rows: int) -> list[list[ReportedCounters]]:
-        """Take all reports, in portions of one schema and one hour and of at most `max_rows`."""
-        taken, self._reported = self._reported, []
-        alike: dict[tuple[str, datetime], list[ReportedCounters]] = {}
-        for each in taken:
-            hour = each.at.replace(minute=0, second=0, microsecond=0)
-            alike.setdefault((each.schema, hour), []).append(each)
-        return [group[first : first + max_rows] for group in alike.values() for first in range(0, len(group), max_rows)]
-
-    def landed_events(self, sampled: SampledEvents) -> None:
-        self.events.landed += len(sampled.events)
-        self.count -= len(sampled.events)
-
-    def landed_reports(self, reported: Sequence[ReportedCounters]) -> None:
-        self.reports.landed += len(reported)
-        self._report_count -= len(reported)
-
-    def give_back_events(self, sampled: SampledEvents) -> None:
-        """The events could not be landed now; they go on waiting."""
-        self._sampled.append(sampled)
-
-    def give_back_reports(self, reported: Sequence[ReportedCounters]) -> None:
-        self._reported.extend(reported)
-
-
-def _portions(sampled: Iterable[SampledEvents], max_rows: int) -> Iterator[SampledEvents]:
-    alike: dict[tuple[str, int, float], list[SampledEvents]] = {}
-    for each in sampled:
-        alike.setdefault((each.events.schema.name, each.epoch, each.rate), []).append(each)
-    for group in alike.values():
-        first = group[0]
-        columns = zip(*(each.events.columns for each in group), strict=True)
-        events = EventBatch(first.events.schema, tuple(map(np.concatenate, columns)))
-        at = np.concatenate([each.at for each in group])
-        hours = at.astype("datetime64[h]")
-        for hour in np.unique(hours):
-            of_hour = np.flatnonzero(hours == hour)
-            for row in range(0, len(of_hour), max_rows):
-                rows = of_hour[row : row + max_rows]
-                yield SampledEvents(events[rows], at[rows], first.epoch, first.rate)
+    def add_reports(self, reported: ReportedCounters) -> None:
+        if self.reports.rows + len(reported.rows) > self._max_waiting:
+            self.report_counts.dropped += len(reported.rows)
+        else:
+            self.reports.add(reported)

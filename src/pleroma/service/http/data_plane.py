@@ -36,6 +36,9 @@ class DataPlane(Protocol):
     def topology(self) -> Topology:
         """The whole known network, whether or not its parts are there now."""
 
+    def rooms(self) -> Mapping[SwitchId, int]:
+        """How many rules switches turned out to have room for, where that is known."""
+
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:
         """Let a program join at a host; returns what it needs to know for that. `lease` is what it registers under."""
 

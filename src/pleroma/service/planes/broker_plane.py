@@ -124,6 +124,9 @@ class BrokerPlane:
     def topology(self) -> Topology:
         return BROKER_TOPOLOGY
 
+    def rooms(self) -> Mapping[SwitchId, int]:
+        return {}
+
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
         secret = secrets.token_bytes(SECRET_BYTES)
         self.broker.admit(secret, ProgramOwner(principal, lease), seconds)

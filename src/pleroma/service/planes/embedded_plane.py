@@ -52,6 +52,9 @@ class EmbeddedPlane:
     def topology(self) -> Topology:
         return self.network.topology
 
+    def rooms(self) -> Mapping[SwitchId, int]:
+        return {}
+
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
         secret = secrets.token_bytes(SECRET_BYTES)
         self.network.admit(host.name, secret, seconds)

@@ -133,6 +133,9 @@ class OpenFlowPlane:
     def topology(self) -> Topology:
         return self.network.discovered.with_hosts(self._controller.state.topology.hosts, self.network.limits)
 
+    def rooms(self) -> Mapping[SwitchId, int]:
+        return self.network.limits
+
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
         """Let a program use its host's own network, for as long as its lease lasts."""
         if host.name not in self._controller.state.router.topology.host:

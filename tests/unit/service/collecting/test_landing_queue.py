@@ -1,48 +1,70 @@
-"""The queue of what waits to be landed: portions by plan, rate and hour, up to a bound."""
+"""The queue of what waits to be landed: in order by table, up to a bound, a trickle less often."""
 
 from datetime import UTC, datetime
 
 import numpy as np
 
 from pleroma.content.batch import EventBatch
-from pleroma.pipeline.lake.lake import ReportRow
-from pleroma.service.collecting.landing_queue import LandingQueue, ReportedCounters, SampledEvents
+from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SampledEvents
+from pleroma.service.collecting.landing_queue import TRICKLE_FACTOR, TRICKLE_ROWS, LandingQueue
 from support.service.with_lake import COLUMNS, STOCK
 
+TWO = EventBatch.from_columns(STOCK, COLUMNS)
 
-def test_what_waits_is_put_together_by_plan_and_rate():
+
+def sampled(epoch=1, events=TWO):
+    return SampledEvents(events, np.zeros(len(events), "datetime64[us]"), epoch, 0.5)
+
+
+def reported(rows):
+    return ReportedCounters("stock", datetime.now(UTC), tuple(ReportRow(f"s{n}", "me") for n in range(rows)))
+
+
+def test_what_waits_stays_in_order_until_it_is_landed():
     waiting = LandingQueue(100)
-    events = EventBatch.from_columns(STOCK, COLUMNS)
-    at = np.array([1, 2], "datetime64[us]")
-    for epoch, rate in ((1, 0.5), (1, 0.5), (2, 0.5), (1, 1.0), (1, 0.5)):
-        assert waiting.add_events(SampledEvents(events, at, epoch, rate)) == 2
-    taken = waiting.take_events(4)
-    assert [(len(each.events), each.epoch, each.rate) for each in taken] == [
-        (4, 1, 0.5),
-        (2, 1, 0.5),
-        (2, 2, 0.5),
-        (2, 1, 1.0),
-    ]
-    assert taken[1].events == events
-    assert waiting.take_events(4) == []
+    for epoch in range(5):
+        assert waiting.add_events(sampled(epoch)) == 2
+    queue = waiting.events["stock"]
+    assert [each.epoch for each in queue.oldest(5)] == [0, 1]  # 5 rows hold two whole samples
+    assert [each.epoch for each in queue.oldest(1)] == [0]  # at least one
+    assert [each.epoch for each in queue.oldest(4)] == [0, 1]  # the landing failed: the same ones
     assert waiting.count == 10
-    for each in taken:
-        waiting.landed_events(each)
-    assert waiting.count == 0
+    queue.landed(queue.oldest(4), 3)  # one of their rows was there
+    assert [each.epoch for each in queue.oldest(100)] == [2, 3, 4]
+    assert (waiting.count, waiting.event_counts.landed, waiting.event_counts.repeated) == (6, 3, 1)
 
 
-def test_reports_wait_as_long_as_there_is_room():
-    waiting, now = LandingQueue(3), datetime.now(UTC)
-    reported = [ReportedCounters("ab"[n % 2], now, ReportRow(f"s{n}", "me")) for n in range(5)]
-    waiting.add_reports(reported)
-    assert waiting.reports.dropped == 2
-    taken = waiting.take_reports(100)
-    assert [[(each.schema, each.row.subscription) for each in portion] for portion in taken] == [
-        [("a", "s0"), ("a", "s2")],
-        [("b", "s1")],
-    ]
-    waiting.landed_reports(taken[0])
-    waiting.give_back_reports(taken[1])
-    waiting.add_reports(reported)
-    assert waiting.reports.dropped == 2 + 3
-    assert [len(portion) for portion in waiting.take_reports(1)] == [1, 1, 1]
+def test_what_there_is_no_room_for_is_dropped():
+    waiting = LandingQueue(3)
+    assert [waiting.add_events(sampled()) for _ in range(2)] == [2, 0]
+    for _ in range(2):
+        waiting.add_reports(reported(2))
+    assert (waiting.event_counts.dropped, waiting.report_counts.dropped) == (2, 2)
+    waiting.reports.landed(waiting.reports.oldest(100), 2)
+    waiting.add_reports(reported(3))
+    assert (waiting.reports.rows, waiting.report_counts.dropped) == (3, 2)
+
+
+def test_a_trickle_is_landed_less_often():
+    now = [0.0]
+    waiting = LandingQueue(100_000, lambda: now[0])
+    waiting.add_reports(reported(1))
+    queue = waiting.reports
+    assert not queue.is_due(5.0, 1000)
+    now[0] = 5.0 * TRICKLE_FACTOR - 0.1
+    assert not queue.is_due(5.0, 1000)
+    now[0] += 0.1
+    assert queue.is_due(5.0, 1000)
+    queue.landed(queue.oldest(1000), 1)
+    assert not queue.is_due(5.0, 1000)
+    queue.add(reported(TRICKLE_ROWS))
+    assert not queue.is_due(5.0, 1000)
+    now[0] += 5.0
+    assert queue.is_due(5.0, 1000)
+
+
+def test_enough_for_a_file_is_landed_at_once():
+    waiting = LandingQueue(100_000, lambda: 0.0)
+    waiting.add_reports(reported(1000))
+    assert waiting.reports.is_due(5.0, 1000)
+    assert not waiting.reports.is_due(5.0, 1001)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from pleroma.service.http.models.batches import Batch
 from pleroma.service.http.models.strict_model import StrictModel
 from pleroma.wire.api_terms import MAX_SAMPLE_AGE_SECONDS
 
@@ -23,6 +24,7 @@ class NewSamples(StrictModel):
                     "rate": 0.01,
                     "ages": [0.25, 0.1],
                     "columns": {"price": [151.5, 20.0], "volume": [300, 4], "ticker": ["AAPL", "IBM"]},
+                    "batch": {"sender": "8c1f0a97d2e4b356", "number": 12},
                 }
             ]
         }
@@ -38,6 +40,7 @@ class NewSamples(StrictModel):
         max_length=1024,
         description="The values of each attribute, one for each event; null where it lacks the attribute",
     )
+    batch: Batch | None = Field(None, description="So that these events count once if they are sent again")
 
 
 class SamplesAnswer(StrictModel):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from pleroma.service.http.models.batches import Batch
 from pleroma.service.http.models.strict_model import StrictModel
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -25,6 +26,7 @@ class NewReport(StrictModel):
 
     subscriptions: Annotated[dict[str, Counters], Field(max_length=10_000)] = Field({})
     published: Count = 0
+    batch: Batch | None = Field(None, description="So that this report counts once if it is sent again")
 
 
 class Totals(Counters):

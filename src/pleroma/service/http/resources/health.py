@@ -21,13 +21,19 @@ def health(service: Service) -> APIRouter:
     async def up() -> Response:
         if service.closing.is_set():
             raise SetupError("the service is about to stop", field="status")
-        failing = service.controller.network_failure or service.controller.snapshot_failure
+        controller, collection = service.controller, service.collection
+        failures = {
+            "network": controller.network_failure,
+            "snapshots": controller.snapshot_failure,
+            "collecting": None if collection is None else collection.failure,
+        }
+        failing = {name: str(failure) for name, failure in failures.items() if failure is not None}
         answer = {
             "status": "degraded" if failing else "ok",
             "version": pleroma.__version__,
-            "position": service.controller.position,
+            "position": controller.position,
         }
-        return json_response(answer)
+        return json_response(answer | failing)
 
     @router.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:

@@ -12,8 +12,8 @@ from pleroma.content.batch import EventBatch
 from pleroma.control import Principal
 from pleroma.control.state.rights import limit, parsed
 from pleroma.errors import BadRequest, NotAllowed, NotFound
+from pleroma.pipeline.lake.landed import BatchId, SampledEvents
 from pleroma.service.collecting.collection import Collection
-from pleroma.service.collecting.landing_queue import SampledEvents
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin, caller
 from pleroma.service.http.json_answers import json_response
@@ -28,7 +28,7 @@ def samples(service: Service) -> APIRouter:
     async def take(request: Request, given: NewSamples) -> Response:
         """Only what the caller may publish, and all of one request or nothing. Without a lake there is no such thing.
 
-        Events get the controller's time: now, less their ages.
+        Events get the controller's time: now, less their ages. A batch that comes again is answered, and landed once.
         """
         collection = _collection(service)
         entry = service.schema(given.name)
@@ -38,9 +38,11 @@ def samples(service: Service) -> APIRouter:
         events = EventBatch.from_columns(entry.schema, given.columns)
         if len(events) != len(given.ages):
             raise BadRequest(f"has {len(given.ages)} values for {len(events)} events", field="ages")
-        _check_rights(caller(request), events)
+        principal = caller(request)
+        _check_rights(principal, events)
         ages = (np.array(given.ages, np.float64) * 1e6).astype("timedelta64[us]")
-        taken = collection.add_samples(SampledEvents(events, now - ages, given.epoch, given.rate)) if len(events) else 0
+        batch = None if given.batch is None else BatchId(f"{principal.name}/{given.batch.sender}", given.batch.number)
+        taken = collection.add_samples(SampledEvents(events, now - ages, given.epoch, given.rate, batch))
         return json_response({"taken": taken}, 202)
 
     @router.put("/schemas/{name}/sampling", response_model=SamplingAnswer, summary="Choose how many events are sampled")

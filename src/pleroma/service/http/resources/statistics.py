@@ -48,12 +48,15 @@ def statistics(service: Service) -> APIRouter:
 
     @router.post("/reports", status_code=204, summary="Say what a client counted since its last report")
     async def report(request: Request, said: NewReport) -> Response:
-        """Numbers are added to those of before. A report about a subscription that is not the caller's is refused."""
+        """Numbers are added to those of before. A report about a subscription that is not the caller's is refused.
+
+        A report that comes again as the same batch counts once.
+        """
         counted = {name: each.model_dump() for name, each in said.subscriptions.items()}
         principal = caller(request).name
-        service.controller.report(principal, counted, said.published)
-        if service.collection is not None:
-            service.collection.add_report(principal, counted)
+        batch = None if said.batch is None else (said.batch.sender, said.batch.number)
+        if service.controller.report(principal, counted, said.published, batch) and service.collection is not None:
+            service.collection.add_report(principal, counted, batch)
         return Response(status_code=204)
 
     return router

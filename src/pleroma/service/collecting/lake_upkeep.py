@@ -1,0 +1,47 @@
+"""The lake is maintained once an hour, in a thread of its own, so that landing goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from pleroma.service.collecting.lake_writer import LakeWriter
+
+_HOUR_SECONDS = 3600.0
+_NEXT_TRY_SECONDS = 600.0
+"""After a failure."""
+
+
+class LakeUpkeep:
+    """Call `begin_if_due` whenever nothing is to be landed."""
+
+    def __init__(self, lake_url: str, keep_days: float) -> None:
+        self.writer = LakeWriter(lake_url, "lake upkeep")
+        self._lake_url = lake_url
+        self._keep_days = keep_days
+        self._due = 0.0
+        self._running: asyncio.Task[None] | None = None
+
+    def begin_if_due(self) -> asyncio.Task[None] | None:
+        """Begin maintenance in the background, if it is time for it and the last one has ended."""
+        if time.monotonic() < self._due or (self._running is not None and not self._running.done()):
+            return None
+        self._running = asyncio.create_task(self._maintain())
+        return self._running
+
+    async def _maintain(self) -> None:
+        has_succeeded = await self.writer.try_write("maintenance", self._work)
+        self._due = time.monotonic() + (_HOUR_SECONDS if has_succeeded else _NEXT_TRY_SECONDS)
+
+    def _work(self) -> None:
+        """Runs in the thread, with a lake of its own: whoever lands does not wait for its locks."""
+        from pleroma.pipeline.lake.lake import Lake
+        from pleroma.pipeline.lake.maintenance import maintain
+
+        maintain(Lake(self._lake_url), keep_days=self._keep_days)
+
+    def close(self) -> None:
+        """Begin nothing more; what the thread does now it still ends."""
+        if self._running is not None:
+            self._running.cancel()
+        self.writer.close()

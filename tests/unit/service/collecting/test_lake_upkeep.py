@@ -1,0 +1,62 @@
+"""A collection maintains its lake when nothing is to be landed, and landing goes on meanwhile."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+from pleroma.content.batch import EventBatch
+from pleroma.errors import LakeError
+from pleroma.pipeline.lake import maintenance
+from support.service.with_lake import COLUMNS, STOCK, collecting, landed, sample_body
+from support.waiting import run, until
+
+
+def test_old_events_are_removed_and_small_files_of_past_hours_are_merged(tmp_path):
+    async def main():
+        async with collecting(tmp_path, keep_days=2) as (_, collection, lake):
+            events, now = EventBatch.from_columns(STOCK, COLUMNS), datetime.now(UTC)
+            for days in (3, 1, 1):
+                lake.land_events(events, [now - timedelta(days=days)] * 2, 1, 1.0)
+            await collection.upkeep.begin_if_due()
+            assert collection.failure is None
+            assert len(landed(lake)) == 4
+            assert len(lake.event_table("stock").files()) == 1
+            assert collection.upkeep.begin_if_due() is None  # not again for an hour
+
+    run(main)
+
+
+def test_landing_goes_on_during_maintenance(tmp_path, monkeypatch):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slowly(lake, keep_days):
+        begun.set()
+        assert (lake.url, keep_days) == (str(tmp_path / "lake"), 30.0)
+        assert may_end.wait(20)
+
+    monkeypatch.setattr(maintenance, "maintain", slowly)
+
+    async def main():
+        async with collecting(tmp_path, running=True) as (api, _, lake):
+            await until(begun.is_set, 20)
+            await api.post("/v1/samples", sample_body(), 202)
+            await until(lambda: len(landed(lake)) == 2, 20)
+            may_end.set()
+
+    run(main)
+
+
+def test_maintenance_that_fails_is_shown_and_ends_nothing(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise LakeError("cannot be compacted", field="the table events/stock")
+
+    monkeypatch.setattr(maintenance, "maintain", fail)
+
+    async def main():
+        async with collecting(tmp_path, running=True) as (api, collection, lake):
+            await until(lambda: collection.failure, 20)
+            assert (await api.get("/health"))["collecting"] == "the table events/stock: cannot be compacted"
+            await api.post("/v1/samples", sample_body(), 202)
+            await until(lambda: len(landed(lake)) == 2, 20)
+            assert collection.upkeep.begin_if_due() is None  # it is tried again later
+
+    run(main)

@@ -1,0 +1,53 @@
+"""The network in the lake: when it changes, and with the room that switches turned out to have."""
+
+from dataclasses import replace
+
+from pleroma.routing import build
+from support.service.with_lake import collecting
+from support.waiting import run, until
+
+
+class Network:
+    def __init__(self):
+        self.known, self.found = build("line:2"), {}
+
+    def topology(self):
+        return self.known
+
+    def rooms(self):
+        return self.found
+
+
+def test_the_embedded_network_is_landed_once(tmp_path):
+    async def main():
+        for _ in range(2):
+            async with collecting(tmp_path, running=True) as (_, _, lake):
+                await until(lambda lake=lake: lake.topology() is not None, 20)
+                assert (lake.topology().topology, lake.topology().rooms) == (build("line:2"), {})
+        assert len(lake.table("topology").rows()) == 1
+
+    run(main)
+
+
+def test_links_limits_and_rooms_are_landed_when_they_change(tmp_path):
+    async def main():
+        network = Network()
+        async with collecting(tmp_path, network=network) as (_, collection, lake):
+            for _ in range(2):
+                await collection.land(everything=True)
+            first = lake.topology()
+            assert (first.topology, first.rooms) == (network.known, {})
+            network.found["R1"] = 300
+            await collection.land(everything=True)
+            network.known = replace(network.known, limits={"R1": 300})
+            await collection.land(everything=True)
+            assert lake.topology().topology.limits == {"R1": 300}
+            rows = sorted(lake.table("topology").rows().to_pylist(), key=lambda row: row["since"])
+            assert [(row["limits"], row["rooms"]) for row in rows] == [
+                ([], []),
+                ([], [("R1", 300)]),
+                ([("R1", 300)], [("R1", 300)]),
+            ]
+            assert lake.topology(first.since).rooms == {}
+
+    run(main)
