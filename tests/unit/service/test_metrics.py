@@ -66,7 +66,8 @@ def test_health_tells_when_something_does_not_work(tmp_path):
     async def main():
         async with world(tmp_path) as api:
             api.app.state.service.controller._logged.snapshot_failure = DiskFull("the disk is full")
-            assert (await api.get("/health"))["status"] == "degraded"
+            health = await api.get("/health")
+            assert (health["status"], health["snapshots"]) == ("degraded", "the disk is full")
             assert "pleroma_snapshot_failed 1.0" in (await api("GET", "/metrics")).text
             api.app.state.service.closing.set()
             await api.error("GET", "/health", 503, "setup_error")

@@ -124,8 +124,9 @@ async def sampling(folder):
             await controller.submit(command)
         await controller.submit(AdoptPlan("stock", TREE))
         settings = CollectingSettings(str(folder / "lake"))
-        async with await Collection.open(controller, settings) as collection:
-            api = Api(create_app(controller, EmbeddedPlane(network), UNLIMITED, collection))
+        plane = EmbeddedPlane(network)
+        async with await Collection.open(controller, settings, plane) as collection:
+            api = Api(create_app(controller, plane, UNLIMITED, collection))
             async with api.client:
                 await api.advertise("true", "h1")
                 yield api

@@ -35,7 +35,8 @@ class CollectingOptions:
     """What is collected for the pipeline."""
 
     lake: Annotated[
-        str | None, typer.Option(help="Collect for the pipeline in this folder, or at this URI (s3://, hdfs://, …).")
+        str | None,
+        typer.Option(help="Collect for the pipeline in this folder, or at s3://… with credentials in the environment."),
     ] = None
     sample: Annotated[
         float, typer.Option(min=0, max=1, help="The part of all events that publishers send to the lake.")
@@ -99,7 +100,9 @@ def up(
     ] = 8,
     switches: SwitchOptions,
     collecting: CollectingOptions,
-    land: Annotated[float, typer.Option(min=0.1, help="Seconds after which what has come is in the lake.")] = 5.0,
+    land: Annotated[
+        float, typer.Option(min=0.1, help="Seconds after which events are in the lake; few wait longer.")
+    ] = 5.0,
     json: JsonFlag = False,
 ) -> None:
     """Start everything and serve until Ctrl-C.

@@ -120,7 +120,7 @@ class ClosedLoop:
                 # what a publisher sends is seen by all at its host, wanted or not
                 crowd = controller.crowd(name, self.data.subscriptions, hosts[1:], self._counted)
                 members = await stack.enter_async_context(crowd)
-                await self._until(lambda: len(lake.subscriptions(name).rows) == len(self.data.subscriptions))
+                await self._until(lambda: len(lake.subscriptions(name)) == len(self.data.subscriptions))
                 async with await client.advertise(name) as publisher:
                     await self._until(lambda: publisher.channel.epoch == answer.json()["epoch"])
                     return await self._loop(api, publisher, members, watcher)

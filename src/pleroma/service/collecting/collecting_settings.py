@@ -14,8 +14,9 @@ class CollectingSettings:
     """The part of their events that publishers send, unless another rate was chosen for the schema."""
     keep_days: float = 30.0
     land_seconds: float = 5.0
-    """What clients send is written to the lake after this time at most."""
+    """What clients send is written to the lake after this time, a trickle (`landing_queue`) after a longer one."""
     events_per_file: int = 50_000
+    """At most so many events are landed at once."""
     max_waiting: int = 200_000
     """Events that may wait to be landed; and as many reports."""
 
