@@ -194,7 +194,7 @@ class Lake:
         return {each.row.id: each for each in self._timed(name, None, None) if each.until is None}
 
     def landed_position(self, name: str) -> int:
-        """The place in the controllers' log that the landed subscriptions of a schema are of; -1 if none were landed."""
+        """The place in the controllers' log that the subscriptions of a schema in the lake are of; -1 if none are."""
         return self.table("subscriptions").landed(f"subscriptions of {name}")
 
     def land_topology(

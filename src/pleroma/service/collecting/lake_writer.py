@@ -1,4 +1,4 @@
-"""Work on the lake in one thread of its own, so that nobody in the event loop waits for a file; and what fails there."""
+"""Work on the lake in a thread of its own, so that nobody in the event loop waits for a file; and what fails there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """A full disk or a lost store: one line in health, requests go on, and what waited is landed when it is back."""
 
+import errno
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -26,9 +27,12 @@ def tiny_disk(folder, size="1m"):
 
 
 def fill(file):
-    with pytest.raises(OSError, match="No space left"), file.open("wb", buffering=0) as opened:
-        while True:
-            opened.write(bytes(4096))
+    with file.open("wb", buffering=0) as opened:
+        try:
+            while True:
+                opened.write(bytes(4096))
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
 
 
 async def collecting_of(api):
@@ -115,7 +119,7 @@ def test_a_rate_is_not_chosen_while_the_lake_cannot_keep_it(tmp_path):
     run(main)
 
 
-def test_the_line_stays_while_any_table_fails(tmp_path):
+def test_the_line_stays_while_any_table_fails():
     def work(error):
         if error:
             raise error
