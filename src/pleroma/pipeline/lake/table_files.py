@@ -56,7 +56,8 @@ class Condition(NamedTuple):
 
 def sql(conditions: Sequence[Condition]) -> str:
     """Conditions as a predicate of SQL, for the library."""
-    return " AND ".join(f'"{each.column}" {_SQL[each.comparison]} {_literal(each.value)}' for each in conditions)
+    parts = (f'"{each.column}" {_SQL[each.comparison]} {_literal(each.value)}' for each in conditions)
+    return " AND ".join(parts) or "TRUE"
 
 
 def _literal(value: Any) -> str:
