@@ -45,6 +45,8 @@ _TRIES = 20
 _PAUSE_SECONDS = 0.05
 """At most so long, times the number of the try, before another try."""
 _FAILURES = (DeltaError, OSError, ValueError, RuntimeError, pa.ArrowException)
+_PANIC = "PanicException"
+"""What the library raises where it is wrong about itself; it cannot be imported, and is no Exception."""
 WRITER = WriterProperties(compression="ZSTD", max_row_group_size=262_144)
 
 
@@ -310,7 +312,7 @@ class LakeTable:
             *(Transaction(key, number, now) for key, number in landing.batches.items()),
         ]
         how: dict[str, Any] = {"mode": "append", "writer_properties": WRITER}
-        try:
+        with self._naming("cannot be written"):
             write_deltalake(
                 table,
                 self._fitting(landing.rows),
@@ -318,11 +320,6 @@ class LakeTable:
                 commit_properties=CommitProperties(app_transactions=transactions),
                 **how,
             )
-        except CommitFailedError:
-            raise
-        except _FAILURES as error:
-            self._table = None
-            raise self._failed("cannot be written", error) from None
 
     def _fitting(self, rows: Any) -> Any:
         """The rows with exactly the columns of the definition, in its order."""
@@ -348,7 +345,7 @@ class _NamedFailure:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, CommitFailedError):
             return
-        if isinstance(error, _FAILURES):
+        if error is not None and (isinstance(error, _FAILURES) or type(error).__name__ == _PANIC):
             self._table._table = None
             raise self._table._failed(self._what, error) from None
 

@@ -32,11 +32,14 @@ _SECRETS = re.compile(r"(://)[^/@\s]*@|([?&][^=\s]*(?:key|secret|token|signature
 _SECRET_VARIABLES = re.compile(r"(AWS|AZURE|GOOGLE|GCP|STORAGE)_.*(KEY|SECRET|TOKEN|PASSWORD|SIGNATURE)", re.IGNORECASE)
 _LEAST_SECRET = 6
 """A variable with fewer characters is no credential, and many a message has these characters."""
+_UNUSABLE = re.compile(r"[][^|\\]|%[0-9A-Fa-f]{2}")
+"""The library loses its way in a path with one of these."""
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
 _REQUEST = re.compile(r"Error performing ([A-Z]+ [^\s?]+)")
 _ANSWER = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _PLAIN_HTTP = "URL scheme is not allowed"
+_NO_ANSWER = "error sending request"
 _MAX_REASON = 300
 
 
@@ -45,6 +48,8 @@ def lake_url(given: str) -> str:
     if not given:
         raise LakeError("a lake is a folder or the URI of one", field="lake", value=given)
     scheme, separator, rest = given.partition("://")
+    if found := _UNUSABLE.search(rest if separator else str(Path(given).expanduser().absolute())):
+        raise LakeError(f"the path of a lake has no {found[0]}", field="lake", value=without_secrets(given))
     if not separator:
         return str(Path(given).expanduser().absolute())
     if scheme not in URI_SCHEMES:
@@ -101,8 +106,13 @@ def reason_of(error: BaseException) -> str:
     elif _PLAIN_HTTP in text:
         cause = "it is not encrypted, which has to be allowed: AWS_ALLOW_HTTP=true"
     else:
-        cause = lines[-1 if request else 0]
+        cause = lines[-1].rpartition(": ")[2].replace(_NO_ANSWER, "no answer") if request else lines[0]
     return without_secrets(f"{request[1]}: {cause}" if request else cause)[:_MAX_REASON]
+
+
+def is_of_store(error: BaseException) -> bool:
+    """Whether an error is one of asking an object store for something that is there."""
+    return not isinstance(error, FileNotFoundError) and _REQUEST.search(str(error)) is not None
 
 
 def without_secrets(text: str) -> str:

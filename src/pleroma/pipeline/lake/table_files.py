@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pleroma.errors import DamagedFile, LakeError
-from pleroma.pipeline.lake.store import is_local, reason_of
+from pleroma.pipeline.lake.store import is_local, is_of_store, reason_of
 
 Comparison = Literal["==", "<", "<=", ">", ">=", "in"]
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -139,23 +139,25 @@ class FileReader(NamedTuple):
                     columns.append(pa.nulls(count, kind))
             return pa.table(columns, schema=self._only(names))
         except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
-            self._check_there(system, f"{root}{file.path}")
+            self._check_given(system, f"{root}{file.path}", error)
             raise DamagedFile(f"is not a readable Parquet file: {reason_of(error)}", field=file.path) from None
 
     def _only(self, names: Sequence[str]) -> Any:
         return pa.schema([self.schema.field(name) for name in names])
 
-    def _check_there(self, system: Any, path: str) -> None:
+    def _check_given(self, system: Any, path: str, error: BaseException) -> None:
         """Raise if an object store does not give a file: then nobody can say that the file is damaged."""
         if is_local(self.url):
             return
         try:
+            if is_of_store(error):
+                raise error
             with system.open_input_file(path) as opened:
                 opened.read()
         except FileNotFoundError:
             return
-        except Exception as error:
-            raise LakeError(f"cannot be read: {reason_of(error)}", field=f"the table {self.table}") from None
+        except Exception as failure:
+            raise LakeError(f"cannot be read: {reason_of(failure)}", field=f"the table {self.table}") from None
 
 
 def files_in(actions: Any, partitioned_by: Sequence[str], conditions: Iterable[Condition]) -> Iterator[TableFile]:
