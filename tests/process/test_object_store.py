@@ -221,7 +221,8 @@ def test_no_thread_stands_still_while_a_slow_store_answers(lake, store):
                 "stock", since, [("s", "a", "h", Filter.parse(STOCK, "price < 5"))]
             ),
             "rows": lambda: Lake.at(lake.url).events("stock"),
-            "maintenance": lambda: maintain(other, 30, since + timedelta(hours=2), kept_hours=0),
+            "merging": lambda: other.event_table("stock").rewrite((), lambda rows: rows),
+            "vacuum": lambda: other.event_table("stock").vacuum(0),
         }.items():
             longest[0] = 0.0
             call()
