@@ -15,6 +15,7 @@ import pytest
 
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, index_from_json
+from pleroma.pipeline.lake.lake_table import LANDING, Landing
 from pleroma.pipeline.watch.decisions import Decision, WatchSettings
 from pleroma.pipeline.watch.journal import Journal
 from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
@@ -69,25 +70,26 @@ def said(told, kind):
 
 
 def spoil(lake):
-    """What a lake may hold besides: half a file, one of another schema, and events that no schema allows."""
-    good = lake.files("events", "stock")[0]
-    table = lake.table("events", "stock", good)
-    folder = good.path[len(lake.storage.root) + 1 :].rpartition("/")[0]
-    foreign = table.replace_schema_metadata({b"pleroma.schema": b"0123456789abcdef"})
-    lake.storage.write_table(f"{folder}/part-000000000000001-000001-00000001.parquet", foreign)
-    price = pa.array([1e6] * 3, pa.float64())
-    outside = table.slice(0, 3).set_column(table.schema.get_field_index("price"), "price", price)
-    lake.storage.write_table(f"{folder}/part-000000000000001-000002-00000002.parquet", outside)
-    half = Path(f"{lake.storage.root}/{folder}/part-000000000000001-000003-00000003.parquet")
-    half.write_bytes(Path(good.path).read_bytes()[:500])
-    return len(outside)
+    """What a lake may hold besides: events that no schema allows, and a file of which half is missing."""
+    table = lake.event_table("stock")
+    rows = table.rows().sort_by("at").slice(0, 3)
+    outside = {"price": pa.array([1e6] * 3, pa.float64()), "landing": pa.array([table.landed(LANDING) + 1] * 3)}
+    for name, column in outside.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+    table.land(lambda state: Landing(rows, {LANDING: state.next_landing}))
+    known = set(table.files())
+    lake.land_events(traffic(5, False), [BEGIN] * 5, 1, 1.0)
+    (half,) = set(table.files()) - known
+    path = Path(table.url, half.path)
+    path.write_bytes(path.read_bytes()[:500])
+    return len(rows), half.path
 
 
 def test_windows_are_those_counted_slowly_and_published_once(spark, tmp_path):
     lake, told = new_lake(tmp_path / "lake"), []
     for number in range(5):
         land(lake, number, count=COUNT, shifted=number >= 4)
-    refused = spoil(lake)
+    refused, half = spoil(lake)
     controller = Recorded()
     watched(spark, lake, controller, told)
     # nothing lies beyond the fifth yet, so it is open
@@ -96,6 +98,7 @@ def test_windows_are_those_counted_slowly_and_published_once(spark, tmp_path):
         *(counted(n) for n in (1, 2, 3)),
     ]
     assert controller.taken == []
+    assert [each.path for each in lake.refused()] == [half]
 
     # one more event of the fifth in time, many of the first too late, then others, with a gap
     again = []
@@ -221,7 +224,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch_leaves_nothing_done_tw
         job.wait()
         assert (killed, controller.adopted) == ([-signal.SIGKILL], ["Bearer plr_tuner"])
         assert len([each for each in printed if "window" in each]) == 7
-        (pending,) = Journal(lake.storage, "stock").decisions()
+        (pending,) = Journal(lake, "stock").decisions()
         assert pending.outcome == "handing"
 
         controller.adopting = lambda: True
@@ -233,7 +236,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch_leaves_nothing_done_tw
         (decision,) = said(told, Decision)
         assert (decision.outcome, decision.new_epoch) == ("adopted", 2)
 
-    journal = Journal(lake.storage, "stock")
+    journal = Journal(lake, "stock")
     assert list(map(facts, journal.windows())) == [counted(number) for number in range(7)]
     assert [each.outcome for each in journal.decisions()] == ["adopted"]
 
