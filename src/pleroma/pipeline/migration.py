@@ -86,7 +86,7 @@ class _Migration:
     def _migrate(self, schema: Schema) -> None:
         name, lake, old, result = schema.name, self._lake, self._old, self._result
         plans = list(self._values("plans", name, old.plan))
-        snapshots = list(self._values("subscriptions", name, old.snapshot))
+        snapshots = list(self._values("subscriptions", name, partial(old.snapshot, schema=schema)))
         lake.land_schema(
             schema, min((each.since for each in plans), default=None) if not snapshots else snapshots[0][0]
         )
@@ -164,11 +164,10 @@ class _Migration:
         rows = pa.concat_tables(tables)
 
         def decide(state: TableState) -> Landing | None:
-            moment = max([microseconds(since) for since, _ in snapshots])
-            known = state.landed(latest)
-            return Landing(rows, {key: 1, latest: max(moment, known)}) if state.landed(key) < 1 else None
+            moment = max(microseconds(snapshots[-1][0]), state.landed(latest))
+            return Landing(rows, {key: 1, latest: moment}) if state.landed(key) < 1 else None
 
-        return self._lake.table("subscriptions").land(decide)
+        return 0 if not snapshots else self._lake.table("subscriptions").land(decide)
 
     def _of_schema(self, kind: OldKind, name: str) -> list[OldFile]:
         return [file for file in self._old.files(kind) if file.schema == name]

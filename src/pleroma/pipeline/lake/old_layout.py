@@ -24,6 +24,7 @@ from pyarrow import fs
 
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import column_type
+from pleroma.content.filter_json import from_json
 from pleroma.errors import ContentError, DamagedFile, IndexingError, LakeError
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE
@@ -138,10 +139,15 @@ class OldLake:
     def reports(self, file: OldFile) -> Any:
         return self._rows(file, _REPORT_COLUMNS)
 
-    def snapshot(self, file: OldFile) -> tuple[datetime, list[SubscriptionText]]:
+    def snapshot(self, file: OldFile, schema: Schema) -> tuple[datetime, list[SubscriptionText]]:
         """All subscriptions of a schema, and since when they were in force."""
-        rows = self._rows(file, _SNAPSHOT_COLUMNS)
-        return from_microseconds(file.last), [SubscriptionText(**row) for row in rows.to_pylist()]
+        rows = [SubscriptionText(**row) for row in self._rows(file, _SNAPSHOT_COLUMNS).to_pylist()]
+        try:
+            for text in {row.filter for row in rows}:
+                from_json(schema, json.loads(text))
+        except (ContentError, TypeError, ValueError, RecursionError) as error:
+            raise DamagedFile(f"has a filter that is none: {error}", field=file.path) from None
+        return from_microseconds(file.last), rows
 
     def _rows(self, file: OldFile, columns: Any) -> Any:
         try:
