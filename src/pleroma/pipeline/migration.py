@@ -58,7 +58,7 @@ class MigrationResult:
     """Old files that could not be read, by path, with what is wrong."""
 
 
-class _Batch(NamedTuple):
+class _OldRows(NamedTuple):
     number: int
     """How far the old files have come with these rows."""
     rows: Any
@@ -123,7 +123,7 @@ class _Migration:
         come = table.landed(key)
         for batch in self._batches(kind, name, table, read, come):
 
-            def decide(state: TableState, batch: _Batch = batch, come: int = come) -> Landing | None:
+            def decide(state: TableState, batch: _OldRows = batch, come: int = come) -> Landing | None:
                 if state.landed(key) != come:
                     raise LakeError("somebody else is migrating to the same lake", field="lake", value=self._lake.url)
                 landing = state.next_landing
@@ -135,7 +135,7 @@ class _Migration:
 
     def _batches(
         self, kind: OldKind, name: str, table: LakeTable, read: Callable[[OldFile], Any], come: int
-    ) -> Iterator[_Batch]:
+    ) -> Iterator[_OldRows]:
         """The rows of old files after a number, about `ROWS_AT_ONCE` together."""
         held: list[Any] = []
         number = -1
@@ -144,10 +144,10 @@ class _Migration:
             rows = self._read(file, table.definition.path, read) if number > come else None
             held += [] if rows is None else [rows]
             if sum(map(len, held)) >= ROWS_AT_ONCE:
-                yield _Batch(number, pa.concat_tables(held))
+                yield _OldRows(number, pa.concat_tables(held))
                 held = []
         if held:
-            yield _Batch(number, pa.concat_tables(held))
+            yield _OldRows(number, pa.concat_tables(held))
 
     def _land_subscriptions(self, schema: Schema, snapshots: Sequence[tuple[datetime, list[SubscriptionText]]]) -> int:
         """Land the differences between snapshots, all at once: how many subscriptions."""
