@@ -60,6 +60,12 @@ class LakeQuery:
         kind = given.get("kind", "events")
         return cls(given["path"], given.get("schema"), kind, start, end, None if files is None else int(files))
 
+    def options(self) -> dict[str, str]:
+        """The options that say the same."""
+        moments = {name: each.isoformat() for name, each in (("from", self.start), ("to", self.end)) if each}
+        files = {} if self.max_files is None else {"maxFilesPerTrigger": str(self.max_files)}
+        return {"path": self.path, "kind": self.kind, "schema": self.schema or ""} | moments | files
+
     @property
     def lake(self) -> Lake:
         return _lake(self.path)

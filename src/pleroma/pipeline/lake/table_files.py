@@ -23,7 +23,7 @@ from pleroma.errors import DamagedFile, LakeError
 from pleroma.pipeline.lake.store import is_local, is_of_store, reason_of
 
 Comparison = Literal["==", "<", "<=", ">", ">=", "in"]
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "<": operator.lt,
     "<=": operator.le,
@@ -45,13 +45,13 @@ class Condition(NamedTuple):
     def expression(self, column_type: Any) -> Any:
         if self.comparison == "in":
             return pc.field(self.column).isin(pa.array(list(self.value), column_type))
-        return _COMPARE[self.comparison](pc.field(self.column), pa.scalar(self.value, column_type))
+        return COMPARE[self.comparison](pc.field(self.column), pa.scalar(self.value, column_type))
 
     def holds(self, value: Any) -> bool:
         """Whether it is true of a value; nothing is true of null."""
         if value is None:
             return False
-        return value in self.value if self.comparison == "in" else bool(_COMPARE[self.comparison](value, self.value))
+        return value in self.value if self.comparison == "in" else bool(COMPARE[self.comparison](value, self.value))
 
 
 def sql(conditions: Sequence[Condition]) -> str:
