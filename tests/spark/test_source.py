@@ -33,7 +33,7 @@ COLUMNS = [
 
 @pytest.fixture
 def lake(tmp_path):
-    made = Lake.at(str(tmp_path / "a lake [of *] {?}"))
+    made = Lake.at(str(tmp_path / "a lake #1? {*}"))
     made.land_schema(STOCK)
     return made
 
