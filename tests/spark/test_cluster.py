@@ -13,7 +13,6 @@ from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,8 +20,8 @@ from pleroma.content.arrow_columns import from_columns, to_columns
 from pleroma.errors import UnknownName
 from pleroma.index import IndexPlan
 from pleroma.lab.lab_names import MARK
-from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import UNIX_EPOCH
+from pleroma.pipeline.lake.lake import Lake, between
+from pleroma.pipeline.lake.moments import UNIX_EPOCH
 from pleroma.pipeline.passes.summary_pass import gather
 from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.pipeline.watch.replanner import Replanner
@@ -163,17 +162,15 @@ def in_one_process(lake, controller):
     """The windows but the last, which nothing that came later has closed."""
     counter = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), WINDOW // US)
     cells = {}
-    files = lake.files("events", "stock")
-    for file in files:
-        for batch in lake.table("events", "stock", file).combine_chunks().to_batches():
+    table = lake.event_table("stock")
+    for file in table.by_file():
+        for batch in file.combine_chunks().to_batches():
             for start, _, found in counter.count(batch):
                 cells.setdefault(UNIX_EPOCH + start * US, Counter()).update(found)
     del cells[max(cells)]
 
     def gathering(start, end, subscriptions):
-        tables = [lake.table("events", "stock", file) for file in files]
-        rows = pa.concat_tables(tables)
-        rows = rows.filter((pc.field("at") >= start) & (pc.field("at") < end))
+        rows = table.rows(between("at", start, end))
         events = from_columns(SCHEMA, {name: rows[name] for name in SCHEMA.names})
         return traffic_summary.summarise_traffic(events, subscriptions, numbers=rows["id"].to_numpy(), draw=WATCH.draw)
 

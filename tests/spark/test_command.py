@@ -12,7 +12,8 @@ import numpy as np
 
 import pleroma.cli
 from pleroma.index import IndexPlan
-from pleroma.pipeline.lake.lake import Lake, SubscriptionRow
+from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.landed import SubscriptionRow
 from pleroma.selection import traffic_summary
 from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.workloads import EXPRESSIVE, generate
@@ -46,9 +47,7 @@ def test_a_lake_is_tuned_on_by_spark_submit(tmp_path):
     told = json.loads(done.stdout.splitlines()[-1])
     assert (told["events"], told["refused"], told["subscriptions"]) == (1_500, 0, 25)
     assert "learned from all events" in [each["technique"] for each in told["techniques"]]
-    ids = np.concatenate(
-        [lake.table("events", data.schema.name, f)["id"] for f in lake.files("events", data.schema.name)]
-    )
+    ids = np.sort(lake.event_table(data.schema.name).rows(names=["id"])["id"].to_numpy())  # as they were landed
     here = advise_from(
         traffic_summary.summarise_traffic(data.events, data.subscriptions, numbers=ids),
         AdviceQuestion(data.subscriptions, 9, max_members=None, rules=60),

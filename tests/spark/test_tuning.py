@@ -71,9 +71,7 @@ def test_what_a_lake_holds_is_read_by_the_tasks(spark, data, tmp_path):
         lake.land_events(events, moments, 1, 1.0)
     found = gather_landed(spark, lake, data.schema.name, data.subscriptions)
     assert found.events == 3_000
-    ids = np.concatenate(
-        [lake.table("events", data.schema.name, f)["id"].to_numpy() for f in lake.files("events", data.schema.name)]
-    )
+    ids = np.sort(lake.event_table(data.schema.name).rows(names=["id"])["id"].to_numpy())  # as they were landed
     same(found, traffic_summary.summarise_traffic(data.events, data.subscriptions, numbers=ids))
     part = gather_landed(
         spark, lake, data.schema.name, data.subscriptions, start=NOON, end=NOON + timedelta(minutes=45)

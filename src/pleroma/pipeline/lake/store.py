@@ -28,8 +28,6 @@ _STORE_OPTIONS = {
     "backoff_config.max_backoff": "1s",
 }
 """A store that throttles is asked again for ten seconds; one that does not answer is given up after twenty."""
-_UNFIT_CHARACTERS = "%[]^|\\"
-"""The library takes a folder for a URL, and changes these on the way."""
 _SECRETS = re.compile(r"(://)[^/@\s]*@|([?&][^=\s]*(?:key|secret|token|signature|sig)[^=\s]*=)[^&\s]*", re.IGNORECASE)
 _SECRET_VARIABLES = re.compile(r"(AWS|AZURE|GOOGLE|GCP|STORAGE)_.*(KEY|SECRET|TOKEN|PASSWORD|SIGNATURE)", re.IGNORECASE)
 _LEAST_SECRET = 6
@@ -53,23 +51,18 @@ def lake_url(given: str) -> str:
     if found := _UNUSABLE.search(rest if separator else str(Path(given).expanduser().absolute())):
         raise LakeError(f"the path of a lake has no {found[0]}", field="lake", value=without_secrets(given))
     if not separator:
-        return _folder(str(Path(given).expanduser().absolute()))
+        return str(Path(given).expanduser().absolute())
     if scheme not in URI_SCHEMES:
         known = ", ".join(f"{each}://" for each in URI_SCHEMES)
         raise LakeError(f"is a folder, or begins with one of {known}", field="lake", value=without_secrets(given))
     user, at, _ = rest.partition("/")[0].rpartition("@")
     if "?" in rest or (at and (scheme not in _CONTAINER_FIRST or ":" in user)):
         raise LakeError("has credentials or options in it: give them in the environment", field="lake", value=scheme)
-    return _folder(str(Path(rest).absolute())) if scheme == "file" else given.rstrip("/")
+    return rest_of_file(rest) if scheme == "file" else given.rstrip("/")
 
 
-def _folder(path: str) -> str:
-    for each in _UNFIT_CHARACTERS:
-        if each in path:
-            raise LakeError(
-                f"has a {each} in its path, which the library does not find again", field="lake", value=path
-            )
-    return path
+def rest_of_file(rest: str) -> str:
+    return str(Path(rest).absolute())
 
 
 def is_local(url: str) -> bool:
