@@ -30,6 +30,8 @@ from pleroma.pipeline.lake.moments import microseconds
 from pleroma.pipeline.lake.table_files import Condition
 
 BEGUN, ENDED, OVER = "begun", "ended", "over"
+_ROWS_AT_ONCE = 4096
+"""While rows become values no other thread runs: so many take some milliseconds."""
 
 
 class SubscriptionText(NamedTuple):
@@ -73,8 +75,9 @@ def timed(tables: Iterable[Any]) -> list[TimedSubscription]:
 
 def entries_of(table: Any) -> Iterator[TimedSubscription]:
     """What each row says, by itself."""
-    for *row, since, until in zip(*(table[name].to_pylist() for name in ENTRY_COLUMNS), strict=True):
-        yield TimedSubscription(SubscriptionText(*row), since, until)
+    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        for *row, since, until in zip(*(batch[name].to_pylist() for name in ENTRY_COLUMNS), strict=True):
+            yield TimedSubscription(SubscriptionText(*row), since, until)
 
 
 def within(entries: Iterable[TimedSubscription], start: datetime | None) -> list[TimedSubscription]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from pleroma.errors import LakeError
 from pleroma.service.collecting.lake_writer import LakeWriter
 
 _HOUR_SECONDS = 3600.0
@@ -16,7 +17,7 @@ class LakeUpkeep:
     """Call `begin_if_due` whenever nothing is to be landed."""
 
     def __init__(self, lake_url: str, keep_days: float) -> None:
-        self.writer = LakeWriter(lake_url, "lake upkeep")
+        self.writer = LakeWriter(lake_url, "lake upkeep", _HOUR_SECONDS)
         self._lake_url = lake_url
         self._keep_days = keep_days
         self._due = 0.0
@@ -38,7 +39,9 @@ class LakeUpkeep:
         from pleroma.pipeline.lake.lake import Lake
         from pleroma.pipeline.lake.maintenance import maintain
 
-        maintain(Lake(self._lake_url), keep_days=self._keep_days)
+        failed = maintain(Lake(self._lake_url), keep_days=self._keep_days).failed
+        if failed:
+            raise LakeError(failed[0].reason)
 
     def close(self) -> None:
         """Begin nothing more; what the thread does now it still ends."""

@@ -23,10 +23,12 @@ class Written(NamedTuple):
 
 
 class LakeWriter:
-    def __init__(self, lake_name: str, thread_name: str = "lake") -> None:
+    def __init__(self, lake_name: str, thread_name: str = "lake", silent_seconds: float | None = None) -> None:
+        """What takes longer than `silent_seconds` is a lake that does not answer; `SILENT_SECONDS` if not given."""
         self.failures = 0
         """How often something could not be done."""
         self._lake_name = lake_name
+        self._silent_seconds = silent_seconds
         self._failing: dict[str, str] = {}
         """What could not be done the last time it was tried, and why."""
         self._thread = ThreadPoolExecutor(1, thread_name)
@@ -38,8 +40,8 @@ class LakeWriter:
         """Why the lake cannot be written, in one line, while that is so."""
         if self._failing:
             return next(iter(self._failing.values()))
-        begun = self._begun
-        if begun is None or (silent := time.monotonic() - begun) < SILENT_SECONDS:
+        begun, longest = self._begun, SILENT_SECONDS if self._silent_seconds is None else self._silent_seconds
+        if begun is None or (silent := time.monotonic() - begun) < longest:
             return None
         return f"the lake has not answered for {silent:.0f} s"
 

@@ -3,9 +3,13 @@
 import threading
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake import maintenance
+from pleroma.pipeline.lake.maintenance import FailedTable, MaintenanceResult
+from pleroma.service.collecting import lake_writer
 from support.service.with_lake import COLUMNS, STOCK, collecting, landed, sample_body
 from support.waiting import run, until
 
@@ -32,12 +36,16 @@ def test_landing_goes_on_during_maintenance(tmp_path, monkeypatch):
         begun.set()
         assert (lake.url, keep_days) == (str(tmp_path / "lake"), 30.0)
         assert may_end.wait(20)
+        return MaintenanceResult()
 
     monkeypatch.setattr(maintenance, "maintain", slowly)
 
     async def main():
-        async with collecting(tmp_path, running=True) as (api, _, lake):
+        async with collecting(tmp_path, running=True) as (api, collection, lake):
             await until(begun.is_set, 20)
+            with monkeypatch.context() as patched:  # what takes so long is no lake that does not answer
+                patched.setattr(lake_writer, "SILENT_SECONDS", -1.0)
+                assert collection.upkeep.writer.failure is None
             await api.post("/v1/samples", sample_body(), 202)
             await until(lambda: len(landed(lake)) == 2, 20)
             may_end.set()
@@ -45,16 +53,22 @@ def test_landing_goes_on_during_maintenance(tmp_path, monkeypatch):
     run(main)
 
 
-def test_maintenance_that_fails_is_shown_and_ends_nothing(tmp_path, monkeypatch):
-    def fail(*_, **__):
-        raise LakeError("cannot be compacted", field="the table events/stock")
+def raising(*_, **__):
+    raise LakeError("cannot be merged", field="the table events/stock")
 
+
+def returning(*_, **__):
+    return MaintenanceResult(failed=(FailedTable("events/stock", "the table events/stock: cannot be merged"),))
+
+
+@pytest.mark.parametrize("fail", [raising, returning])
+def test_maintenance_that_fails_is_shown_and_ends_nothing(tmp_path, monkeypatch, fail):
     monkeypatch.setattr(maintenance, "maintain", fail)
 
     async def main():
         async with collecting(tmp_path, running=True) as (api, collection, lake):
             await until(lambda: collection.failure, 20)
-            assert (await api.get("/health"))["collecting"] == "the table events/stock: cannot be compacted"
+            assert (await api.get("/health"))["collecting"] == "the table events/stock: cannot be merged"
             await api.post("/v1/samples", sample_body(), 202)
             await until(lambda: len(landed(lake)) == 2, 20)
             assert collection.upkeep.begin_if_due() is None  # it is tried again later
