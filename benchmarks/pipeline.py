@@ -1,11 +1,12 @@
-"""The statistics pass on Spark for 1 and 10 million events, against its kernels without Spark; and the closed loop."""
+"""The pass over 1 and 10 million events on Spark against its kernels, the source against Parquet; the closed loop."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,16 +19,18 @@ import numpy as np
 
 from pleroma.content.batch import EventBatch
 from pleroma.experiments.demonstration.closed_loop import ClosedLoop
+from pleroma.pipeline import read
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_layout import MAX_PART_ROWS
 from pleroma.pipeline.passes.summary_pass import gather, gather_landed
 from pleroma.pipeline.spark_session import session
 from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.selection.traffic_summary import NumberedBatch, SummaryPass, TrafficSummary
 from pleroma.workloads import EXPRESSIVE, Workload, generate
 
-STEPS = 9
+STEPS = 10
 SIZES = {"1m": 1_000_000, "10m": 10_000_000}
+LANDED_ROWS = 1_000_000
+"""Events of a landing: as many as a file has that is not merged any more."""
 SUBSCRIPTIONS = 1_000
 BITS = 24
 SUBSCRIBERS, RATE, SECONDS = 300, 200.0, 60.0
@@ -36,52 +39,65 @@ TOLD = ("shift_to_plan_s", "shift_to_settled_s", "waste", "missed", "too_many")
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-def run(advance: Callable[[float], None]) -> dict[str, Any]:
+def run(advance: Callable[[float], None], sizes: Mapping[str, int] = SIZES) -> dict[str, Any]:
+    """`sizes` are numbers of events, by name, from the smallest to the largest."""
     with tempfile.TemporaryDirectory(prefix="pleroma-bench-") as folder:
-        data = generate(replace(EXPRESSIVE, events=MAX_PART_ROWS, subscriptions=SUBSCRIPTIONS))
-        lakes = {size: _landed(Path(folder) / size, data, events) for size, events in SIZES.items()}
+        data = generate(replace(EXPRESSIVE, events=LANDED_ROWS, subscriptions=SUBSCRIPTIONS))
+        lakes = {size: _landed(Path(folder) / size, data, events) for size, events in sizes.items()}
+        smallest, largest = next(iter(sizes)), list(sizes)[-1]
         advance(1)
-        kernel = {size: _kernel(data, events) for size, events in SIZES.items()}
+        kernel = {size: _kernel(data, events) for size, events in sizes.items()}
         advance(1)
         seconds: dict[str, dict[str, float]] = {}
         memory: dict[str, Any] = {}
         for cores in (1, 2):
             master = f"local[{cores}]"
             with session(master) as spark:
-                _pass(spark, lakes["1m"], data)  # Python's workers start, kernels are loaded
+                _pass(spark, lakes[smallest], data)  # Python's workers start, kernels are loaded
                 seconds[master] = {}
                 for size, lake in lakes.items():
                     with _peak() as peak:
                         seconds[master][size], found = _timed(partial(_pass, spark, lake, data))
                     memory[f"{master}, {size}"] = peak
-                    advance(1)
+                    advance(2 / len(sizes))
                 if cores == 2:
-                    rows = spark.read.parquet(f"{folder}/10m/events/*/*/*/*.parquet")
+                    rows = read(spark, lakes[largest].url, data.schema.name)
                     through, _ = _timed(partial(gather, rows, data.schema, data.subscriptions))
+                    advance(1)
+                    source = _module("_source").measure(spark, lakes[largest], data.schema.name)
                     advance(1)
         advising, _ = _timed(lambda: advise_from(found, AdviceQuestion(data.subscriptions, BITS)))
         advance(1)
     loop = asyncio.run(ClosedLoop(SUBSCRIBERS, RATE, SECONDS, lambda _: None).run())
     advance(1)
-    largest = SIZES["10m"]
     return {
         "events_per_s": {
-            master: {size: round(SIZES[size] / taken) for size, taken in each.items()}
+            master: {size: round(sizes[size] / taken) for size, taken in each.items()}
             for master, each in seconds.items()
         },
-        "events_per_s_per_core": round(largest / seconds["local[2]"]["10m"] / 2),
-        "kernel_events_per_s": {size: round(SIZES[size] / taken) for size, taken in kernel.items()},
-        "ratio_to_kernel": {size: round(seconds["local[1]"][size] / kernel[size], 2) for size in SIZES},
-        "scaling": {size: round(seconds["local[1]"][size] / seconds["local[2]"][size], 2) for size in SIZES},
-        "through_java_events_per_s": round(largest / through),
+        "events_per_s_per_core": round(sizes[largest] / seconds["local[2]"][largest] / 2),
+        "kernel_events_per_s": {size: round(sizes[size] / taken) for size, taken in kernel.items()},
+        "ratio_to_kernel": {size: round(seconds["local[1]"][size] / kernel[size], 2) for size in sizes},
+        "scaling": {size: round(seconds["local[1]"][size] / seconds["local[2]"][size], 2) for size in sizes},
+        "through_java_events_per_s": round(sizes[largest] / through),
+        **source,
         "advice_s": round(advising, 1),
         "peak_memory_gib": memory,
         "demo": {name: loop.to_json()[name] for name in TOLD},
     }
 
 
+def _module(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _landed(folder: Path, data: Workload, count: int) -> Lake:
-    """So many events, no two of them alike, in parts as a controller lands them."""
+    """So many events, no two of them alike, in files as they are when they have been merged."""
     lake = Lake.at(str(folder))
     lake.land_schema(data.schema)
     for part, rows in enumerate(_parts(data, count)):
@@ -93,7 +109,7 @@ def _landed(folder: Path, data: Workload, count: int) -> Lake:
 def _parts(data: Workload, count: int) -> Iterator[EventBatch]:
     """Other events of the same kind: those of the workload, each dimension in another order."""
     random = np.random.default_rng(1)
-    for begin in range(0, count, MAX_PART_ROWS):
+    for begin in range(0, count, LANDED_ROWS):
         columns = {
             name: random.permutation(column)
             for name, column in zip(data.schema.names, data.events.columns, strict=True)
@@ -105,7 +121,7 @@ def _kernel(data: Workload, count: int) -> float:
     """Seconds of one thread with all events in memory."""
     once = SummaryPass.of(data.schema, data.subscriptions)
     batches = [
-        NumberedBatch(rows, np.arange(len(rows)) + n * MAX_PART_ROWS) for n, rows in enumerate(_parts(data, count))
+        NumberedBatch(rows, np.arange(len(rows)) + n * LANDED_ROWS) for n, rows in enumerate(_parts(data, count))
     ]
     once.over(
         NumberedBatch(each.events[:1000], each.numbers[:1000]) for each in batches[:1] if each.numbers is not None
