@@ -64,4 +64,6 @@ def _session(master):
         "spark__executor__extraJavaOptions": QUICKLY_UP,
         "spark__sql__shuffle__partitions": "2",
     }
+    if jars := os.environ.get("PLEROMA_DELTA_JARS"):
+        settings["spark__jars"] = jars
     return session(master, "tests", **settings)

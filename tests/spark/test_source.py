@@ -1,6 +1,5 @@
 """`spark.read.format("pleroma")` and `spark.readStream.format("pleroma")`: a lake as users see it in a notebook."""
 
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -119,11 +118,12 @@ def test_the_parquet_reader_gets_only_files_and_columns_of_the_query(spark, lake
         land(lake, [hours], NOON + hours * HOUR)
     frame = read(spark, lake.url, "stock", start=NOON + HOUR, end=NOON + 2 * HOUR)
     assert [path.rpartition("/")[2] for path in frame.inputFiles()] == [event_files(lake)[1].name]
-    plan = frame.where("volume >= 0").select("price")._jdf.queryExecution().executedPlan().toString()
-    scan = next(line for line in plan.splitlines() if "ReadSchema" in line)
-    assert scan.endswith("ReadSchema: struct<at:timestamp,price:double,volume:bigint>")
-    assert "GreaterThanOrEqual(volume,0)" in scan
     assert frame.where("volume >= 0").select("price").collect() == [(1.5,)]
+    few = read(spark, lake.url, "stock").where("volume > 0").select("price")
+    plan = few._jdf.queryExecution().executedPlan().toString()
+    scan = next(line for line in plan.splitlines() if "ReadSchema" in line)
+    assert scan.endswith("ReadSchema: struct<price:double,volume:bigint>")
+    assert "GreaterThan(volume,0)" in scan
 
 
 def test_other_tables_are_read_too(spark, lake):
@@ -140,7 +140,7 @@ def test_other_tables_are_read_too(spark, lake):
         (row,) = frame.collect()
         assert (row["id"], row["principal"], row["host"]) == ("s1", "me", "h1")
         assert row["filter"] == '[{"price": {">": 3.0}}]'
-        assert [[tuple(part)[:2] for part in box] for box in row["boxes"]] == [[("price", 3.0)]] or row["boxes"]
+        assert [[part["attribute"] for part in box] for box in row["boxes"]] == [["price"]]
         assert row["until"] - row["since"] == HOUR
     for kind, count in (("schemas", 1), ("plans", 0), ("windows", 0), ("decisions", 0)):
         assert [frame.count() for frame in both(spark, lake, kind=kind)] == [count] * 2
@@ -202,17 +202,15 @@ def test_files_are_plain_parquet(spark, lake):
 
 
 def test_the_format_delta_gives_the_same_rows(spark, lake):
-    """Needs a session that has the jar of delta-spark, as `SPARK_SUBMIT_OPTS` or `spark-defaults.conf` may give it."""
-    from pyspark.errors import PySparkException
-
+    """Needs the jars of delta-spark, named in PLEROMA_DELTA_JARS with commas between them."""
     land(lake, range(90))
     report(lake, "s1")
     try:
         there = spark.read.format("delta").load(f"{lake.url}/events/stock")
-    except PySparkException as error:
-        if "DATA_SOURCE_NOT_FOUND" not in str(error) and os.environ.get("PLEROMA_DELTA_JAR"):
+    except Exception as error:  # what Java throws, which has a class of py4j's
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):
             raise
-        pytest.skip("Spark has no jar of delta-spark: the format delta was NOT tested")
+        pytest.skip("Spark has no jar of delta-spark (PLEROMA_DELTA_JARS): the format delta was NOT tested")
     mine = source(spark.read, lake).load()
     assert there.columns == mine.columns
     assert sorted(there.collect()) == sorted(mine.collect())

@@ -137,6 +137,7 @@ def test_only_columns_that_were_asked_for_are_read(lake, opened):
         ([GreaterThan(("volume",), 20), IsNotNull(("volume",))], [2, 3]),
         ([GreaterThan(("price",), 10.5), LessThan(("volume",), 20)], [1]),
         ([EqualTo(("landing",), 4)], [3]),
+        ([In(("landing",), (1, 4, 9))], [0, 3]),
         ([EqualTo(("epoch",), 2)], []),
     ],
 )

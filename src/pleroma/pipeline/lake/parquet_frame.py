@@ -16,18 +16,18 @@ from pleroma.errors import DamagedFile
 from pleroma.pipeline.lake.lake_query import LakeQuery
 from pleroma.pipeline.lake.reading import Reading
 from pleroma.pipeline.lake.store import file_system, is_local
-from pleroma.pipeline.lake.table_files import COMPARE, Condition
+from pleroma.pipeline.lake.table_files import COMPARE, Condition, TableFile
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def parquet_frame(spark: SparkSession, query: LakeQuery) -> DataFrame | None:
-    """The rows; None if this Spark knows no way to the store that the lake is in."""
+    """The rows; None if this Spark knows no way to the store, or would not understand the names of folders."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     readings = query.readings()
-    if not _is_reached(spark, query.lake.url):
+    if not _is_reached(spark, query.lake.url) or not all(_is_plain(file) for each in readings for file in each.files):
         return None
     schema = from_arrow_schema(query.columns)
     frames = [_frame(spark, each, schema) for each in readings if each.files]
@@ -59,6 +59,11 @@ def _sound(reading: Reading) -> Iterator[str]:
                 lake.refuse(table.table, file.path, DamagedFile(reason, field=file.path))
                 continue
         yield file.path
+
+
+def _is_plain(file: TableFile) -> bool:
+    """Whether its path says what partition it is of, without codes for letters: Spark and Delta have their own each."""
+    return file.path.split("/")[:-1] == [f"{name}={value}" for name, value in file.partition]
 
 
 def _is_reached(spark: SparkSession, url: str) -> bool:

@@ -192,20 +192,21 @@ def _may_hold(actions: Any, condition: Condition) -> Any:
             return pc.is_in(actions[partition], pa.array(list(value), kind))
         found = _ARROW[comparison](actions[partition], pa.scalar(value, kind))
         return pc.fill_null(found, False)
-    everything = pa.array([True] * len(actions), pa.bool_())
     if least not in actions.column_names or pa.types.is_string(actions.schema.field(least).type):
-        return everything  # texts are cut short in the log
-    values = list(value) if comparison == "in" else [value]
-    if not values:
-        return pa.array([False] * len(actions), pa.bool_())
-    low, high = actions[least], actions[most]
-    kind = actions.schema.field(least).type
-    kept = everything
-    if comparison in ("==", "in", "<", "<="):
-        bound = pa.scalar(max(values), kind)
+        return pa.array([True] * len(actions), pa.bool_())  # texts are cut short in the log
+    low, high, kind = actions[least], actions[most], actions.schema.field(least).type
+    if comparison == "in":
+        kept = pa.array([False] * len(actions), pa.bool_())
+        for each in value:
+            above = pc.greater_equal(high, pa.scalar(_rounded(each), kind))
+            kept = pc.or_(kept, pc.and_(pc.less_equal(low, pa.scalar(each, kind)), above))
+        return pc.fill_null(kept, True)
+    kept = pa.array([True] * len(actions), pa.bool_())
+    if comparison in ("==", "<", "<="):
+        bound = pa.scalar(value, kind)
         kept = pc.and_(kept, pc.less(low, bound) if comparison == "<" else pc.less_equal(low, bound))
-    if comparison in ("==", "in", ">", ">="):
-        bound, is_exact = pa.scalar(_rounded(min(values)), kind), not pa.types.is_timestamp(kind)
+    if comparison in ("==", ">", ">="):
+        bound, is_exact = pa.scalar(_rounded(value), kind), not pa.types.is_timestamp(kind)
         above = pc.greater if comparison == ">" and is_exact else pc.greater_equal
         kept = pc.and_(kept, above(high, bound))
     return pc.fill_null(kept, True)
