@@ -2,6 +2,7 @@
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,6 +80,11 @@ def test_what_a_lake_holds_is_read_by_the_tasks(spark, data, tmp_path):
     assert part.events == 1_000
     with pytest.raises(TuningError, match="no events"):
         gather_landed(spark, lake, data.schema.name, data.subscriptions, end=NOON - timedelta(days=1))
+    table = lake.event_table(data.schema.name)
+    damaged = table.files()[0].path
+    Path(table.url, damaged).write_bytes(b"no Parquet")
+    assert gather_landed(spark, lake, data.schema.name, data.subscriptions).events == 2_500
+    assert [each.path for each in lake.refused()] == [damaged]
 
 
 def test_boxes_too_many_to_send_are_read_from_a_file(monkeypatch, data, here, rows, tmp_path):
