@@ -6,7 +6,7 @@ again goes on where it was, and one that is repeated changes nothing. Files that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -31,6 +31,7 @@ from pleroma.pipeline.lake.subscription_history import (
     changes,
     table_of,
 )
+from pleroma.pipeline.lake.table_files import Condition
 from pleroma.pipeline.watch.decisions import Decision
 from pleroma.pipeline.watch.journal import Journal
 from pleroma.pipeline.watch.windows import TrafficWindow
@@ -87,11 +88,12 @@ class _Migration:
         name, lake, old, result = schema.name, self._lake, self._old, self._result
         plans = list(self._values("plans", name, old.plan))
         snapshots = list(self._values("subscriptions", name, partial(old.snapshot, schema=schema)))
-        lake.land_schema(
-            schema, min((each.since for each in plans), default=None) if not snapshots else snapshots[0][0]
-        )
+        if name in lake.schemas() and lake.schema(name) != schema:
+            raise LakeError("the new lake has another schema of this name", field="schema", value=name)
+        beginnings = [since for since, _ in snapshots[:1]] or [each.since for each in plans[:1]]
+        lake.land_schema(schema, min(beginnings, default=None))
         for rate in self._values("sampling", name, old.rate):
-            if lake.sampling(name) != rate:
+            if lake.sampling(name) is None:
                 lake.land_sampling(name, rate)
         for plan in plans:
             result.plans += lake.plan(name, plan.epoch) is None
@@ -160,14 +162,21 @@ class _Migration:
             kept = {name: each for name, each in in_force.items() if name not in gone}
             in_force = kept | {each.row.id: each for each in beginning}
         key, latest = f"{_MIGRATED} subscriptions of {schema.name}", f"latest subscriptions of {schema.name}"
-        tables = table_of(schema, over, OVER), table_of(schema, in_force.values(), BEGUN)
-        rows = pa.concat_tables(tables)
+        table, landed = self._lake.table("subscriptions"), [*over, *in_force.values()]
 
         def decide(state: TableState) -> Landing | None:
-            moment = max(microseconds(snapshots[-1][0]), state.landed(latest))
-            return Landing(rows, {key: 1, latest: moment}) if state.landed(key) < 1 else None
+            if state.landed(key) > 0:
+                return None
+            begun = table.rows((Condition("schema", "==", schema.name),), ["since"])["since"].to_pylist()
+            entries = list(_until(landed, min(begun))) if begun else landed
+            states = (
+                (OVER, [each for each in entries if each.until]),
+                (BEGUN, [each for each in entries if not each.until]),
+            )
+            rows = pa.concat_tables([table_of(schema, chosen, name) for name, chosen in states])
+            return Landing(rows, {key: 1, latest: max(microseconds(snapshots[-1][0]), state.landed(latest))})
 
-        return 0 if not snapshots else self._lake.table("subscriptions").land(decide)
+        return table.land(decide) if snapshots else 0
 
     def _of_schema(self, kind: OldKind, name: str) -> list[OldFile]:
         return [file for file in self._old.files(kind) if file.schema == name]
@@ -188,6 +197,13 @@ class _Migration:
             return None
         finally:
             self._advance(1)
+
+
+def _until(entries: Iterable[TimedSubscription], end: datetime) -> Iterator[TimedSubscription]:
+    """What was in force before a moment, as if all had ended by then: a controller has landed what came after."""
+    for row, since, until in entries:
+        if since < end:
+            yield TimedSubscription(row, since, min(until or end, end))
 
 
 def _parsed(file: OldFile, parse: Callable[[Any], T], data: Any) -> T:

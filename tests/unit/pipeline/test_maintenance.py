@@ -1,6 +1,8 @@
 """A lake is tidied up, and nobody who reads can tell: nothing is lost, nothing comes twice, and what is old goes."""
 
 import os
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -147,6 +149,30 @@ def test_rows_that_are_landed_while_others_are_merged_are_not_lost(lake, monkeyp
     assert volumes(lake) == sorted([*range(5)] * 2)
     rates = [row["rate"] for row in lake.table("schemas").rows().to_pylist()]
     assert sorted(rates, key=str) == [0.0, 0.1, 0.2, 0.3, 0.4, None]
+
+
+def test_readers_see_the_same_rows_while_files_are_merged(lake):
+    for number in range(12):
+        land(lake, number, NOON + number % 2 * HOUR)
+    over, seen, failures = threading.Event(), set(), []
+
+    def read():
+        mine = Lake.at(lake.url)
+        try:
+            while not over.is_set():
+                seen.add((len(mine.events("stock")), len(mine.table("reports").rows())))
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    while not seen and not failures:
+        time.sleep(0.001)
+    for number in range(3):
+        assert maintain(lake, FOR_EVER, LATER).merged == (24 if number == 0 else 0)
+    over.set()
+    thread.join(60)
+    assert (failures, seen) == ([], {(24, 12)})
 
 
 def test_attributes_that_a_schema_has_no_more_stay_when_their_rows_are_merged(lake):

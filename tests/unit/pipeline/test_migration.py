@@ -235,6 +235,39 @@ def test_the_controller_goes_on_with_the_subscriptions_of_the_old_lake(writer):
     assert [row.id for row in lake.subscriptions("stock", NOON + 2 * HOUR)] == ["s2", "s1"]
 
 
+def test_a_controller_may_have_begun_with_the_new_lake_before(writer):
+    """What it has landed stays as it is, and what the old lake knows ends where that begins."""
+    lake = Lake.at(str(writer.root.parent / "new"))
+    began = NOON + 1.5 * HOUR
+    lake.land_schema(STOCK, began)
+    lake.land_sampling("stock", 0.75)
+    lake.land_plan(IndexPlan(3, GridIndex.regular(STOCK, 3)), 8, began)
+    rows = [SubscriptionRow(name, "me", "h1", Filter.parse(STOCK, "price < 900")) for name in ("s2", "s7")]
+    lake.land_subscriptions("stock", began, rows, position=40)
+    for _ in range(2):
+        migrated(writer, lake)
+        assert [each.epoch for each in lake.plans("stock")] == [1, 2, 3]
+        assert (lake.sampling("stock"), lake.known_since("stock")) == (0.75, NOON)
+        assert lake.subscriptions("stock") == rows
+        found = lake.subscription_history("stock").entries
+        assert {(row.id, since, until) for row, since, until in found} == {
+            ("s1", NOON, NOON + HOUR),
+            ("s2", NOON, NOON + HOUR),
+            ("s2", NOON + HOUR, began),
+            ("s2", began, None),
+            ("s7", began, None),
+        }
+    assert lake.land_subscriptions("stock", NOON + 3 * HOUR, [], position=41) == 2
+    assert lake.subscriptions("stock") == []
+
+
+def test_a_lake_with_another_schema_of_the_same_name_is_refused(writer):
+    lake = Lake.at(str(writer.root.parent / "new"))
+    lake.land_schema(Schema("stock", STOCK.attributes[:1]), NOON)
+    with pytest.raises(LakeError, match="another schema"):
+        migrated(writer, lake)
+
+
 def test_somebody_else_who_migrates_to_the_same_lake_is_noticed(writer, monkeypatch):
     monkeypatch.setattr(migration, "ROWS_AT_ONCE", 1)
     lake, other = (Lake.at(str(writer.root.parent / "new")) for _ in range(2))

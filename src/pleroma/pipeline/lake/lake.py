@@ -86,19 +86,23 @@ class Lake:
             self.table(name).create()
 
     def land_schema(self, schema: Schema, since: datetime | None = None) -> None:
-        """A schema from a moment on. It may differ from those before, but for the types of attributes of both."""
+        """A schema from a moment on. It may differ from those before, but for the types of attributes of both.
+
+        One that is known already may be known from an earlier moment on.
+        """
         text = json.dumps(schema.to_json(), ensure_ascii=False, allow_nan=False)
         key = f"schema {schema.name}"
 
         def decide(state: TableState) -> Landing | None:
-            known = self._last("schemas", schema.name)
-            if known is not None:
-                if _schema(known) == schema:
-                    return None
+            known, moment = self._last("schemas", schema.name), since
+            if known is not None and _schema(known) != schema:
                 for each in self._rows("schemas"):
                     if each["schema"] == schema.name:
                         _check_same_types(_schema(each), schema)
-            row = {"schema": schema.name, "since": _after(known, since), "definition": text}
+                moment = _after(known, since)
+            elif known is not None and (since is None or utc(since) >= self.known_since(schema.name)):
+                return None
+            row = {"schema": schema.name, "since": utc(moment or datetime.now(UTC)), "definition": text}
             return Landing(_table("schemas", [row | {"rate": known and known["rate"]}]), {key: state.landed(key) + 1})
 
         self.table("schemas").land(decide)
@@ -126,10 +130,10 @@ class Lake:
             if known is not None and known.plan.checksum != plan.checksum:
                 reason = f"the lake has another plan {plan.epoch} of {name!r}: it is the lake of another log"
                 raise LakeError(reason, field="epoch", value=plan.epoch)
-            if known is not None or plan.epoch <= state.landed(key):
+            if known is not None:
                 return None
             row = {"schema": name, "epoch": plan.epoch, "since": utc(since), "members": members, "plan": plan.dumps()}
-            return Landing(_table("plans", [row]), {key: plan.epoch})
+            return Landing(_table("plans", [row]), {key: max(plan.epoch, state.landed(key))})
 
         self.table("plans").land(decide)
 
