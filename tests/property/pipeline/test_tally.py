@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
 from pleroma.index import IndexPlan
+from pleroma.pipeline.audit import tally as tally_module
 from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, AuditTally, InForce
 from pleroma.pipeline.cover_cache import controller_cover
-from pleroma.pipeline.audit import tally as tally_module
 from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
 from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription, written
 from support.grids import grids
@@ -27,7 +27,7 @@ HOSTS = ("h1", "h2")
 
 @st.composite
 def situations(draw):
-    """Two plans, subscriptions of which some end midway, and events before, under and after all of them."""
+    """Two plans, subscriptions of which some end or change midway, and events before, under and after all of them."""
     if draw(st.booleans()):
         index, wanted, points = draw(selective_cases())
         schema = index.schema
@@ -41,7 +41,7 @@ def situations(draw):
     kept = draw(st.integers(0, len(rows)))
     members = draw(st.none() | st.integers(1, 20))
     plans = (LandedPlan(1, SINCE, 40, IndexPlan(1, index)), LandedPlan(2, SINCE, members, IndexPlan(2, other)))
-    middle = SINCE + timedelta(hours=1)
+    middle = SINCE + timedelta(minutes=draw(st.sampled_from([50, 60, 61])))
     entries = [
         TimedSubscription(written(row), SINCE, None if number < kept else middle) for number, row in enumerate(rows)
     ]
@@ -50,6 +50,9 @@ def situations(draw):
     epochs = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
     rates = draw(st.lists(st.sampled_from([0.5, 1.0]), min_size=count, max_size=count))
     moments = [SINCE + timedelta(minutes=m) for m in minutes]
+    if kept < len(rows) and draw(st.booleans()):  # one goes on with another filter, at another host
+        changed = rows[-1]._replace(filter=rows[0].filter, host=HOSTS[0])
+        entries.append(TimedSubscription(written(changed), middle, None))
     history = SubscriptionHistory(schema, tuple(entries), SINCE)
     return InForce(schema, plans, history), list(zip(points, moments, epochs, rates, strict=True))
 
@@ -133,10 +136,10 @@ def test_parts_of_the_traffic_add_up_to_the_whole(situation, cut, random):
 
 @settings(deadline=None)
 @given(situations())
-def test_it_makes_no_difference_how_many_stretches_are_kept(situation):
+def test_it_makes_no_difference_how_many_hours_are_kept(situation):
     in_force, traffic = situation
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tally_module, "MAX_STRETCHES", 1)
+        patch.setattr(tally_module, "MAX_COVERED_HOURS", 1)
         few = tally(in_force, traffic)
     assert few == tally(in_force, traffic)
 

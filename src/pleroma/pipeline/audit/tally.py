@@ -6,9 +6,8 @@ under names, so tallies of any parts of the traffic add up to that of the whole,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +21,12 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.pipeline.audit.tally_kernels import (
     DELIVERED,
+    FOREVER,
     NEEDED,
     REMOVABLE,
     REPEATED,
     WASTED,
+    ChargedLives,
     Charges,
     CoverMembers,
     SortedCodes,
@@ -35,13 +36,14 @@ from pleroma.pipeline.audit.tally_kernels import (
 )
 from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
-from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
-from pleroma.pipeline.lake.subscription_history import SubscriptionHistory
+from pleroma.pipeline.lake.landed import LandedPlan
+from pleroma.pipeline.lake.moments import from_microseconds, microseconds
+from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, SubscriptionLife
 
 CHUNK_EVENTS = 1 << 15
 """Events judged at a time: what is known of each at each host is kept in memory."""
-MAX_STRETCHES = 64
-"""Stretches of time between two changes of the subscriptions whose covers are kept as arrays."""
+MAX_COVERED_HOURS = 32
+"""Hours whose subscriptions are kept as arrays, each for every plan."""
 HOUR_MICROSECONDS = 3_600_000_000
 TALLY_KEYS = ("kind", "epoch", "rate", "name")
 TALLY_COUNTERS = ("events", "delivered", "wasted", "repeated", "removable", "needed")
@@ -77,9 +79,9 @@ class InForce:
 class _CoveredSubscriptions:
     """Subscriptions under one plan, as the arrays that `charge` reads."""
 
-    def __init__(self, plan: LandedPlan, rows: list[SubscriptionRow], cache: CoverCache) -> None:
+    def __init__(self, plan: LandedPlan, lives: Sequence[SubscriptionLife], cache: CoverCache) -> None:
         self._index = plan.plan.index
-        self.rows = rows
+        self.rows = [each.row for each in lives]
         members = [(s, dz) for s, cover in enumerate(cache.covers(plan, self.rows)) for dz in cover]
         self.rules = sorted({dz for _, dz in members})
         rule_number = {dz: r for r, dz in enumerate(self.rules)}
@@ -91,11 +93,15 @@ class _CoveredSubscriptions:
         )
         self.hosts = sorted({row.host for row in self.rows})
         host_number = {host: h for h, host in enumerate(self.hosts)}
-        self._host: Ints = np.array([host_number[row.host] for row in self.rows], np.int64)
+        self._lives = ChargedLives(
+            host=np.array([host_number[row.host] for row in self.rows], np.int64),
+            since=np.array([microseconds(each.since) for each in lives], np.int64),
+            until=np.array([FOREVER if each.until is None else microseconds(each.until) for each in lives], np.int64),
+        )
         self._first_box: Ints = np.cumsum([0, *(len(row.filter.boxes) for row in self.rows)]).astype(np.int64)
 
-    def charges(self, events: EventBatch) -> Charges:
-        """What the deliveries of these events add to the counters."""
+    def charges(self, events: EventBatch, at: Ints) -> Charges:
+        """What the deliveries of events at these moments add to the counters."""
         dims = len(events.schema)
         boxes = [events.bounds(box) for row in self.rows for box in row.filter.boxes]
         ends = np.array(boxes, np.float64).reshape(-1, dims, 2)
@@ -107,9 +113,10 @@ class _CoveredSubscriptions:
         charge(
             SortedCodes(np.ascontiguousarray(codes.words[order]), np.ascontiguousarray(of_row[order])),
             events.ordinals(),
+            at,
             SubscriptionBoxes(self._first_box, *(np.ascontiguousarray(ends[:, :, side]) for side in (0, 1))),
             self._members,
-            self._host,
+            self._lives,
             charges,
         )
         return charges
@@ -119,8 +126,8 @@ class _CoveredSubscriptions:
 class AuditTally:
     """Counters under keys; `TALLY_COUNTERS` says which.
 
-    The subscriptions are the same from one change to the next. Such a stretch is known by its number, and its
-    subscriptions are covered when an event needs them.
+    Events are judged by the hour: subscriptions that were in force at some moment of it are covered when an event needs
+    them, and a delivery counts if the subscription was in force when the event was published.
     """
 
     in_force: InForce
@@ -131,54 +138,56 @@ class AuditTally:
 
     def add(self, events: EventBatch, at: Ints, epoch: Ints, rate: NDArray[np.float64]) -> None:
         """Events with their times in microseconds, the plans they were sent by, and the rates they were sampled at."""
-        stretch = np.searchsorted(self.in_force.history.begins, at, side="right") - 1
         hour = at // HOUR_MICROSECONDS
-        groups = np.column_stack([epoch, stretch, hour, rate.view(np.int64)])
+        known = at >= microseconds(self.in_force.history.known_since)
+        groups = np.column_stack([epoch, known, hour, rate.view(np.int64)])
         found, of_event = np.unique(groups, axis=0, return_inverse=True)
         of_event = of_event.reshape(-1)
-        for number, (e, s, h, _) in enumerate(found.tolist()):
+        for number, (e, k, h, _) in enumerate(found.tolist()):
             rows = np.flatnonzero(of_event == number)
             share = float(rate[rows[0]])
+            if not k and any(each.epoch == e for each in self.in_force.plans):
+                self.refuse("the lake knows no subscriptions of then", len(rows), e, share)
+                continue
             for first in range(0, len(rows), CHUNK_EVENTS):
-                self._judge(events[rows[first : first + CHUNK_EVENTS]], e, s, h, share)
+                some = rows[first : first + CHUNK_EVENTS]
+                self._judge(events[some], at[some], e, h, share)
 
     def refuse(self, reason: str, count: int, epoch: int = 0, rate: float = 1.0) -> None:
         """Events that cannot be judged, and why."""
         if count:
             self._count(TallyKey("unjudged", epoch, rate, reason), events=count)
 
-    def _judge(self, events: EventBatch, epoch: int, stretch: int, hour: int, rate: float) -> None:
+    def _judge(self, events: EventBatch, at: Ints, epoch: int, hour: int, rate: float) -> None:
         plan = next((each for each in self.in_force.plans if each.epoch == epoch), None)
         if plan is None:
             return self.refuse(f"plan {epoch} is not in the lake", len(events), epoch, rate)
         if plan.plan.schema != self.in_force.schema:
             return self.refuse(f"plan {epoch} is of a schema that has changed since", len(events), epoch, rate)
-        if stretch < 0:
-            return self.refuse("the lake knows no subscriptions of then", len(events), epoch, rate)
         try:
-            covered = self._covering(plan, stretch)
+            covered = self._covering(plan, hour)
         except LakeError as error:
             return self.refuse(str(error), len(events), epoch, rate)
-        charges = covered.charges(events)
-        sums = self._sums.setdefault((epoch, stretch, rate), Charges(*map(np.zeros_like, charges)))
+        charges = covered.charges(events, at)
+        sums = self._sums.setdefault((epoch, hour, rate), Charges(*map(np.zeros_like, charges)))
         for total, more in zip(sums, charges, strict=True):
             total += more
         delivered, wasted, repeated = charges.by_subscription.sum(axis=0).tolist()
-        when = datetime.fromtimestamp(hour * HOUR_MICROSECONDS / 1e6, UTC).strftime("%Y-%m-%dT%H:00Z")
+        when = from_microseconds(hour * HOUR_MICROSECONDS).strftime("%Y-%m-%dT%H:00Z")
         for kind, name in (("total", ""), ("hour", when)):
             key = TallyKey(kind, epoch, rate, name)
             self._count(key, events=len(events), delivered=delivered, wasted=wasted, repeated=repeated)
         return None
 
-    def _covering(self, plan: LandedPlan, stretch: int) -> _CoveredSubscriptions:
-        found = self._covered.get((plan.epoch, stretch))
+    def _covering(self, plan: LandedPlan, hour: int) -> _CoveredSubscriptions:
+        found = self._covered.get((plan.epoch, hour))
         if found is None:
-            if len(self._covered) >= MAX_STRETCHES:
+            if len(self._covered) >= MAX_COVERED_HOURS:
                 self._count_sums()
                 self._covered.clear()
-            history = self.in_force.history
-            found = _CoveredSubscriptions(plan, history.in_force(history.moments[stretch]), self._covers)
-            self._covered[plan.epoch, stretch] = found
+            start, end = (from_microseconds(each * HOUR_MICROSECONDS) for each in (hour, hour + 1))
+            found = _CoveredSubscriptions(plan, self.in_force.history.during(start, end), self._covers)
+            self._covered[plan.epoch, hour] = found
         return found
 
     def _count(self, key: TallyKey, **more: int) -> None:
@@ -192,9 +201,9 @@ class AuditTally:
         return sorted((*key, *counts) for key, counts in self.counts.items())
 
     def _count_sums(self) -> None:
-        """Count the sums of each stretch under the names that its subscriptions and rules have."""
-        for (epoch, stretch, rate), sums in self._sums.items():
-            covered = self._covered[epoch, stretch]
+        """Count the sums of each hour under the names that its subscriptions and rules have."""
+        for (epoch, hour, rate), sums in self._sums.items():
+            covered = self._covered[epoch, hour]
             for kind, names, counted in (
                 ("subscription", [row.id for row in covered.rows], sums.by_subscription),
                 ("rule", [str(dz) for dz in covered.rules], sums.by_rule),

@@ -17,6 +17,7 @@ from pleroma.arrays.types import Floats, Int, Ints, Words
 Bools = NDArray[np.bool_]
 DELIVERED, WASTED, REPEATED = range(3)
 REMOVABLE, NEEDED = range(2)
+FOREVER = np.iinfo(np.int64).max
 ARRIVED_IN_VAIN, WANTED_THERE = 1, 2
 """What is known of an event at a host; 0 if it did not come there."""
 
@@ -34,6 +35,14 @@ class SubscriptionBoxes(NamedTuple):
     first: Ints
     low: Floats
     high: Floats
+
+
+class ChargedLives(NamedTuple):
+    """By subscription: its host, and from when until before when it was in force, in microseconds."""
+
+    host: Ints
+    since: Ints
+    until: Ints
 
 
 class CoverMembers(NamedTuple):
@@ -94,17 +103,25 @@ def _failed(keys: Floats, event: Int, low: Floats, high: Floats, box: Int, outsi
 
 @compiled
 def charge(
-    codes: SortedCodes, keys: Floats, boxes: SubscriptionBoxes, members: CoverMembers, host: Ints, charges: Charges
+    codes: SortedCodes,
+    keys: Floats,
+    at: Ints,
+    boxes: SubscriptionBoxes,
+    members: CoverMembers,
+    lives: ChargedLives,
+    charges: Charges,
 ) -> None:
     """Add each delivery, and whether it was wasted, to the counters of its subscription, rule, attributes and host.
 
-    `keys` has a row for each event; `host[s]` is the host of subscription s. An event in no box of a subscription could
+    `keys` has a row for each event, and `at` its moment; nothing is delivered to a subscription that was not in force
+    then. An event in no box of a subscription could
     have been kept away by an attribute alone if its key is outside there for every box (`REMOVABLE`), and not without
     an attribute if for some box it is outside there only (`NEEDED`). A wanted event that comes again is wasted, and no
     attribute's fault. At a host an event counts once.
     """
     events, dims = keys.shape
     first, low, high = boxes
+    host, since, until = lives
     served = np.full(events, -1, np.int64)
     arrived = np.zeros((charges.by_host.shape[0], events), np.uint8)
     outside_all = np.empty(dims, np.bool_)  # for every box of the subscription
@@ -114,6 +131,8 @@ def charge(
         by_subscription, by_rule, at_host = charges.by_subscription[s], charges.by_rule[r], arrived[host[s]]
         for row in range(_place(codes.words, members.start[m], False), _place(codes.words, members.end[m], True)):
             e = codes.event[row]
+            if at[e] < since[s] or at[e] >= until[s]:
+                continue
             by_subscription[DELIVERED] += 1
             by_rule[DELIVERED] += 1
             outside_all[:] = True

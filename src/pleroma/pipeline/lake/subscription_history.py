@@ -9,7 +9,6 @@ the stretch.
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -50,6 +49,14 @@ class TimedSubscription(NamedTuple):
     """A subscription with the time that it was in force; `until` is None while it is."""
 
     row: SubscriptionText
+    since: datetime
+    until: datetime | None
+
+
+class SubscriptionLife(NamedTuple):
+    """The same with the filter parsed."""
+
+    row: SubscriptionRow
     since: datetime
     until: datetime | None
 
@@ -121,10 +128,13 @@ class SubscriptionHistory:
             if since <= moment and (until is None or moment < until)
         ]
 
-    def stretch(self, moment: datetime) -> datetime | None:
-        """The last change up to a moment; None before anything is known."""
-        place = bisect_right(self.moments, moment)
-        return self.moments[place - 1] if place else None
+    def during(self, start: datetime, end: datetime) -> list[SubscriptionLife]:
+        """The subscriptions that were in force at some moment of `[start, end)`, in the order in which they began."""
+        return [
+            SubscriptionLife(self._parsed(row), since, until)
+            for row, since, until in self.entries
+            if since < end and (until is None or start < until)
+        ]
 
     def newest(self) -> list[SubscriptionRow]:
         """Each subscription as it was last, but for those whose filters the schema of today does not allow."""
