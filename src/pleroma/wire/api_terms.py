@@ -10,3 +10,5 @@ REQUEST_HEADERS = ("content-type", "if-none-match")
 """The headers of a request that mean something to the API; no others travel in-band."""
 ANSWER_HEADERS = ("content-type", "etag", "retry-after")
 """The headers of an answer that mean something to clients; no others travel in-band."""
+MAX_REPORTED_SUBSCRIPTIONS = 2_000
+"""Subscriptions in one report: whoever has more sends several. A longer one would keep others waiting."""

@@ -83,6 +83,20 @@ def test_what_was_not_answered_is_sent_again_as_it_was():
     assert re.fullmatch("[0-9a-f]{16}", first.body["batch"]["sender"])
 
 
+def test_whoever_has_many_subscriptions_sends_several_reports(monkeypatch):
+    monkeypatch.setattr("pleroma.client.session.reports.MAX_REPORTED_SUBSCRIPTIONS", 2)
+    reports, sinks = UnreportedCounters(), [subscription(f"s{n}") for n in range(5)]
+    for each in sinks:
+        reports.add(each)
+        deliver(each, 1)
+    said = []
+    while (report := reports.write()) is not None:
+        reports.accepted(report)
+        said.append(list(report.body["subscriptions"]))
+        assert report.is_full == (len(said) < 3)
+    assert said == [["s0", "s1"], ["s2", "s3"], ["s4"]]
+
+
 def test_a_publisher_that_is_closed_before_the_answer_owes_what_it_published_since():
     reports, source = UnreportedCounters(), publisher()
     reports.add(source)

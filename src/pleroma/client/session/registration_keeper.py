@@ -123,9 +123,8 @@ class RegistrationKeeper:
     async def report(self) -> None:
         """Tell the controller what was counted since the last report, and send it the sampled events."""
         try:
-            if self._unreported.is_sending:
-                await self._report_counters()  # which got no answer yet, and does not have what was counted since
-            await self._report_counters()
+            while await self._report_counters():
+                pass
         finally:
             for publisher in [each for each in self.members if isinstance(each, Publisher)]:
                 await send_samples(self._api, publisher.samples)
@@ -160,10 +159,12 @@ class RegistrationKeeper:
     async def stop_restoring(self) -> None:
         await cancelled(self._restoring.values())
 
-    async def _report_counters(self) -> None:
+    async def _report_counters(self) -> bool:
+        """Send one report: whether another should follow, with what was not in this one."""
+        is_repeated = self._unreported.is_sending
         report = self._unreported.write()
         if report is None:
-            return
+            return False
         from pleroma.client.api import (
             is_temporary,
         )  # brings httpx, which is loaded already where there is an API client
@@ -177,6 +178,7 @@ class RegistrationKeeper:
                 self._lease.hurry()
             raise
         self._unreported.accepted(report)
+        return is_repeated or report.is_full
 
     async def _register(self, member: Member, link: NetworkLink, patience: float) -> None:
         registration = member.registration

@@ -14,6 +14,7 @@ from typing import Any
 from pleroma.client.session.inbox import SubscriptionInfo
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.subscription import Subscription
+from pleroma.wire.api_terms import MAX_REPORTED_SUBSCRIPTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class CounterReport:
     """Events of closed publishers in this report."""
     body: dict[str, Any]
     """Of the request that reports it."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be more subscriptions to report about."""
+        return len(self.received) == MAX_REPORTED_SUBSCRIPTIONS
 
 
 class UnreportedCounters:
@@ -64,9 +70,14 @@ class UnreportedCounters:
         if self._sending is not None:
             return self._sending
         published = {each: each.info.published for each in self._published}
-        received = {each: each.info.copy() for each in self._received if each.id is not None}
-        added = {str(each.id): now.since(self._received[each]) for each, now in received.items()}
-        added = {each: counted for each, counted in added.items() if any(counted.values())}
+        received: dict[Subscription, SubscriptionInfo] = {}
+        added: dict[str, dict[str, int]] = {}
+        for each, before in self._received.items():
+            counted = each.info.since(before)
+            if each.id is not None and any(counted.values()):
+                received[each], added[each.id] = each.info.copy(), counted
+            if len(added) == MAX_REPORTED_SUBSCRIPTIONS:
+                break
         total = self._owed + sum(published.values()) - sum(self._published.values())
         if not total and not added:
             return None

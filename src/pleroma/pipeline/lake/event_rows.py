@@ -22,6 +22,9 @@ ROW_BITS = 20
 """An event's id is the number of its landing and, in the low bits, its row in the landing."""
 MAX_LANDING_ROWS = 1 << ROW_BITS
 
+_PIECE_ROWS = 8192
+"""Texts of so many events are converted at once: meanwhile no other thread of the process runs."""
+
 T = TypeVar("T", SampledEvents, ReportedCounters)
 
 
@@ -47,7 +50,10 @@ def events_landing(schema: Schema, samples: Sequence[SampledEvents]) -> Callable
         joined = EventBatch(
             schema, tuple(map(np.concatenate, zip(*(each.events.columns for each in new), strict=True)))
         )
-        table = pa.table(own | {columns[name]: column for name, column in to_columns(joined).items()})
+        pieces = [joined[row : row + _PIECE_ROWS] for row in range(0, len(at), _PIECE_ROWS)]
+        table = pa.concat_tables([pa.table({columns[n]: c for n, c in to_columns(each).items()}) for each in pieces])
+        for name, column in own.items():
+            table = table.append_column(name, column)
         ids = (number << ROW_BITS) + np.arange(len(table))
         return Landing(table.append_column(names.id, pa.array(ids)), {LANDING: number}, senders)
 

@@ -11,12 +11,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeVar
 
 from pleroma.pipeline.lake.landed import ReportedCounters, SampledEvents
 
 TRICKLE_ROWS = 200
 """Fewer rows than this are landed less often: every landing makes a file."""
+MAX_LANDED_BATCHES = 4096
+"""At most so many batches are landed at once, however small they are."""
 TRICKLE_FACTOR = 12
 """So much longer does a trickle wait."""
 
@@ -56,10 +59,10 @@ class TableQueue(Generic[T]):
         return age >= patience or self.rows >= max_rows
 
     def oldest(self, max_rows: int) -> list[T]:
-        """The oldest of at most `max_rows` together, but one at least if there is any. They go on waiting."""
+        """The oldest, with at most `max_rows` together, but one at least if there is any. They go on waiting."""
         chosen: list[T] = []
         rows = 0
-        for given, _ in self._waiting:
+        for given, _ in islice(self._waiting, MAX_LANDED_BATCHES):
             rows += self._size(given)
             if chosen and rows > max_rows:
                 break

@@ -95,6 +95,8 @@ class OpenFlowPlane:
         self.addresses = network.rule_layout.addresses
         self._controller = controller
         self._folder = folder
+        self._known: tuple[tuple[Topology, tuple[Host, ...], dict[SwitchId, int]], Topology] | None = None
+        """The whole known network, after what it was made of."""
         self.requests: InbandServer[Arrival] | None = None
         """Answers API requests that come through the switches, while `serving`."""
 
@@ -131,7 +133,11 @@ class OpenFlowPlane:
         return self.learns and place not in discovered.borders and place not in ends
 
     def topology(self) -> Topology:
-        return self.network.discovered.with_hosts(self._controller.state.topology.hosts, self.network.limits)
+        hosts, limits = self._controller.state.topology.hosts, dict(self.network.limits)
+        made_of = self.network.discovered.topology, hosts, limits
+        if self._known is None or self._known[0] != made_of:  # a large network is not made anew for everybody who asks
+            self._known = made_of, self.network.discovered.with_hosts(hosts, limits)
+        return self._known[1]
 
     def rooms(self) -> Mapping[SwitchId, int]:
         return self.network.limits

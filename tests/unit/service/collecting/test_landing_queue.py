@@ -6,7 +6,7 @@ import numpy as np
 
 from pleroma.content.batch import EventBatch
 from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SampledEvents
-from pleroma.service.collecting.landing_queue import TRICKLE_FACTOR, TRICKLE_ROWS, LandingQueue
+from pleroma.service.collecting.landing_queue import MAX_LANDED_BATCHES, TRICKLE_FACTOR, TRICKLE_ROWS, LandingQueue
 from support.service.with_lake import COLUMNS, STOCK
 
 TWO = EventBatch.from_columns(STOCK, COLUMNS)
@@ -32,6 +32,13 @@ def test_what_waits_stays_in_order_until_it_is_landed():
     queue.landed(queue.oldest(4), 3)  # one of their rows was there
     assert [each.epoch for each in queue.oldest(100)] == [2, 3, 4]
     assert (waiting.count, waiting.event_counts.landed, waiting.event_counts.repeated) == (6, 3, 1)
+
+
+def test_small_batches_are_not_landed_all_at_once():
+    waiting = LandingQueue(100_000)
+    for _ in range(MAX_LANDED_BATCHES + 1):
+        waiting.add_reports(reported(1))
+    assert len(waiting.reports.oldest(100_000)) == MAX_LANDED_BATCHES
 
 
 def test_what_there_is_no_room_for_is_dropped():

@@ -1,8 +1,12 @@
 """The network in the lake: when it changes, and with the room that switches turned out to have."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+from pleroma.index.address import IPV6
 from pleroma.routing import build
+from pleroma.service.planes.openflow_plane import OpenFlowPlane
+from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from support.service.with_lake import collecting
 from support.waiting import run, until
 
@@ -49,5 +53,24 @@ def test_links_limits_and_rooms_are_landed_when_they_change(tmp_path):
                 ([("R1", 300)], [("R1", 300)]),
             ]
             assert lake.topology(first.since).rooms == {}
+
+    run(main)
+
+
+def test_the_room_that_a_switch_turned_out_to_have_comes_from_the_openflow_network(tmp_path):
+    line = build("line:2")
+    discovered, layout = DiscoveredTopology(line), SimpleNamespace(addresses=IPV6)
+    switches = SimpleNamespace(discovered=discovered, limits={}, rule_layout=layout)
+    controller = SimpleNamespace(state=SimpleNamespace(topology=line))
+    plane = OpenFlowPlane(switches, controller, tmp_path)
+
+    async def main():
+        async with collecting(tmp_path, network=plane) as (_, collection, lake):
+            await collection.land(everything=True)
+            assert (lake.topology().topology, lake.topology().rooms) == (line, {})
+            switches.limits["R1"] = 12  # it refused the thirteenth rule
+            await collection.land(everything=True)
+            assert (lake.topology().topology.limits, lake.topology().rooms) == ({"R1": 12}, {"R1": 12})
+            assert plane.topology() is plane.topology()
 
     run(main)

@@ -1,10 +1,12 @@
 """Samples over HTTP: which ones a controller with a lake takes, and the rate that it asks publishers for."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pleroma.service.http.models.samples import MAX_ACCEPTED_SAMPLES
+from pleroma.service.http.resources import samples
 from support.service.in_process import world
 from support.service.with_lake import COLUMNS, collecting, landed, sample_body
 from support.waiting import run, until
@@ -44,18 +46,40 @@ def test_samples_are_landed_with_the_controllers_time(tmp_path):
         ({"columns": COLUMNS | {"colour": [1, 2]}}, None),
         ({"columns": COLUMNS | {"volume": [2**70, 1]}}, "volume"),
         ({"columns": {}}, "price"),
+        ({"columns": COLUMNS | {"ticker": ["IBM", "\ud800"]}}, "ticker"),
+        ({"columns": COLUMNS | {"ticker": ["IBM", None]}}, "ticker"),
+        ({"columns": COLUMNS | {"ticker": ["IBM", {"a": [[]]}]}}, "ticker"),
+        ({"columns": COLUMNS | {"market": ["nyse", "../../plans"]}}, "market"),
+        ({"schema": "../reports"}, "schema"),
         ({"colour": "red"}, "colour"),
     ],
 )
 def test_bad_samples_are_refused_whole(tmp_path, changed, field):
     async def main():
-        async with collecting(tmp_path) as (api, collection, _):
+        async with collecting(tmp_path) as (api, collection, lake):
             status, code = (404, "not_found") if "schema" in changed else (400, None)
-            answer = await api("POST", "/v1/samples", status, json=sample_body(**changed))
+            text, headers = json.dumps(sample_body(**changed)), {"Content-Type": "application/json"}
+            answer = await api("POST", "/v1/samples", status, content=text, headers=headers)
             error = answer.json()["error"]
             assert error["field"] == field
             assert code in (None, error["code"])
             assert collection.waiting.count == 0
+            await collection.land(everything=True)
+            assert landed(lake) == []
+
+    run(main)
+
+
+def test_many_values_are_checked_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(samples, "MAX_VALUES_IN_LOOP", 3)
+
+    async def main():
+        async with collecting(tmp_path) as (api, collection, lake):
+            bad = sample_body(columns=COLUMNS | {"price": [1.0, 5000.0]})
+            assert (await api("POST", "/v1/samples", 400, json=bad)).json()["error"]["field"] == "price"
+            assert await api.post("/v1/samples", sample_body(), 202) == {"taken": 2}
+            await collection.land(everything=True)
+            assert len(landed(lake)) == 2
 
     run(main)
 

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from pleroma.service.http.models.batches import Batch
 from pleroma.service.http.models.strict_model import StrictModel
+from pleroma.wire.api_terms import MAX_REPORTED_SUBSCRIPTIONS
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 
@@ -24,7 +25,7 @@ class NewReport(StrictModel):
         json_schema_extra={"examples": [{"subscriptions": {"s7": {"delivered": 90, "wasted": 10}}, "published": 5}]}
     )
 
-    subscriptions: Annotated[dict[str, Counters], Field(max_length=10_000)] = Field({})
+    subscriptions: Annotated[dict[str, Counters], Field(max_length=MAX_REPORTED_SUBSCRIPTIONS)] = Field({})
     published: Count = 0
     batch: Batch | None = Field(None, description="So that this report counts once if it is sent again")
 

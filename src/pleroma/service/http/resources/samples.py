@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from pleroma.content import Schema
 from pleroma.content.batch import EventBatch
 from pleroma.control import Principal
 from pleroma.control.state.rights import limit, parsed
@@ -19,6 +21,10 @@ from pleroma.service.http.gate import admin, caller
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.samples import NewSamples, SamplesAnswer, SamplingAnswer, SamplingRate
 from pleroma.service.http.strict_route import StrictRoute
+
+
+MAX_VALUES_IN_LOOP = 10_000
+"""More values are checked in a thread of their own: others would wait for milliseconds."""
 
 
 def samples(service: Service) -> APIRouter:
@@ -34,12 +40,11 @@ def samples(service: Service) -> APIRouter:
         entry = service.schema(given.name)
         if given.epoch > entry.epoch:
             raise BadRequest(f"{given.name} has no plan {given.epoch}", field="epoch", value=given.epoch)
-        now = np.datetime64(time.time_ns() // 1000, "us")
-        events = EventBatch.from_columns(entry.schema, given.columns)
-        if len(events) != len(given.ages):
-            raise BadRequest(f"has {len(given.ages)} values for {len(events)} events", field="ages")
-        principal = caller(request)
-        _check_rights(principal, events)
+        now, principal = np.datetime64(time.time_ns() // 1000, "us"), caller(request)
+        if sum(map(len, given.columns.values())) > MAX_VALUES_IN_LOOP:
+            events = await asyncio.to_thread(_events, entry.schema, given, principal)
+        else:
+            events = _events(entry.schema, given, principal)
         ages = (np.array(given.ages, np.float64) * 1e6).astype("timedelta64[us]")
         batch = None if given.batch is None else BatchId(f"{principal.name}/{given.batch.sender}", given.batch.number)
         taken = collection.add_samples(SampledEvents(events, now - ages, given.epoch, given.rate, batch))
@@ -60,6 +65,15 @@ def _collection(service: Service) -> Collection:
     if service.collection is None:
         raise NotFound("this controller collects nothing: it has no lake", field="lake")
     return service.collection
+
+
+def _events(schema: Schema, given: NewSamples, principal: Principal) -> EventBatch:
+    """The events of a request, which the principal may publish."""
+    events = EventBatch.from_columns(schema, given.columns)
+    if len(events) != len(given.ages):
+        raise BadRequest(f"has {len(given.ages)} values for {len(events)} events", field="ages")
+    _check_rights(principal, events)
+    return events
 
 
 def _check_rights(principal: Principal, events: EventBatch) -> None:

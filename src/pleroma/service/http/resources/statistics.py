@@ -52,7 +52,7 @@ def statistics(service: Service) -> APIRouter:
 
         A report that comes again as the same batch counts once.
         """
-        counted = {name: each.model_dump() for name, each in said.subscriptions.items()}
+        counted = said.model_dump(include={"subscriptions"})["subscriptions"]
         principal = caller(request).name
         batch = None if said.batch is None else (said.batch.sender, said.batch.number)
         if service.controller.report(principal, counted, said.published, batch) and service.collection is not None:
