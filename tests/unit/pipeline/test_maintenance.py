@@ -122,7 +122,12 @@ def test_a_merged_file_is_never_too_large(lake, monkeypatch):
     monkeypatch.setattr(maintenance, "LARGE_FILE_BYTES", 5 * size)
     maintain(lake, FOR_EVER, LATER)
     assert sorted(file.rows for file in lake.event_table("stock").files()) == [10, 10]
-    assert volumes(lake) == sorted([*range(10)] * 2)
+    for number in range(10, 20):
+        land(lake, number)
+    monkeypatch.setattr(maintenance, "LARGE_FILE_ROWS", 10)
+    maintain(lake, FOR_EVER, LATER)
+    assert [file.rows for file in lake.event_table("stock").files()] == [10] * 4
+    assert volumes(lake) == sorted([*range(20)] * 2)
 
 
 def test_rows_that_are_landed_while_others_are_merged_are_not_lost(lake, monkeypatch):
@@ -245,6 +250,19 @@ def test_a_table_that_fails_is_named_and_the_others_are_tidied_up(lake, monkeypa
     assert "No space left" in failed.reason
     assert "\n" not in failed.reason
     assert [len(table.files()) for table in tables_of(lake)] == [4, 1]
+
+
+def test_a_schema_that_cannot_be_read_is_named_and_the_others_are_tidied_up(lake):
+    table = lake.table("schemas")
+    row = {"schema": "odd", "since": NOON, "definition": "{", "rate": None}
+    table.append(pa.Table.from_pylist([row], schema=table.definition.schema))
+    for number in range(3):
+        land(lake, number)
+        subscribed(lake, NOON + number * HOUR, f"s{number}")
+    result = maintain(lake, FOR_EVER, LATER)
+    assert {each.table for each in result.failed} == {"schemas", "subscriptions"}
+    assert all("schema odd" in each.reason for each in result.failed)
+    assert (result.settled, len(lake.event_table("stock").files())) == (2, 1)
 
 
 def test_what_fails_in_one_step_does_not_stop_the_next(lake, monkeypatch):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from typing import NamedTuple
 
@@ -24,7 +24,8 @@ from pleroma.pipeline.lake.subscription_history import OVER
 from pleroma.pipeline.lake.table_files import Condition, TableFile, ValueSpan
 
 LARGE_FILE_BYTES = 32 << 20
-"""A file of this size is not merged with others, and no merged file is made larger."""
+LARGE_FILE_ROWS = 1 << 20
+"""A file of this size, or of so many rows, is not merged with others, and no merged file is made larger."""
 MANY_FILES = 8
 """So many files beside the largest are always worth merging."""
 CURRENT_HOUR_FILES = 32
@@ -83,22 +84,27 @@ def maintain(
     the share of the work that has been done since its last call.
     """
     moment = utc(now or datetime.now(UTC))
-    chores = list(_chores(lake, moment - timedelta(days=keep_days)))
+    failures: list[MaintenanceResult] = []
+    chores = list(_chores(lake, moment - timedelta(days=keep_days), failures))
 
     def done(chore: _Chore) -> MaintenanceResult:
         result = _tidied(lake, chore, hour_name(moment), kept_hours)
         advance(1 / len(chores))
         return result
 
-    return reduce(MaintenanceResult.__add__, map(done, chores), MaintenanceResult())
+    return reduce(MaintenanceResult.__add__, [*failures, *map(done, chores)], MaintenanceResult())
 
 
-def _chores(lake: Lake, oldest: datetime) -> Iterator[_Chore]:
+def _chores(lake: Lake, oldest: datetime, failures: list[MaintenanceResult]) -> Iterator[_Chore]:
     today = oldest.replace(hour=0, minute=0, second=0, microsecond=0)  # these are rewritten once a day, not every hour
     for name in lake.schemas():
-        names = EventColumns.of(lake.schema(name))
-        expiring = (Condition(names.hour, "<", hour_name(oldest)),)
-        yield _Chore(lake.event_table(name), names.hour, names.landing, expiring)
+        try:
+            names = EventColumns.of(lake.schema(name))
+        except LakeError as error:
+            failures.append(MaintenanceResult(failed=(FailedTable("schemas", str(error)),)))
+        else:
+            expiring = (Condition(names.hour, "<", hour_name(oldest)),)
+            yield _Chore(lake.event_table(name), names.hour, names.landing, expiring)
     yield _Chore(lake.table("reports"), "hour", "landing", (Condition("hour", "<", hour_name(oldest)),))
     over = Condition("state", "==", OVER), Condition("until", "<", today)
     yield _Chore(lake.table("subscriptions"), expiring=over)
@@ -108,28 +114,27 @@ def _chores(lake: Lake, oldest: datetime) -> Iterator[_Chore]:
 
 
 def _tidied(lake: Lake, chore: _Chore, hour: str, kept_hours: float) -> MaintenanceResult:
-    path = chore.table.definition.path
-    settled = expired = merged = removed = 0
-    failed: list[FailedTable] = []
-    try:
-        if path == "subscriptions":
-            settled = sum(settle(lake, name) for name in lake.schemas())
-        if chore.expiring and chore.table.files(chore.expiring):
-            expired = chore.table.delete(chore.expiring)
-    except LakeError as error:
-        failed.append(FailedTable(path, str(error)))
-    try:
-        merged = sum(_merged(lake, chore, run) for run in _runs(chore, hour))
-        removed = chore.table.vacuum(kept_hours)
-    except LakeError as error:
-        failed.append(FailedTable(path, str(error)))
+    table, failed = chore.table, []
+
+    def tried(step: Callable[[], int]) -> int:
+        try:
+            return step()
+        except LakeError as error:
+            failed.append(FailedTable(table.definition.path, str(error)))
+            return 0
+
+    is_settled = table.definition.path == "subscriptions"
+    settled = sum(tried(partial(settle, lake, name)) for name in lake.schemas()) if is_settled else 0
+    expired = tried(lambda: table.delete(chore.expiring) if chore.expiring and table.files(chore.expiring) else 0)
+    merged = tried(lambda: sum(_merged(lake, chore, run) for run in _runs(chore, hour)))
+    removed = tried(lambda: table.vacuum(kept_hours))
     return MaintenanceResult(merged, settled, expired, removed, tuple(failed))
 
 
 def _runs(chore: _Chore, hour: str) -> Iterator[list[tuple[TableFile, ValueSpan]]]:
     """Files that are worth merging, all of one partition; where rows have landings, files that follow each other."""
     if chore.landing:
-        found = chore.table.files_and_spans(chore.landing)
+        found = [each for each in chore.table.files_and_spans(chore.landing) if each[1].least is not None]
     else:
         found = [(file, ValueSpan(0, 0, 0)) for file in chore.table.files()]
     found.sort(key=lambda each: (each[0].partition, each[1], each[0].path))
@@ -144,7 +149,9 @@ def _pieces(files: Sequence[tuple[TableFile, ValueSpan]]) -> Iterator[list[tuple
     """Cut before whatever would make a merged file too large."""
     piece: list[tuple[TableFile, ValueSpan]] = []
     for each in files:
-        if piece and sum(file.size for file, _ in piece) + each[0].size > LARGE_FILE_BYTES:
+        size = sum(file.size for file, _ in (*piece, each))
+        rows = sum(file.rows or 0 for file, _ in (*piece, each))
+        if piece and (size > LARGE_FILE_BYTES or rows > LARGE_FILE_ROWS):
             yield piece
             piece = []
         piece.append(each)
