@@ -19,6 +19,7 @@ import numpy as np
 
 from pleroma.content.batch import EventBatch
 from pleroma.experiments.demonstration.closed_loop import ClosedLoop
+from pleroma.lab.spark_cluster import SparkCluster
 from pleroma.pipeline import read
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.passes.summary_pass import gather, gather_landed
@@ -29,6 +30,9 @@ from pleroma.workloads import EXPRESSIVE, Workload, generate
 
 STEPS = 10
 SIZES = {"1m": 1_000_000, "10m": 10_000_000}
+FULL_SIZES = {"10m": 10_000_000, "100m": 100_000_000}
+KERNEL_EVENTS = 10_000_000
+"""The kernels alone have all events in memory; their time for one event is compared."""
 LANDED_ROWS = 1_000_000
 """Events of a landing: as many as a file has that is not merged any more."""
 SUBSCRIPTIONS = 1_000
@@ -39,52 +43,82 @@ TOLD = ("shift_to_plan_s", "shift_to_settled_s", "waste", "missed", "too_many")
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-def run(advance: Callable[[float], None], sizes: Mapping[str, int] = SIZES) -> dict[str, Any]:
-    """`sizes` are numbers of events, by name, from the smallest to the largest."""
+def run(advance: Callable[[float], None], full: bool = False) -> dict[str, Any]:
+    """With `full`, 10 and 100 million events, also on a cluster of one worker and of two."""
+    sizes = FULL_SIZES if full else SIZES
     with tempfile.TemporaryDirectory(prefix="pleroma-bench-") as folder:
         data = generate(replace(EXPRESSIVE, events=LANDED_ROWS, subscriptions=SUBSCRIPTIONS))
         lakes = {size: _landed(Path(folder) / size, data, events) for size, events in sizes.items()}
-        smallest, largest = next(iter(sizes)), list(sizes)[-1]
+        largest = list(sizes)[-1]
         advance(1)
-        kernel = {size: _kernel(data, events) for size, events in sizes.items()}
+        kernel = _kernel(data, KERNEL_EVENTS) / KERNEL_EVENTS
         advance(1)
-        seconds: dict[str, dict[str, float]] = {}
-        memory: dict[str, Any] = {}
+        passes = Passes(data, lakes)
         for cores in (1, 2):
-            master = f"local[{cores}]"
-            with session(master) as spark:
-                _pass(spark, lakes[smallest], data)  # Python's workers start, kernels are loaded
-                seconds[master] = {}
-                for size, lake in lakes.items():
-                    with _peak() as peak:
-                        seconds[master][size], found = _timed(partial(_pass, spark, lake, data))
-                    memory[f"{master}, {size}"] = peak
-                    advance(2 / len(sizes))
+            with session(f"local[{cores}]") as spark:
+                found = passes.over(spark, f"local[{cores}]", cores)
+                advance(2)
                 if cores == 2:
                     rows = read(spark, lakes[largest].url, data.schema.name)
                     through, _ = _timed(partial(gather, rows, data.schema, data.subscriptions))
                     advance(1)
                     source = _module("_source").measure(spark, lakes[largest], data.schema.name)
                     advance(1)
+        for workers in (1, 2) if full else ():
+            cluster = SparkCluster.up(workers=workers, cores=1, memory="2g")
+            with cluster, session(cluster.url, **{"spark.executor.memory": "1g"}) as spark:
+                passes.over(spark, f"{workers} workers", workers)
         advising, _ = _timed(lambda: advise_from(found, AdviceQuestion(data.subscriptions, BITS)))
         advance(1)
+    landing = _module("_landing").measure()
+    advance(1)
     loop = asyncio.run(ClosedLoop(SUBSCRIBERS, RATE, SECONDS, lambda _: None).run())
     advance(1)
+    seconds = passes.seconds
     return {
         "events_per_s": {
-            master: {size: round(sizes[size] / taken) for size, taken in each.items()}
-            for master, each in seconds.items()
+            where: {size: round(sizes[size] / taken) for size, taken in each.items()} for where, each in seconds.items()
         },
         "events_per_s_per_core": round(sizes[largest] / seconds["local[2]"][largest] / 2),
-        "kernel_events_per_s": {size: round(sizes[size] / taken) for size, taken in kernel.items()},
-        "ratio_to_kernel": {size: round(seconds["local[1]"][size] / kernel[size], 2) for size in sizes},
-        "scaling": {size: round(seconds["local[1]"][size] / seconds["local[2]"][size], 2) for size in sizes},
+        "kernel_events_per_s": round(1 / kernel),
+        "ratio_to_kernel": {size: round(seconds["local[1]"][size] / (kernel * sizes[size]), 2) for size in sizes},
+        "scaling": {
+            f"{two}, {size}": round(seconds[one][size] / seconds[two][size], 2)
+            for one, two in (("local[1]", "local[2]"), ("1 workers", "2 workers"))
+            if two in seconds
+            for size in sizes
+        },
         "through_java_events_per_s": round(sizes[largest] / through),
         **source,
+        **landing,
         "advice_s": round(advising, 1),
-        "peak_memory_gib": memory,
+        "peak_memory_gib": passes.memory,
         "demo": {name: loop.to_json()[name] for name in TOLD},
     }
+
+
+class Passes:
+    """The statistics pass over lakes of several sizes, in several places: how long it took, and how much memory."""
+
+    def __init__(self, data: Workload, lakes: Mapping[str, Lake]) -> None:
+        self.seconds: dict[str, dict[str, float]] = {}
+        self.memory: dict[str, Any] = {}
+        self._data = data
+        self._lakes = lakes
+
+    def over(self, spark: Any, where: str, cores: int) -> TrafficSummary:
+        """All lakes, from the smallest; returns what was found in the largest."""
+        while spark.sparkContext.defaultParallelism < cores:  # executors of a cluster that are about to come
+            time.sleep(0.1)
+        smallest = next(iter(self._lakes.values()))
+        _pass(spark, smallest, self._data)  # Python's workers start, kernels are loaded
+        self.seconds[where] = {}
+        found: TrafficSummary
+        for size, lake in self._lakes.items():
+            with _peak() as peak:
+                self.seconds[where][size], found = _timed(partial(_pass, spark, lake, self._data))
+            self.memory[f"{where}, {size}"] = peak
+        return found
 
 
 def _module(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ BENCHMARK_FOLDER = Path(__file__).resolve().parents[4] / "benchmarks"
 
 def bench(
     name: Annotated[str, typer.Argument(help="Which one; without a name, they are listed.")] = "",
+    full: Annotated[bool, typer.Option("--full", help="At full size, where there is one; this takes long.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Measure on this machine, against a reference in the same run."""
@@ -30,8 +32,11 @@ def bench(
     if name not in known:
         raise UnknownName("benchmark", name, known)
     module = _load(known[name])
+    sized = {"full": True} if full else {}
+    if full and "full" not in inspect.signature(module.run).parameters:
+        raise SetupError("has one size only", field="--full", value=name)
     with progress(f"bench {name}", getattr(module, "STEPS", None)) as advance:
-        figures: dict[str, Any] = module.run(advance)
+        figures: dict[str, Any] = module.run(advance, **sized)
     if json:
         show_json(figures)
         return

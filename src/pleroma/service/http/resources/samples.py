@@ -22,7 +22,6 @@ from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.samples import NewSamples, SamplesAnswer, SamplingAnswer, SamplingRate
 from pleroma.service.http.strict_route import StrictRoute
 
-
 MAX_VALUES_IN_LOOP = 10_000
 """More values are checked in a thread of their own: others would wait for milliseconds."""
 
