@@ -46,7 +46,7 @@ def test_samples_are_landed_with_the_controllers_time(tmp_path):
         ({"columns": COLUMNS | {"colour": [1, 2]}}, None),
         ({"columns": COLUMNS | {"volume": [2**70, 1]}}, "volume"),
         ({"columns": {}}, "price"),
-        ({"columns": COLUMNS | {"ticker": ["IBM", "\ud800"]}}, "ticker"),
+        ({"columns": COLUMNS | {"ticker": ["IBM", "\ud800"]}}, "body"),
         ({"columns": COLUMNS | {"ticker": ["IBM", None]}}, "ticker"),
         ({"columns": COLUMNS | {"ticker": ["IBM", {"a": [[]]}]}}, "ticker"),
         ({"columns": COLUMNS | {"market": ["nyse", "../../plans"]}}, "market"),
