@@ -31,6 +31,8 @@ from pleroma.pipeline.lake.table_files import Condition
 BEGUN, ENDED, OVER = "begun", "ended", "over"
 _ROWS_AT_ONCE = 4096
 """While rows become values no other thread runs: so many take some milliseconds."""
+_ROWS_IN_PIECE = 512
+"""And so many while values become rows, since the boxes of a filter are lists of lists."""
 
 
 class SubscriptionText(NamedTuple):
@@ -172,6 +174,11 @@ def changes(
 def table_of(schema: Schema, entries: Iterable[TimedSubscription], state: str) -> Any:
     """Rows of the table `subscriptions`."""
     listed = list(entries)
+    pieces = [listed[row : row + _ROWS_IN_PIECE] for row in range(0, len(listed), _ROWS_IN_PIECE)]
+    return pa.concat_tables([_piece(schema, piece, state) for piece in pieces or [[]]])
+
+
+def _piece(schema: Schema, listed: Sequence[TimedSubscription], state: str) -> Any:
     columns = {
         "schema": [schema.name] * len(listed),
         "state": [state] * len(listed),
