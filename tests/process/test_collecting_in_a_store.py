@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -17,8 +18,8 @@ from support.programs import environment
 from support.strategies import STOCK
 from support.waiting import run, until
 
-NOTICED_SECONDS = 60.0
-"""A store that is lost is noticed before, and so is one that is back."""
+NOTICED_SECONDS = 180.0
+"""A store that is lost is noticed before, and so is one that is back: maintenance is tried again after a minute."""
 
 
 @pytest.fixture
@@ -53,6 +54,11 @@ class Up:
 
     def health(self):
         return httpx.get(f"{self.url}/health", timeout=10).json()
+
+    def failures(self):
+        """How often the lake could not be written."""
+        metrics = httpx.get(f"{self.url}/metrics", timeout=10).text
+        return float(re.search(r"^pleroma_lake_failures_total (\S+)", metrics, re.MULTILINE)[1])
 
     def __enter__(self):
         return self
@@ -99,7 +105,8 @@ def test_events_land_in_a_store_and_flow_on_while_it_is_lost(store, tmp_path):
             store.fault("cut_request")
             publisher.publish_many(quotes(300, first=300))
             await until(lambda: subscription.info.delivered == 600, 30)
-            await until_in_thread(lambda: up.health()["status"] == "degraded")
+            await until_in_thread(lambda: up.failures() >= 2)  # landing as well as, perhaps, maintenance
+            assert up.health()["status"] == "degraded"
             lost = up.health()["collecting"]
             publisher.publish_many(quotes(300, first=600))  # events flow while nothing can be landed
             await until(lambda: subscription.info.delivered == 900, 30)
@@ -113,11 +120,11 @@ def test_events_land_in_a_store_and_flow_on_while_it_is_lost(store, tmp_path):
         httpx.post(
             f"{up.url}/v1/schemas", json={"schema": STOCK.to_json()}, headers={"Authorization": f"Bearer {up.token}"}
         ).raise_for_status()
-        lost = run(lambda: published(up), seconds=4 * NOTICED_SECONDS)
+        lost = run(lambda: published(up), seconds=3 * NOTICED_SECONDS)
     assert len(lost.splitlines()) == 1
     assert "Connection reset by peer" in lost
-    assert up.log().count("the lake cannot be written") == 1
-    assert up.log().count("the lake can be written again") == 1
+    assert 1 <= up.log().count("the lake cannot be written") <= 2  # landing, and perhaps maintenance
+    assert up.log().count("the lake can be written again") == up.log().count("the lake cannot be written")
     for text in (lost, up.log(), up.said):
         assert SECRET not in text
         assert KEY_ID not in text

@@ -9,8 +9,8 @@ from pleroma.errors import LakeError
 from pleroma.service.collecting.lake_writer import LakeWriter
 
 _HOUR_SECONDS = 3600.0
-_NEXT_TRY_SECONDS = 600.0
-"""After a failure."""
+_NEXT_TRY_SECONDS = 60.0
+"""After a failure. Health names it until then, also when whatever was lost is back."""
 
 
 class LakeUpkeep:
