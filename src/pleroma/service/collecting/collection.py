@@ -26,6 +26,7 @@ from pleroma.service.collecting.lake_writer import LakeWriter
 from pleroma.service.collecting.landing_queue import LandingQueue, T, TableQueue
 from pleroma.service.collecting.network_landing import KnownNetwork, NetworkLanding
 from pleroma.service.collecting.recent_events import RecentEvents
+from pleroma.service.collecting.sender_allowance import SenderAllowance
 from pleroma.service.collecting.subscription_landing import SubscriptionLanding
 from pleroma.service.metric_families import counter, gauge
 
@@ -52,6 +53,7 @@ class Collection:
         self._subscriptions = SubscriptionLanding(controller, lake, self.writer)
         self._network = NetworkLanding(network, controller, lake, self.writer)
         self._accepted = AcceptedBatches()
+        self._allowance = SenderAllowance()
         self._rates: dict[str, float] = {}
         """The rates that were chosen, by schema."""
         self._epochs: dict[str, int] = {}
@@ -102,13 +104,15 @@ class Collection:
 
     def add_samples(self, sampled: SampledEvents) -> int:
         """Take events from a publisher: how many of them there was room for. A batch that is known is passed over."""
-        key = None if sampled.batch is None else (sampled.events.schema.name, sampled.batch.sender)
-        if sampled.batch is not None and self._accepted.has(key, sampled.batch.number):
-            self.waiting.event_counts.repeated += len(sampled.events)
-            return len(sampled.events)
+        batch, schema = sampled.batch, sampled.events.schema.name
+        if batch is not None:
+            if self._accepted.has((schema, batch.sender), batch.number):
+                self.waiting.event_counts.repeated += len(sampled.events)
+                return len(sampled.events)
+            sampled = sampled._replace(batch=self._allowance.within(batch))
         taken = self.waiting.add_events(sampled)
-        if taken and sampled.batch is not None:
-            self._accepted.add(key, sampled.batch.number)
+        if taken and batch is not None:
+            self._accepted.add((schema, batch.sender), batch.number)
         self.recent.add(sampled.events)
         return taken
 
@@ -124,7 +128,9 @@ class Collection:
                 rows.setdefault((entry.name, entry.number), []).append(ReportRow(each, principal, **counters))
         for (schema, number), reported in rows.items():
             # the reports of all schemas are one table, which takes one batch of a sender under one number
-            part = None if batch is None else BatchId(f"{number}/{principal}/{batch[0]}", batch[1])
+            part = None
+            if batch is not None:
+                part = self._allowance.within(BatchId(f"{number}/{principal}/{batch[0]}", batch[1]))
             self.waiting.add_reports(ReportedCounters(schema, now, tuple(reported), part))
 
     def metrics(self) -> Iterator[Metric]:

@@ -9,8 +9,10 @@ import pytest
 
 from pleroma.content.batch import EventBatch
 from pleroma.control.accepted_batches import AcceptedBatches
+from pleroma.pipeline.lake.event_rows import sender_key
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import BatchId, ReportedCounters, ReportRow, SampledEvents
+from pleroma.service.collecting.sender_allowance import SenderAllowance
 from support.service.in_process import world
 from support.service.with_lake import COLUMNS, STOCK, batch, collecting, landed, sample_body
 from support.waiting import run
@@ -24,6 +26,33 @@ def test_a_sender_is_remembered_for_as_long_as_few_others_come():
     accepted.add("a", 1)  # comes late, and changes nothing
     accepted.add("c", 0)
     assert (accepted.has("a", 3), accepted.has("b", 0), accepted.has("c", 0)) == (True, False, True)
+
+
+def test_whoever_takes_ever_new_senders_is_not_remembered():
+    now = [0.0]
+    allowance = SenderAllowance(max_new=2, clock=lambda: now[0])
+    batches = [BatchId(f"me/{name}", 7) for name in "abc"]
+    assert [allowance.within(each) for each in batches] == [*batches[:2], None]
+    assert allowance.within(BatchId("you/c", 7))  # another's senders count for the other
+    assert allowance.within(batches[0]._replace(number=8))
+    now[0] = 3600.0
+    assert allowance.within(batches[2])
+
+
+def test_samples_of_too_many_senders_are_landed_without_their_numbers(tmp_path):
+    async def main():
+        async with collecting(tmp_path) as (api, collection, lake):
+            collection._allowance = SenderAllowance(max_new=1)
+            for _ in range(2):
+                for sender in ("a", "b"):
+                    body = sample_body(batch=batch(0, sender))
+                    assert await api.post("/v1/samples", body, 202) == {"taken": 2}
+            await collection.land(everything=True)
+            assert len(landed(lake)) == 4  # repeated batches are known here nevertheless
+            table = lake.event_table("stock")
+            assert [table.landed(sender_key(f"admin/{sender}")) for sender in ("a", "b")] == [0, -1]
+
+    run(main)
 
 
 def test_samples_that_are_sent_again_are_answered_as_before_and_landed_once(tmp_path):
