@@ -1,7 +1,7 @@
 """How many senders of one principal the lake is told of.
 
-A table remembers for days how far each sender's batches have come, and everybody who opens the table reads that. Senders
-choose their names, so whoever took a new one for every batch would make the lake slow for all.
+A table remembers for days how far each sender has come, and everybody who opens the table reads that. Senders choose
+their names, so whoever took a new one for every batch would make the lake slow for all.
 """
 
 from __future__ import annotations
