@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
-from pleroma.content import Schema
+from pleroma.content import Schema, Text
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
@@ -99,12 +99,19 @@ class _CoveredSubscriptions:
             until=np.array([FOREVER if each.until is None else microseconds(each.until) for each in lives], np.int64),
         )
         self._first_box: Ints = np.cumsum([0, *(len(row.filter.boxes) for row in self.rows)]).astype(np.int64)
+        attributes = plan.plan.schema.attributes
+        self._boxes = [box for row in self.rows for box in row.filter.boxes]
+        self._texts = [d for d, each in enumerate(attributes) if isinstance(each, Text)]
+        ends = [[(0.0, 0.0) if d in self._texts else part for d, part in enumerate(box.ranges)] for box in self._boxes]
+        self._ends = np.array(ends, np.float64).reshape(-1, len(attributes), 2)
+        """The boxes by the ends of their ranges. Those of texts are ranks among the texts of some events."""
 
     def charges(self, events: EventBatch, at: Ints) -> Charges:
         """What the deliveries of events at these moments add to the counters."""
         dims = len(events.schema)
-        boxes = [events.bounds(box) for row in self.rows for box in row.filter.boxes]
-        ends = np.array(boxes, np.float64).reshape(-1, dims, 2)
+        ends = self._ends.copy()
+        for d in self._texts if len(ends) else ():
+            ends[:, d] = [events.text_column(d).span(box.ranges[d]) for box in self._boxes]
         codes = self._index.encode(events.points())
         of_row = codes.of_event(np.arange(len(events), dtype=np.int64))
         order = np.lexsort(codes.words.T[::-1])
