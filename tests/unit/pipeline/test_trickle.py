@@ -67,7 +67,7 @@ def test_an_hour_becomes_a_file_and_only_the_last_hours_have_more(tmp_path):
     assert files / MONTH_DAYS < MOST_FILES_A_DAY
 
 
-@pytest.mark.skipif(not LONG, reason="takes a quarter of an hour: set PLEROMA_LONG=1")
+@pytest.mark.skipif(not LONG, reason="takes half an hour: set PLEROMA_LONG=1")
 def test_a_month_of_a_sample_a_second_stays_under_a_hundred_files_a_day(tmp_path):
     lake = Lake.at(str(tmp_path / "lake"))
     trickled(lake, MONTH_DAYS * 24, KEPT_HOURS)
