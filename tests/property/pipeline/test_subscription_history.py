@@ -76,12 +76,15 @@ def test_what_was_landed_last_is_in_force(tmp_path_factory, drawn, data):
         moment = NOON + number * TICK / 2
         if start <= moment < end:
             assert by_id(stretch.in_force(moment)) == by_id(history.in_force(moment))
-            assert stretch.stretch(moment) is not None
-    for name in {row.id for row, _, _ in stretch.entries}:  # nothing that ended before, or began after
-        assert any(
-            each.row.id == name and each.since < end and (each.until is None or each.until > start)
-            for each in stretch.entries
+    lives = [(each.row.id, each.since, each.until) for each in stretch.during(start, end)]
+    by_hand = [
+        (row.id, since, until)
+        for row, since, until in history.entries
+        if any(
+            since <= moment and (until is None or moment < until) for moment in (start, since) if start <= moment < end
         )
+    ]
+    assert lives == by_hand
 
 
 @pytest.mark.parametrize("back", [timedelta(0), timedelta(hours=1)])
@@ -94,6 +97,3 @@ def test_whatever_the_clock_says_what_is_landed_later_is_in_force_later(tmp_path
     assert lake.subscriptions("stock") == one
     history = lake.subscription_history("stock")
     assert [history.in_force(moment) for moment in history.moments] == [one, other, [], one]
-    assert history.stretch(NOON - timedelta(hours=5)) is None
-    assert history.stretch(NOON) == NOON
-    assert history.stretch(NOON + timedelta(hours=5)) == history.moments[-1]

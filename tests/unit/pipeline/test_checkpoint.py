@@ -12,7 +12,7 @@ MINE = {"lake": "/lake", "schema": "stock", "window": 60.0}
 
 def test_the_checkpoint_of_a_folder_is_in_it_and_that_of_an_object_store_on_this_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert usual_checkpoint("/lake", "stock/eu") == "/lake/checkpoints/stock%2Feu"
+    assert usual_checkpoint("/lake", "stock/eu") == "/lake/checkpoints/stock~2Feu"
     here = [usual_checkpoint(url, name) for url in ("s3://one", "s3://other") for name in ("stock", "news")]
     assert len(set(here)) == 4
     assert all(Path(each).parent == tmp_path / "state" / "pleroma" / "checkpoints" for each in here)
