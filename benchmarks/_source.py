@@ -12,7 +12,7 @@ from pleroma.pipeline.lake.lake import Lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-REPEATS = 3
+REPEATS = 5
 
 
 def measure(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def measure(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
         "read, two": ours.select(two),
         "format, two": by_source(two),
     }
-    seconds = {how: _seconds(frame) for how, frame in frames.items()}
+    seconds = _seconds(frames)
     all_columns, two_columns = seconds["parquet"], seconds["parquet, two"]
     return {
         "source_ratio": {how: round(seconds[how] / all_columns, 2) for how in ("read", "format")},
@@ -52,14 +52,15 @@ def measure(spark: SparkSession, lake: Lake, name: str) -> dict[str, Any]:
     }
 
 
-def _seconds(frame: DataFrame) -> float:
-    """The shortest of several runs; one before is not counted, in which Java compiles the query."""
+def _seconds(frames: dict[str, DataFrame]) -> dict[str, float]:
+    """The shortest of several runs, which take turns; one before is not counted, in which Java compiles the query."""
     from pyspark.sql import functions as sql
 
-    query = frame.agg(*(sql.max(name) for name in frame.columns))
-    found = []
+    queries = {how: frame.agg(*(sql.max(name) for name in frame.columns)) for how, frame in frames.items()}
+    found: dict[str, list[float]] = {how: [] for how in frames}
     for _ in range(1 + REPEATS):
-        start = time.perf_counter()
-        query.collect()
-        found.append(time.perf_counter() - start)
-    return min(found[1:])
+        for how, query in queries.items():
+            start = time.perf_counter()
+            query.collect()
+            found[how].append(time.perf_counter() - start)
+    return {how: min(taken[1:]) for how, taken in found.items()}
