@@ -14,6 +14,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
+import structlog
 from prometheus_client.core import Metric
 
 from pleroma.control import Controller, SchemaEntry
@@ -32,6 +33,8 @@ from pleroma.service.metric_families import counter, gauge
 
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
+
+log = structlog.get_logger("pleroma.service")
 
 _LANDING_CHECK_SECONDS = 0.25
 """How often to look whether anything is to be landed."""
@@ -58,6 +61,9 @@ class Collection:
         """The rates that were chosen, by schema."""
         self._epochs: dict[str, int] = {}
         """The last plan of each schema that was landed."""
+        self._noticed: dict[tuple[str, int], datetime] = {}
+        """When a plan was first seen in force, by schema and epoch: it may be landed much later."""
+        self._fault: str | None = None
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
@@ -75,7 +81,7 @@ class Collection:
             await asyncio.to_thread(lake.check)
             for entry in controller.state.schemas.values():
                 collection._epochs[entry.name] = entry.epoch - 1  # nobody knows when earlier ones came into force
-                await asyncio.to_thread(collection._land_plan, entry, datetime.now(UTC))
+                await asyncio.to_thread(collection._land_plan, entry)
                 await asyncio.to_thread(_check_position, lake, entry.name, controller.position)
         except BaseException:
             collection.close()
@@ -85,7 +91,7 @@ class Collection:
     @property
     def failure(self) -> str | None:
         """Why nothing is landed, or the lake is not maintained, in one line, while that is so."""
-        return self.writer.failure or self.upkeep.writer.failure
+        return self._fault or self.writer.failure or self.upkeep.writer.failure
 
     def rate(self, schema: str) -> float:
         """The part of a schema's events that publishers should send as samples."""
@@ -162,9 +168,15 @@ class Collection:
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
-            failures = self.writer.failures
-            is_quiet = not await self.land()
-            has_failed = self.writer.failures != failures
+            failures, is_quiet = self.writer.failures, False
+            try:
+                is_quiet = not await self.land()
+                self._fault = None
+            except Exception as error:  # whatever it is, the next round may succeed
+                if self._fault is None:
+                    log.exception("collecting has failed")
+                self._fault = repr(error)
+            has_failed = self._fault is not None or self.writer.failures != failures
             if is_quiet and not has_failed:
                 self.upkeep.begin_if_due()
             with suppress(TimeoutError):
@@ -175,18 +187,20 @@ class Collection:
         """Land what is due, or everything that has come or changed: whether events or reports were to be landed."""
         for entry in list(self._controller.state.schemas.values()):
             if self._epochs.get(entry.name) != entry.epoch:
-                await self.writer.try_write(f"plans of {entry.name}", self._land_plan, entry, datetime.now(UTC))
+                self._noticed.setdefault((entry.name, entry.epoch), datetime.now(UTC))
+                await self.writer.try_write(f"plans of {entry.name}", self._land_plan, entry)
         await self._network.land(at_once=everything)
         await self._subscriptions.land(at_once=everything)
         return await self._land_waiting(everything)
 
-    def _land_plan(self, entry: SchemaEntry, since: datetime) -> None:
+    def _land_plan(self, entry: SchemaEntry) -> None:
         """Write a schema and all plans since the last that was landed; read its chosen rate. Runs in the thread."""
         self.lake.land_schema(entry.schema)
         if entry.name not in self._rates and (rate := self.lake.sampling(entry.name)) is not None:
             self._rates[entry.name] = rate
         landed = self._epochs.get(entry.name, 0)
         for plan in [plan for plan in entry.plans if plan.epoch > landed]:
+            since = self._noticed.get((entry.name, plan.epoch)) or datetime.now(UTC)
             self.lake.land_plan(plan, self._controller.state.settings.max_members, since)
             self._epochs[entry.name] = plan.epoch
 

@@ -162,6 +162,24 @@ def test_every_plan_is_landed_also_those_of_one_moment(tmp_path):
     run(main)
 
 
+def test_a_plan_that_could_not_be_landed_has_the_time_at_which_it_was_seen(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise LakeError("cannot be written")
+
+    async def main():
+        async with collecting(tmp_path) as (_, collection, lake):
+            await collection._controller.submit(AdoptPlan("stock", GridIndex.regular(STOCK, 4)))
+            with monkeypatch.context() as failing:
+                failing.setattr(Lake, "land_plan", refuse)
+                await collection.land()
+            seen = datetime.now(UTC)
+            await collection.land()
+            first, second = lake.plans("stock")
+            assert first.since < second.since < seen
+
+    run(main)
+
+
 def test_a_lake_of_another_controller_is_refused(tmp_path):
     async def main():
         Lake.at(str(tmp_path / "lake")).land_schema(STOCK)

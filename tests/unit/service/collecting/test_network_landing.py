@@ -57,6 +57,26 @@ def test_links_limits_and_rooms_are_landed_when_they_change(tmp_path):
     run(main)
 
 
+def test_a_network_that_cannot_be_asked_is_a_line_in_health_and_ends_nothing(tmp_path):
+    class Faulty(Network):
+        def topology(self):
+            if self.found:
+                raise ValueError("half a link")
+            return self.known
+
+    async def main():
+        network = Faulty()
+        async with collecting(tmp_path, running=True, network=network) as (api, collection, lake):
+            network.found["R1"] = 1
+            await until(lambda: collection.failure, 20)
+            assert (await api.get("/health"))["collecting"] == "ValueError('half a link')"
+            network.found.clear()
+            await until(lambda: collection.failure is None, 20)
+            await until(lambda: lake.topology() is not None, 20)
+
+    run(main)
+
+
 def test_the_room_that_a_switch_turned_out_to_have_comes_from_the_openflow_network(tmp_path):
     line = build("line:2")
     discovered, layout = DiscoveredTopology(line), SimpleNamespace(addresses=IPV6)
