@@ -67,7 +67,7 @@ def column_rows(columns: Iterable[TableColumn]) -> str:
 
 def table_rows() -> str:
     """How the page lists the tables."""
-    rows = [("events/NAME", "sampled events of a schema", ("hour",))]
+    rows: list[tuple[str, str, tuple[str, ...]]] = [("events/NAME", "sampled events of a schema", ("hour",))]
     rows += [(each.path, each.meaning, each.partitioned_by) for each in TABLES.values()]
     return "\n".join(
         f"| `{path}` | {meaning}"
