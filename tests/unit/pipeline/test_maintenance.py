@@ -26,7 +26,7 @@ from support.strategies import STOCK
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 LATER = NOON + 20 * HOUR
-FOR_EVER = 10.0**5
+FOR_EVER = float("inf")
 """In days."""
 
 

@@ -31,6 +31,9 @@ MANY_FILES = 8
 CURRENT_HOUR_FILES = 32
 """So many files make merging worth while in an hour that is not over."""
 
+LONGEST_DAYS = 500_000
+"""Who keeps for longer keeps everything: the calendar goes back no further."""
+
 
 class FailedTable(NamedTuple):
     table: str
@@ -64,7 +67,7 @@ class _Chore(NamedTuple):
 
     table: LakeTable
     hour: str | None = None
-    """The column of the hour, by which rows expire and which files of the current hour are few enough."""
+    """The column of the hour: files of the current one are merged when they are many."""
     landing: str | None = None
     """The column of the landing: only files that follow each other are merged."""
     expiring: tuple[Condition, ...] = ()
@@ -85,7 +88,8 @@ def maintain(
     """
     moment = utc(now or datetime.now(UTC))
     failures: list[MaintenanceResult] = []
-    chores = list(_chores(lake, moment - timedelta(days=keep_days), failures))
+    oldest = moment - timedelta(days=min(keep_days, LONGEST_DAYS))
+    chores = list(_chores(lake, oldest, failures))
 
     def done(chore: _Chore) -> MaintenanceResult:
         result = _tidied(lake, chore, hour_name(moment), kept_hours)
