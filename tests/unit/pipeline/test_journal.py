@@ -155,6 +155,15 @@ def test_a_damaged_file_of_the_journal_is_named_and_the_rest_is_read(lake, tmp_p
     assert journal.windows() == [window(0), window(1)]
 
 
+def test_a_decision_whose_row_is_damaged_is_written_anew(lake, tmp_path):
+    journal = Journal(lake, "stock")
+    journal.record(decision(0, outcome="handing"))
+    (path,) = (tmp_path / "decisions").rglob("*.parquet")
+    path.write_bytes(path.read_bytes()[:50])
+    journal.amend(decision(0, outcome="adopted", new_epoch=2))
+    assert journal.decisions() == [decision(0, outcome="adopted", new_epoch=2)]
+
+
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), max_size=8), st.integers(1, 20))
 def test_from_the_value_that_is_found_on_there_are_the_newest_rows(files, count):
     first = first_of_newest([ValueSpan(min(each), max(each), len(each)) for each in files], count)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from pleroma.errors import LakeError
+from pleroma.errors import DamagedFile, LakeError
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_table import Landing, TableState
 from pleroma.pipeline.lake.lake_tables import TABLES
@@ -49,8 +50,10 @@ class Journal:
         """Write a decision in place of the one at the same window."""
         row = _decision_row(decision)
         where = (self._mine, *_at(row["since"], row["until"]))
-        if not self.lake.table("decisions").rewrite(where, lambda _: _table("decisions", row)):
-            self.record(decision)
+        with suppress(DamagedFile):  # the one before was in it, as far as anybody knows
+            if self.lake.table("decisions").rewrite(where, lambda _: _table("decisions", row)):
+                return
+        self.record(decision)
 
     def window(self, start: datetime, end: datetime) -> TrafficWindow | None:
         return next(map(_window, self._rows("windows", _at(start, end))), None)
