@@ -146,6 +146,12 @@ def test_everything_is_in_the_new_lake_once(writer):
     assert lake.refused() == []
 
 
+def test_progress_is_told_for_every_file(writer):
+    old, steps = OldLake(str(writer.root)), []
+    migrate(old, Lake.at(str(writer.root.parent / "new")), steps.append)
+    assert sum(steps) == old.count() == 19
+
+
 def test_repeated_it_changes_nothing(writer):
     lake, _ = migrated(writer)
     assert migrated(writer, Lake.at(lake.url))[1] == MigrationResult()

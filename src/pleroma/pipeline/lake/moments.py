@@ -35,7 +35,7 @@ def from_microseconds(count: int) -> datetime:
 
 def hour_name(moment: datetime) -> str:
     """Such as 2026-11-15T16."""
-    return f"{utc(moment):%Y-%m-%dT%H}"
+    return utc(moment).isoformat(timespec="hours")[: len("2026-11-15T16")]
 
 
 def hours_of(moments: NDArray[np.datetime64]) -> list[str]:
