@@ -163,10 +163,9 @@ def in_one_process(lake, controller):
     counter = WindowCounter(SCHEMA, LakeHistory(lake, "stock"), WINDOW // US)
     cells = {}
     table = lake.event_table("stock")
-    for file in table.by_file():
-        for batch in file.combine_chunks().to_batches():
-            for start, _, found in counter.count(batch):
-                cells.setdefault(UNIX_EPOCH + start * US, Counter()).update(found)
+    for batch in table.rows().combine_chunks().to_batches():
+        for start, _, found in counter.count(batch):
+            cells.setdefault(UNIX_EPOCH + start * US, Counter()).update(found)
     del cells[max(cells)]
 
     def gathering(start, end, subscriptions):
