@@ -10,6 +10,7 @@ from pleroma.index import IndexPlan, evaluate
 from pleroma.pipeline.audit.audit_pass import audit_here
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.maintenance import maintain
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.subscription_history import BEGUN, OVER, TimedSubscription, table_of, written
 from pleroma.pipeline.lake.table_files import FileReader
@@ -97,44 +98,43 @@ def test_a_plan_of_a_schema_that_has_changed_since_judges_nothing(tmp_path):
 
 
 def land_month(lake, schema, rows):
-    """Subscriptions that live an hour each, one after the other through a month that ends with the audited day. They
-    are over and were settled day by day, but for one that begins thereafter.
+    """Subscriptions that live an hour each, one after the other through a month with the audited day in its middle. They
+    are over and were settled hour by hour, but for one that begins thereafter.
     """
-    start = DAY - timedelta(days=29)
+    start = DAY - timedelta(days=15)
     lives = [
         TimedSubscription(written(rows[n % len(rows)]), start + timedelta(hours=n), start + timedelta(hours=n + 1))
         for n in range(30 * 24)
     ]
     table = lake.table("subscriptions")
-    for day in range(30):
-        table.append(table_of(schema, lives[24 * day : 24 * (day + 1)], OVER))
-    table.append(table_of(schema, [lives[-1]._replace(since=DAY + timedelta(days=1), until=None)], BEGUN))
+    for first in range(0, len(lives), 6):
+        table.append(table_of(schema, lives[first : first + 6], OVER))
+    table.append(table_of(schema, [lives[-1]._replace(since=start + timedelta(days=30), until=None)], BEGUN))
 
 
 def test_an_audit_of_a_day_reads_the_subscriptions_of_that_day_and_not_of_a_month(tmp_path, monkeypatch):
     whole, data, events = land(tmp_path / "whole")
     name = data.schema.name
     lake = Lake.at(str(tmp_path / "lake"))
-    lake.land_schema(data.schema, DAY - timedelta(days=29))
+    lake.land_schema(data.schema, DAY - timedelta(days=15))
     lake.land_plan(whole.plans(name)[0].plan, 8, DAY)
     rows = [SubscriptionRow(f"s{n:02}", "p", "h1", each) for n, each in enumerate(data.subscriptions[:24])]
     land_month(lake, data.schema, rows)
+    maintain(lake, 10_000, now=DAY + timedelta(days=60))
+    assert len(lake.table("subscriptions").files()) < 40
     at = [DAY + timedelta(hours=9, minutes=n) for n in range(120)]
     lake.land_events(events[:120], at, 1, 1.0)
     read = []
 
     def counted(reader, system, root, file, names=None):
-        found = rows_of(reader, system, root, file, names)
-        read.append((reader.table, len(found)))
-        return found
+        read.append((reader.table, file.rows))
+        return rows_of(reader, system, root, file, names)
 
     rows_of = FileReader.rows
     monkeypatch.setattr(FileReader, "rows", counted)
     found = audit_here(lake, name, Period.day("2026-11-15"))
     of_subscriptions = [count for table, count in read if table == "subscriptions"]
-    assert len(lake.table("subscriptions").files()) == 31
-    assert len(of_subscriptions) <= 2  # the day, and the day before, which ends with the first moment of the day
-    assert sum(of_subscriptions) == 24
+    assert sum(of_subscriptions) <= 48  # the day, and those that ended with its first moment, of 721 rows
     assert {each.id for each in found.subscriptions} == {row.id for row in rows}
     index = lake.plans(name)[0].plan.index
     hours = [evaluate(index, [rows[9 + h].filter], list(events[60 * h : 60 * h + 60]), max_members=8) for h in (0, 1)]

@@ -75,6 +75,9 @@ TABLES: dict[SharedTable, TableDefinition] = {
         (
             _SCHEMA,
             TableColumn("state", pa.string(), "`begun`, `ended`, or `over`: see below"),
+            TableColumn(
+                "day", pa.string(), "the day it ended on, in UTC, such as 2026-11-15, in `over`; `-` otherwise"
+            ),
             TableColumn("id", pa.string(), "the subscription"),
             TableColumn("since", MOMENT_TYPE, "from when on it was in force"),
             TableColumn("until", MOMENT_TYPE, "when it ended; null in `begun`"),
@@ -88,7 +91,7 @@ TABLES: dict[SharedTable, TableDefinition] = {
                 "last coordinate (a number itself, the position of a category's word, the code of a text)",
             ),
         ),
-        partitioned_by=("schema", "state"),
+        partitioned_by=("schema", "state", "day"),
         meaning="when each subscription was in force, where, and what it wanted",
     ),
     "reports": TableDefinition(

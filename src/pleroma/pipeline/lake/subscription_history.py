@@ -29,6 +29,7 @@ from pleroma.pipeline.lake.moments import microseconds
 from pleroma.pipeline.lake.table_files import Condition
 
 BEGUN, ENDED, OVER = "begun", "ended", "over"
+UNSETTLED_DAY = "-"
 _ROWS_AT_ONCE = 4096
 """While rows become values no other thread runs: so many take some milliseconds."""
 _ROWS_IN_PIECE = 512
@@ -182,6 +183,7 @@ def _piece(schema: Schema, listed: Sequence[TimedSubscription], state: str) -> A
     columns = {
         "schema": [schema.name] * len(listed),
         "state": [state] * len(listed),
+        "day": [f"{each.until:%Y-%m-%d}" if state == OVER else UNSETTLED_DAY for each in listed],
         "since": [each.since for each in listed],
         "until": [each.until for each in listed],
         "boxes": [boxes(schema, each.row.filter) for each in listed],
