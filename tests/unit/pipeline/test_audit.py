@@ -98,7 +98,7 @@ def test_a_plan_of_a_schema_that_has_changed_since_judges_nothing(tmp_path):
 
 
 def land_month(lake, schema, rows):
-    """Subscriptions that live an hour each, one after the other through a month with the audited day in its middle. They
+    """Subscriptions that live an hour each, one after the other through a month around the audited day. They
     are over and were settled hour by hour, but for one that begins thereafter.
     """
     start = DAY - timedelta(days=15)
