@@ -111,7 +111,9 @@ class RunOptions:
     master: SparkMaster = None
     checkpoint: Annotated[
         str | None,
-        typer.Option(help="Where Spark notes how far it is. In the lake, or beside an object store on this machine."),
+        typer.Option(
+            help="Where Spark notes how far it is: in the lake, or on this machine if that is an object store."
+        ),
     ] = None
     once: Annotated[bool, typer.Option("--once", help="Go through what is there, and stop.")] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and tune, and hand nothing over.")] = False
