@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pleroma.content import Schema
 from pleroma.content.arrow_columns import to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
@@ -196,6 +197,17 @@ def test_subscriptions_are_read_once_for_the_time_of_some_windows_and_anew_when_
     assert len(history.subscriptions(days_later, days_later + WINDOW).in_force(days_later)) == 3
     assert len(read) == 3
     assert all(end - start < timedelta(hours=3) for _, start, end in read)
+
+
+def test_after_a_change_of_the_schema_nothing_is_judged_by_what_was_begun_before(tmp_path):
+    lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
+    history, given_batch = LakeHistory(lake, "stock"), batch(traffic(5, False), [BEGIN] * 5, [1] * 5)
+    assert [each.unjudged for each in windows_of([given_batch], history).values()] == [0]
+    changed = SCHEMA.to_json()
+    changed["attribute"].append({"name": "side", "kind": "category", "values": ["buy", "sell"], "optional": True})
+    lake.land_schema(Schema.from_json(changed), BEGIN + WINDOW)
+    lake.land_subscriptions("stock", BEGIN + WINDOW, ROWS[:3])
+    assert [each.unjudged for each in windows_of([given_batch], history).values()] == [5]
 
 
 def test_a_damaged_file_of_subscriptions_is_left_out_and_named(tmp_path):

@@ -86,7 +86,7 @@ class LakeHistory:
                 return held
         first, last = start - HISTORY_MARGIN, end + HISTORY_MARGIN
         found = self.lake.subscription_history(self.schema, first, last)
-        if self._read is not None:  # parsing is most of the work
+        if self._read is not None and self._read[3].schema == found.schema:  # parsing is most of the work
             parsed = self._read[3].filters
             found.filters.update(
                 {row.filter: parsed[row.filter] for row, _, _ in found.entries if row.filter in parsed}
@@ -163,7 +163,7 @@ class WindowCounter:
         """
         try:
             plan = self._history.plan(epoch)
-            if plan is None or plan.plan.schema != self._schema or stretch < 0:
+            if plan is None or not plan.plan.schema == history.schema == self._schema or stretch < 0:
                 return None
             return plan, history.in_force(history.moments[stretch])
         except LakeError:  # it is damaged, or has a filter that the schema does not allow any more
