@@ -174,7 +174,7 @@ def test_a_lake_that_cannot_be_is_one_line_when_the_controller_starts(tmp_path):
     (tmp_path / "file").touch()
     for lake, line in (
         ("ftp://somewhere", "begins with one of"),
-        ("s3://key:secret@bucket/lake", "has credentials in it"),
+        ("s3://key:secret@bucket/lake", "give them in the environment"),
         (str(tmp_path / "file"), "the table schemas"),
     ):
         command = [sys.executable, "-m", "pleroma.cli", "up", "--folder", tmp_path / "service", "--port", "0"]

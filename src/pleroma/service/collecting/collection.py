@@ -101,11 +101,11 @@ class Collection:
         """Another rate for a schema, from now on and after a restart. Publishers learn of it like of a new plan."""
         if self.writer.failure is not None:
             raise LakeError(self.writer.failure, field="lake")
-        await self.writer.write(self.lake.land_sampling, schema, rate)
+        entry = self._controller.state.schemas[schema]
+        await self.writer.write(self._land_rate, entry, rate)
         self._rates[schema] = rate
-        epoch = self._controller.state.schemas[schema].epoch
         self._controller.feed.tell(
-            {"type": "plan", "position": self._controller.position, "schema": schema, "epoch": epoch}
+            {"type": "plan", "position": self._controller.position, "schema": schema, "epoch": entry.epoch}
         )
 
     def add_samples(self, sampled: SampledEvents) -> int:
@@ -203,6 +203,11 @@ class Collection:
             since = self._noticed.get((entry.name, plan.epoch)) or datetime.now(UTC)
             self.lake.land_plan(plan, self._controller.state.settings.max_members, since)
             self._epochs[entry.name] = plan.epoch
+
+    def _land_rate(self, entry: SchemaEntry, rate: float) -> None:
+        """Runs in the thread."""
+        self.lake.land_schema(entry.schema)  # it may have been made a moment ago
+        self.lake.land_sampling(entry.name, rate)
 
     async def _land_waiting(self, everything: bool) -> bool:
         were_due = [

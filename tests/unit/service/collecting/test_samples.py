@@ -8,7 +8,7 @@ import pytest
 from pleroma.service.http.models.samples import MAX_ACCEPTED_SAMPLES
 from pleroma.service.http.resources import samples
 from support.service.in_process import world
-from support.service.with_lake import COLUMNS, collecting, landed, sample_body
+from support.service.with_lake import COLUMNS, STOCK, collecting, landed, sample_body
 from support.waiting import run, until
 
 
@@ -122,6 +122,16 @@ def test_the_rate_is_part_of_the_plans_answer_and_of_its_etag(tmp_path):
             await api.error("PUT", "/v1/schemas/stock/sampling", 400, "bad_request", json={"rate": 1.1})
         async with collecting(tmp_path, sample=0.25) as (api, *_):  # what was chosen has stayed
             assert (await api.get("/v1/schemas/stock/plan"))["sample"] == 0
+
+    run(main)
+
+
+def test_the_rate_of_a_schema_that_was_just_made_can_be_chosen(tmp_path):
+    async def main():
+        async with collecting(tmp_path) as (api, _, lake):
+            await api.post("/v1/schemas", {"schema": STOCK.to_json() | {"name": "other"}})
+            await api("PUT", "/v1/schemas/other/sampling", 200, json={"rate": 0.5})
+            assert lake.sampling("other") == 0.5
 
     run(main)
 
