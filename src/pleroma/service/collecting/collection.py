@@ -185,11 +185,11 @@ class Collection:
 
     async def land(self, everything: bool = False) -> bool:
         """Land what is due, or everything that has come or changed: whether events or reports were to be landed."""
-        for entry in list(self._controller.state.schemas.values()):
+        await self._network.land(at_once=everything)
+        for entry in list(self._controller.state.schemas.values()):  # before its subscriptions, which need its schema
             if self._epochs.get(entry.name) != entry.epoch:
                 self._noticed.setdefault((entry.name, entry.epoch), datetime.now(UTC))
                 await self.writer.try_write(f"plans of {entry.name}", self._land_plan, entry)
-        await self._network.land(at_once=everything)
         await self._subscriptions.land(at_once=everything)
         return await self._land_waiting(everything)
 
