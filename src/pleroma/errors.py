@@ -53,7 +53,7 @@
     ├── TuningError         nothing to learn from, or more asked for than there is
     ├── WorkloadError       impossible generator settings, unreadable data sets
     ├── LakeError           what was collected: missing, unreadable or of something else
-    │   └── DamagedFile     a file of the lake that is not what it should be: the rest can be read without it
+    │   └── DamagedFile     a file or a row of the lake that is not what it should be: the rest can be read without it
     ├── SparkError          a job that Spark gave up
     └── SetupError          something this machine lacks
 

@@ -22,9 +22,9 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import BatchId, ReportedCounters, ReportRow
 from pleroma.pipeline.lake.maintenance import maintain
 from pleroma.routing.shapes import testbed
+from support.lake_writer import EVENTS_PER_BATCH, SHARED_SENDER
 from support.object_store.server import BUCKET, KEY_ID, SECRET, ObjectStore
 from support.programs import environment
-from support.lake_writer import EVENTS_PER_BATCH, SHARED_SENDER
 from support.strategies import STOCK
 
 GIVEN_UP_SECONDS = 30.0

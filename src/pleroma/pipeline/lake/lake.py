@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pleroma.content import Filter, Schema
 from pleroma.content.arrow_columns import from_columns
 from pleroma.content.batch import EventBatch
-from pleroma.errors import ContentError, IndexingError, LakeError, TopologyError, UnknownName
+from pleroma.errors import ContentError, DamagedFile, IndexingError, LakeError, TopologyError, UnknownName
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake import subscription_history as history
 from pleroma.pipeline.lake.event_rows import events_landing, reports_landing
@@ -374,7 +374,7 @@ def _plan(row: Mapping[str, Any]) -> LandedPlan:
     try:
         return LandedPlan(row["epoch"], row["since"], row["members"], IndexPlan.loads(row["plan"]))
     except (ContentError, IndexingError, ValueError, RecursionError) as error:
-        raise LakeError(f"is no plan: {error}", field=f"plan {row['epoch']} of {row['schema']}") from None
+        raise DamagedFile(f"is no plan: {error}", field=f"plan {row['epoch']} of {row['schema']}") from None
 
 
 def _topology(row: Mapping[str, Any]) -> LandedTopology:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json, to_json
-from pleroma.errors import ContentError, LakeError
+from pleroma.errors import ContentError, DamagedFile
 from pleroma.pipeline.lake.lake_tables import TABLES
 from pleroma.pipeline.lake.landed import SubscriptionRow
 from pleroma.pipeline.lake.moments import microseconds
@@ -143,7 +143,7 @@ class SubscriptionHistory:
         """Each subscription as it was last, but for those whose filters the schema of today does not allow."""
         found = {}
         for row, _, _ in self.entries:
-            with suppress(LakeError):
+            with suppress(DamagedFile):
                 found[row.id] = self._parsed(row)
         return list(found.values())
 
@@ -153,7 +153,7 @@ class SubscriptionHistory:
             try:
                 found = from_json(self.schema, json.loads(row.filter))
             except (ContentError, TypeError, ValueError, RecursionError) as error:
-                raise LakeError(f"is no filter: {error}", field=f"subscription {row.id}", value=row.filter) from None
+                raise DamagedFile(f"is no filter: {error}", field=f"subscription {row.id}", value=row.filter) from None
             self.filters[row.filter] = found
         return SubscriptionRow(row.id, row.principal, row.host, found)
 

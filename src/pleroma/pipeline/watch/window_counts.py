@@ -21,7 +21,7 @@ from pleroma.arrays.types import Ints
 from pleroma.content import Schema, Text
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
-from pleroma.errors import LakeError
+from pleroma.errors import DamagedFile
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.judge import held
 from pleroma.evaluation.sample import Sample
@@ -166,7 +166,7 @@ class WindowCounter:
             if plan is None or not plan.plan.schema == history.schema == self._schema or stretch < 0:
                 return None
             return plan, history.in_force(history.moments[stretch])
-        except LakeError:  # it is damaged, or has a filter that the schema does not allow any more
+        except DamagedFile:  # one is, or has a filter that the schema does not allow any more
             return None
 
 

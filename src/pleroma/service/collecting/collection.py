@@ -111,12 +111,10 @@ class Collection:
     def add_samples(self, sampled: SampledEvents) -> int:
         """Take events from a publisher: how many of them there was room for. A batch that is known is passed over."""
         batch, schema = sampled.batch, sampled.events.schema.name
-        if batch is not None:
-            if self._accepted.has((schema, batch.sender), batch.number):
-                self.waiting.event_counts.repeated += len(sampled.events)
-                return len(sampled.events)
-            sampled = sampled._replace(batch=self._allowance.within(batch))
-        taken = self.waiting.add_events(sampled)
+        if batch is not None and self._accepted.has((schema, batch.sender), batch.number):
+            self.waiting.event_counts.repeated += len(sampled.events)
+            return len(sampled.events)
+        taken = self.waiting.add_events(sampled._replace(batch=self._allowance.within(batch)))
         if taken and batch is not None:
             self._accepted.add((schema, batch.sender), batch.number)
         self.recent.add(sampled.events)
@@ -134,10 +132,8 @@ class Collection:
                 rows.setdefault((entry.name, entry.number), []).append(ReportRow(each, principal, **counters))
         for (schema, number), reported in rows.items():
             # the reports of all schemas are one table, which takes one batch of a sender under one number
-            part = None
-            if batch is not None:
-                part = self._allowance.within(BatchId(f"{number}/{principal}/{batch[0]}", batch[1]))
-            self.waiting.add_reports(ReportedCounters(schema, now, tuple(reported), part))
+            part = None if batch is None else BatchId(f"{number}/{principal}/{batch[0]}", batch[1])
+            self.waiting.add_reports(ReportedCounters(schema, now, tuple(reported), self._allowance.within(part)))
 
     def metrics(self) -> Iterator[Metric]:
         waiting = self.waiting

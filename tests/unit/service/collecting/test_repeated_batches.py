@@ -32,11 +32,14 @@ def test_whoever_takes_ever_new_senders_is_not_remembered():
     now = [0.0]
     allowance = SenderAllowance(max_new=2, clock=lambda: now[0])
     batches = [BatchId(f"me/{name}", 7) for name in "abc"]
-    assert [allowance.within(each) for each in batches] == [*batches[:2], None]
-    assert allowance.within(BatchId("you/c", 7))  # another's senders count for the other
-    assert allowance.within(batches[0]._replace(number=8))
+    own = allowance.within(None)
+    assert [allowance.within(each) for each in batches] == [*batches[:2], own._replace(number=own.number + 1)]
+    assert allowance.within(None) == own._replace(number=own.number + 2)
+    assert SenderAllowance().within(None).sender != own.sender  # another controller's numbers are others
+    assert allowance.within(BatchId("you/c", 7)) == BatchId("you/c", 7)  # another's senders count for the other
+    assert allowance.within(batches[0]._replace(number=8)) == batches[0]._replace(number=8)
     now[0] = 3600.0
-    assert allowance.within(batches[2])
+    assert allowance.within(batches[2]) == batches[2]
 
 
 def test_samples_of_too_many_senders_are_landed_without_their_numbers(tmp_path):
