@@ -1,6 +1,8 @@
 """A batch is landed once: sent again, after a crash, by two controllers, and by several processes at the same time."""
 
 import multiprocessing
+import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -125,6 +127,47 @@ def test_a_landing_is_decided_on_one_version_whatever_others_land_meanwhile(lake
     assert table.land(decide) == 0
     assert seen == [(1, 5, 1)] * 2
     assert (len(table.rows()), table.version) == (15, 3)
+
+
+@pytest.mark.parametrize("meanwhile", [lambda table: table.exists, lambda table: table.vacuum()])
+def test_what_other_threads_ask_a_table_does_not_move_a_landing_to_a_later_version(lake, monkeypatch, meanwhile):
+    """Between deciding and writing another process lands the same batch, and a thread here looks at the table."""
+    other, table = Lake.at(lake.url), lake.event_table("stock")
+    land(lake, 1)
+    real, asking = table._append, []
+
+    def interrupted(*given):
+        monkeypatch.setattr(table, "_append", real)
+        land(other, 2)
+        asking.append(threading.Thread(target=meanwhile, args=(table,), daemon=True))
+        asking[0].start()
+        asking[0].join(0.3)  # it waits for the landing, or would be done long before
+        real(*given)
+
+    monkeypatch.setattr(table, "_append", interrupted)
+    assert land(lake, 2) == 0
+    asking[0].join(60)
+    assert volumes(lake) == [1] * 5 + [2] * 5
+    assert sorted(table.rows()["landing"].to_pylist()) == [1] * 5 + [2] * 5
+
+
+def test_a_failure_of_another_thread_takes_no_table_from_a_landing_that_is_being_decided(lake):
+    """The subscriptions that are in force would all begin anew: nobody would find the table that has them."""
+    lake.land_subscriptions("stock", NOON, [("s1", "me", "h1", "[{}]")])
+    table, seen = lake.table("subscriptions"), []
+
+    def fail():
+        with suppress(LakeError), table._naming("cannot be merged"):
+            raise OSError("no space left")
+
+    def decide(_):
+        failing = threading.Thread(target=fail, daemon=True)
+        failing.start()
+        failing.join(0.3)
+        seen.append(len(table.rows()))
+
+    table.land(decide)
+    assert seen == [1]
 
 
 def test_two_controllers_of_one_log_land_a_change_once(lake):

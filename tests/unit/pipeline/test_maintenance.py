@@ -18,9 +18,12 @@ from pleroma.errors import LakeError
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.pipeline.lake import lake_table, maintenance, settling
 from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake.lake_query import LakeQuery
+from pleroma.pipeline.lake.lake_table import LakeTable
 from pleroma.pipeline.lake.landed import BatchId, ReportedCounters, ReportRow
 from pleroma.pipeline.lake.maintenance import FailedTable, MaintenanceResult, maintain
 from pleroma.pipeline.lake.settling import settle
+from pleroma.pipeline.lake.table_files import FileReader
 from support.strategies import STOCK
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -461,6 +464,47 @@ def test_a_subscription_that_ends_while_others_are_settled_is_not_lost(lake, mon
             (f"s{min(last, 7)}", NOON + min(last, 7) * HOUR, None),
         ]
     )
+
+
+def test_a_change_that_is_settled_between_two_files_is_seen_whole_or_not_at_all(lake, monkeypatch):
+    """Whoever read `begun` before and `over` after it would see that the subscription ended, and not what followed."""
+    subscribed(lake, NOON, "before")
+    other, real = Lake.at(lake.url), FileReader.rows
+
+    def interrupted(*given):
+        monkeypatch.setattr(FileReader, "rows", real)
+        subscribed(other, NOON + HOUR, "after")
+        settle(other, "stock")
+        return real(*given)
+
+    for read in (lambda: lake.subscriptions("stock", NOON + 2 * HOUR), lambda: lake.subscriptions("stock")):
+        lake.schema("stock")
+        monkeypatch.setattr(FileReader, "rows", interrupted)
+        assert [each.id for each in read()] == ["before"]
+        assert [each.id for each in read()] == ["after"]
+        subscribed(lake, NOON + 3 * HOUR, "before")
+        settle(lake, "stock")
+
+
+def test_a_query_of_subscriptions_is_planned_on_one_version(lake, monkeypatch):
+    subscribed(lake, NOON, "s1")
+    subscribed(lake, NOON + HOUR)
+    other, real, listed = Lake.at(lake.url), LakeTable._actions, []
+
+    def settled_after(table):
+        found = real(table)
+        listed.append(table.definition.path)
+        if table.definition.path == "subscriptions":
+            with monkeypatch.context() as patched:
+                patched.setattr(LakeTable, "_actions", real)
+                settle(other, "stock")
+        return found
+
+    monkeypatch.setattr(LakeTable, "_actions", settled_after)
+    readings = LakeQuery(lake.url, "stock", "subscriptions").readings()
+    assert listed.count("subscriptions") == 1
+    rows = [row for each in readings for batch in each.batches(["state"]) for row in batch["state"].to_pylist()]
+    assert sorted(rows) == ["begun", "ended"]
 
 
 def test_a_damaged_row_of_a_subscription_stops_settling_and_nothing_is_lost(lake):

@@ -105,11 +105,11 @@ def landed(spark: SparkSession, lake: Lake, kind: str, name: str, period: Period
 def _readings(lake: Lake, schema: Schema, period: Period) -> list[Reading]:
     """What an audit of a period reads: its events, its reports, its subscriptions, and all plans."""
     of_schema = Condition("schema", "==", schema.name)
-    subscriptions = conditions_on(schema.name, period.start, period.end)
+    subscriptions = tuple(conditions_on(schema.name, period.start, period.end))
     return [
         Reading.of(lake, lake.event_table(schema.name), between(EventColumns.of(schema).at, period.start, period.end)),
         Reading.of(lake, lake.table("reports"), (of_schema, *between("at", period.start, period.end))),
-        *(Reading.of(lake, lake.table("subscriptions"), each) for each in subscriptions),
+        *Reading.by(lake, lake.table("subscriptions"), subscriptions),
         Reading.of(lake, lake.table("plans")),
     ]
 

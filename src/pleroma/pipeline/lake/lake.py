@@ -310,8 +310,8 @@ class Lake:
     def _timed(self, name: str, start: datetime | None, end: datetime | None) -> list[TimedSubscription]:
         table = self.table("subscriptions")
         within = None if start is None else utc(start), None if end is None else utc(end)
-        asked = history.conditions_on(name, *within)
-        return history.timed(table.rows(each, history.ENTRY_COLUMNS, self.noting(table)) for each in asked)
+        asked = tuple(history.conditions_on(name, *within))
+        return history.timed(table.rows_by(asked, history.ENTRY_COLUMNS, self.noting(table)))
 
     def noting(self, table: LakeTable) -> Callable[[str, LakeError], None]:
         """For those who read a table: what to do with a damaged file."""

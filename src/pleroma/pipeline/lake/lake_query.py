@@ -88,7 +88,7 @@ class LakeQuery:
 
     def readings(self, further: Sequence[Condition] = ()) -> list[Reading]:
         """The files that may have such rows, and how each is read."""
-        return [Reading.of(self.lake, self.table, (*each, *further)) for each in self._conditions()]
+        return Reading.by(self.lake, self.table, [(*each, *further) for each in self._conditions()])
 
     def spans(self, further: Sequence[Condition] = ()) -> list[ValueSpan]:
         """By file with such rows: from which landing to which its rows are."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -90,7 +90,8 @@ class LakeTable:
 
     @property
     def exists(self) -> bool:
-        return self._newest() is not None
+        with self._lock:
+            return self._newest() is not None
 
     @property
     def version(self) -> int:
@@ -160,8 +161,13 @@ class LakeTable:
 
     def files(self, conditions: Sequence[Condition] = ()) -> list[TableFile]:
         """The files of the newest version that may have rows with these properties."""
-        actions = self._actions()
-        return [] if actions is None else list(files_in(actions, self.definition.partitioned_by, conditions))
+        (found,) = self.files_by((conditions,))
+        return found
+
+    def files_by(self, alternatives: Sequence[Sequence[Condition]]) -> list[list[TableFile]]:
+        """The same for each of several sets of conditions, all of one version: what moves between them is in one."""
+        actions, keys = self._actions(), self.definition.partitioned_by
+        return [[] if actions is None else list(files_in(actions, keys, each)) for each in alternatives]
 
     def spans(self, column: str, conditions: Sequence[Condition] = ()) -> list[ValueSpan]:
         """By file that may have rows with these properties: between which values a column lies. No file is opened."""
@@ -196,12 +202,30 @@ class LakeTable:
 
         `on_damage` is called with a damaged file, which is then left out; without it a damaged file is an error.
         """
+        (found,) = self.rows_by((conditions,), names, on_damage)
+        return found
+
+    def rows_by(
+        self,
+        alternatives: Sequence[Sequence[Condition]],
+        names: Sequence[str] | None = None,
+        on_damage: Callable[[str, LakeError], None] | None = None,
+    ) -> Iterator[Any]:
+        """The same for each of several sets of conditions, all of one version."""
         chosen = list(self.definition.schema.names if names is None else names)
-        empty = pa.schema([self.definition.schema.field(name) for name in chosen]).empty_table()
-        found = [empty]
-        reader, files = self.reader(conditions), self.files(conditions)
+        for conditions, files in zip(alternatives, self.files_by(alternatives), strict=True):
+            yield self._rows_of(self.reader(conditions), files, chosen, on_damage)
+
+    def _rows_of(
+        self,
+        reader: FileReader,
+        files: Sequence[TableFile],
+        chosen: Sequence[str],
+        on_damage: Callable[[str, LakeError], None] | None,
+    ) -> Any:
+        found = [pa.schema([self.definition.schema.field(name) for name in chosen]).empty_table()]
         if not files:
-            return empty
+            return found[0]
         system, root = file_system(self.url, {each.path: each.size for each in files})
         for file in files:
             try:
@@ -346,7 +370,8 @@ class _NamedFailure:
         if isinstance(error, CommitFailedError):
             return
         if error is not None and (isinstance(error, _FAILURES) or type(error).__name__ == _PANIC):
-            self._table._table = None
+            with self._table._lock:  # whoever decides what to land needs the table until then
+                self._table._table = None
             raise self._table._failed(self._what, error) from None
 
 

@@ -34,7 +34,14 @@ class Reading:
 
     @classmethod
     def of(cls, lake: Lake, table: LakeTable, conditions: Sequence[Condition] = ()) -> Reading:
-        return cls(lake.url, table.reader(conditions), tuple(table.files(conditions)))
+        (reading,) = cls.by(lake, table, (conditions,))
+        return reading
+
+    @classmethod
+    def by(cls, lake: Lake, table: LakeTable, alternatives: Sequence[Sequence[Condition]]) -> list[Reading]:
+        """One for each of several sets of conditions, all of one version of the table."""
+        found = zip(alternatives, table.files_by(alternatives), strict=True)
+        return [cls(lake.url, table.reader(conditions), tuple(files)) for conditions, files in found]
 
     def batches(self, names: Iterable[str] | None = None) -> Iterator[Any]:
         """The rows as record batches, of all columns or of these."""
