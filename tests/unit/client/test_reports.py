@@ -97,6 +97,34 @@ def test_whoever_has_many_subscriptions_sends_several_reports(monkeypatch):
     assert said == [["s0", "s1"], ["s2", "s3"], ["s4"]]
 
 
+def test_subscriptions_that_always_have_something_to_report_take_turns(monkeypatch):
+    monkeypatch.setattr("pleroma.client.session.reports.MAX_REPORTED_SUBSCRIPTIONS", 2)
+    reports, sinks = UnreportedCounters(), [subscription(f"s{n}") for n in range(5)]
+    for each in sinks:
+        reports.add(each)
+    said = []
+    for _ in range(3):
+        for each in sinks:
+            deliver(each, 1)
+        said += sent(reports)["subscriptions"]
+    assert said == ["s0", "s1", "s2", "s3", "s4", "s0"]
+
+
+def test_an_answer_that_comes_twice_counts_once():
+    reports, source = UnreportedCounters(), publisher()
+    reports.add(source)
+    source.publish(quote())
+    first = reports.write()
+    reports.accepted(first)
+    source.publish(quote())
+    second = reports.write()
+    for late in (reports.accepted, reports.refused):
+        late(first)  # it was sent twice at once
+        assert reports.write() is second
+    reports.accepted(second)
+    assert reports.write() is None
+
+
 def test_a_publisher_that_is_closed_before_the_answer_owes_what_it_published_since():
     reports, source = UnreportedCounters(), publisher()
     reports.add(source)

@@ -32,6 +32,7 @@ from pleroma.client.session.sampling import send_samples
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.subscription import Subscription
 from pleroma.errors import ClientError, PleromaError, RequestRefused
+from pleroma.wire.api_terms import MAX_REPORTED_SUBSCRIPTIONS
 
 if TYPE_CHECKING:
     from pleroma.client.api import ControllerApi
@@ -123,8 +124,9 @@ class RegistrationKeeper:
     async def report(self) -> None:
         """Tell the controller what was counted since the last report, and send it the sampled events."""
         try:
-            while await self._report_counters():
-                pass
+            for _ in range(2 + len(self.members) // MAX_REPORTED_SUBSCRIPTIONS):  # others count on meanwhile
+                if not await self._report_counters():
+                    break
         finally:
             for publisher in [each for each in self.members if isinstance(each, Publisher)]:
                 await send_samples(self._api, publisher.samples)
@@ -165,9 +167,8 @@ class RegistrationKeeper:
         report = self._unreported.write()
         if report is None:
             return False
-        from pleroma.client.api import (
-            is_temporary,
-        )  # brings httpx, which is loaded already where there is an API client
+        # brings httpx, which is loaded already where there is an API client
+        from pleroma.client.api import is_temporary
 
         try:
             await self._api.ask("POST", "/v1/reports", report.body)

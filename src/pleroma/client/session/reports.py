@@ -2,7 +2,7 @@
 
 A report has increments, since several clients may share a token. Nothing counts as reported until the controller has
 accepted the report. A report that got no answer is sent again as it was, under its number, and counts once. What a
-closed publisher had not reported is added to the next report.
+closed publisher had not reported is part of the next report.
 """
 
 from __future__ import annotations
@@ -19,13 +19,8 @@ from pleroma.wire.api_terms import MAX_REPORTED_SUBSCRIPTIONS
 
 @dataclass(frozen=True, slots=True)
 class CounterReport:
-    published: dict[Publisher, int]
-    """The counter of each publisher as it was when the report was written."""
-    before: dict[Publisher, int]
-    """The same counters as they were in the report before."""
     received: dict[Subscription, SubscriptionInfo]
-    owed: int
-    """Events of closed publishers in this report."""
+    """The counters of each subscription as they were when the report was written."""
     body: dict[str, Any]
     """Of the request that reports it."""
 
@@ -36,13 +31,16 @@ class CounterReport:
 
 
 class UnreportedCounters:
-    """Remembers the counters of publishers and subscriptions as they were in the last report that was accepted."""
+    """Remembers what was in the reports that were accepted: of each subscription, and of all publishers together."""
 
     def __init__(self) -> None:
-        self._published: dict[Publisher, int] = {}
+        self._publishers: dict[Publisher, None] = {}
+        self._of_closed = 0
+        """Events that publishers published that are closed now."""
+        self._reported = 0
+        """Published events in reports that were accepted."""
         self._received: dict[Subscription, SubscriptionInfo] = {}
-        self._owed = 0
-        """Events of closed publishers that are not reported yet."""
+        """Those that were reported last come last."""
         self._sender = secrets.token_hex(8)
         self._next_number = 0
         self._sending: CounterReport | None = None
@@ -55,13 +53,14 @@ class UnreportedCounters:
 
     def add(self, member: Publisher | Subscription) -> None:
         if isinstance(member, Publisher):
-            self._published[member] = 0
+            self._publishers[member] = None
         else:
             self._received[member] = SubscriptionInfo()
 
     def remove(self, member: Publisher | Subscription) -> None:
         if isinstance(member, Publisher):
-            self._owed += member.info.published - self._published.pop(member)
+            del self._publishers[member]
+            self._of_closed += member.info.published
         else:
             del self._received[member]
 
@@ -69,22 +68,21 @@ class UnreportedCounters:
         """The report that nobody has answered yet, or one of all that was counted since; None if nothing was."""
         if self._sending is not None:
             return self._sending
-        published = {each: each.info.published for each in self._published}
         received: dict[Subscription, SubscriptionInfo] = {}
         added: dict[str, dict[str, int]] = {}
         for each, before in self._received.items():
-            counted = each.info.since(before)
+            now = each.info.copy()  # another thread may go on counting
+            counted = now.since(before)
             if each.id is not None and any(counted.values()):
-                received[each], added[each.id] = each.info.copy(), counted
+                received[each], added[each.id] = now, counted
             if len(added) == MAX_REPORTED_SUBSCRIPTIONS:
                 break
-        total = self._owed + sum(published.values()) - sum(self._published.values())
-        if not total and not added:
+        published = self._of_closed + sum(each.info.published for each in self._publishers) - self._reported
+        if not published and not added:
             return None
         batch = {"sender": self._sender, "number": self._next_number}
-        body = {"subscriptions": added, "published": total, "batch": batch}
         self._next_number += 1
-        self._sending = CounterReport(published, dict(self._published), received, self._owed, body)
+        self._sending = CounterReport(received, {"subscriptions": added, "published": published, "batch": batch})
         return self._sending
 
     def refused(self, report: CounterReport) -> None:
@@ -96,12 +94,8 @@ class UnreportedCounters:
         if report is not self._sending:
             return  # it was sent twice at once, and accepted already
         self._sending = None
-        self._owed -= report.owed
-        for publisher, now in report.published.items():
-            if publisher in self._published:
-                self._published[publisher] = now
-            else:  # closed since the report was written: `remove` has added these events to those owed
-                self._owed -= now - report.before[publisher]
+        self._reported += report.body["published"]
         for subscription, info in report.received.items():
             if subscription in self._received:
+                del self._received[subscription]
                 self._received[subscription] = info
