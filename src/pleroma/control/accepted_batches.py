@@ -9,23 +9,22 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 MAX_REMEMBERED_SENDERS = 10_000
+"""Of one principal."""
 
 
 class AcceptedBatches:
-    """Remembers so many senders: those that sent something last."""
+    """Remembers so many senders of each principal: those that sent something last. Nobody makes it forget another's."""
 
     def __init__(self, max_senders: int = MAX_REMEMBERED_SENDERS) -> None:
         self._max_senders = max_senders
-        self._last: OrderedDict[Hashable, int] = OrderedDict()
+        self._last: dict[str, OrderedDict[Hashable, int]] = {}
 
-    def __len__(self) -> int:
-        return len(self._last)
+    def has(self, principal: str, sender: Hashable, number: int) -> bool:
+        return principal in self._last and number <= self._last[principal].get(sender, -1)
 
-    def has(self, sender: Hashable, number: int) -> bool:
-        return number <= self._last.get(sender, -1)
-
-    def add(self, sender: Hashable, number: int) -> None:
-        self._last[sender] = max(number, self._last.get(sender, -1))
-        self._last.move_to_end(sender)
-        if len(self._last) > self._max_senders:
-            self._last.popitem(last=False)
+    def add(self, principal: str, sender: Hashable, number: int) -> None:
+        last = self._last.setdefault(principal, OrderedDict())
+        last[sender] = max(number, last.get(sender, -1))
+        last.move_to_end(sender)
+        if len(last) > self._max_senders:
+            last.popitem(last=False)

@@ -46,7 +46,7 @@ class ClientCounters:
         `batch` is the name and the number that a client gave the report. One that was added before is passed over, and
         the answer is False.
         """
-        if batch is not None and self._accepted.has((principal, batch[0]), batch[1]):
+        if batch is not None and self._accepted.has(principal, *batch):
             return False
         own = self._registrations.by_principal.get(principal, {})
         given = subscriptions or {}
@@ -64,7 +64,7 @@ class ClientCounters:
             _add(self.subscriptions.setdefault(each, {}), counted)
             _add(mine, counted)
         if batch is not None:
-            self._accepted.add((principal, batch[0]), batch[1])
+            self._accepted.add(principal, *batch)
         return True
 
     def on_registered(self, registered: Registered) -> None:

@@ -29,7 +29,12 @@ class BatchId(NamedTuple):
     """
 
     sender: str
+    """Begins with the principal, if it is a client."""
     number: int
+
+    @property
+    def principal(self) -> str:
+        return self.sender.rpartition("/")[0]
 
 
 class SampledEvents(NamedTuple):

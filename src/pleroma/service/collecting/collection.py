@@ -110,13 +110,15 @@ class Collection:
 
     def add_samples(self, sampled: SampledEvents) -> int:
         """Take events from a publisher: how many of them there was room for. A batch that is known is passed over."""
+        if not len(sampled.events):
+            return 0  # nothing bounds how many such batches would wait
         batch, schema = sampled.batch, sampled.events.schema.name
-        if batch is not None and self._accepted.has((schema, batch.sender), batch.number):
+        if batch is not None and self._accepted.has(batch.principal, (schema, batch.sender), batch.number):
             self.waiting.event_counts.repeated += len(sampled.events)
             return len(sampled.events)
         taken = self.waiting.add_events(sampled._replace(batch=self._allowance.within(batch)))
         if taken and batch is not None:
-            self._accepted.add((schema, batch.sender), batch.number)
+            self._accepted.add(batch.principal, (schema, batch.sender), batch.number)
         self.recent.add(sampled.events)
         return taken
 
@@ -150,12 +152,16 @@ class Collection:
 
     async def __aexit__(self, *_: object) -> None:
         self._stopping.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_LANDING_SECONDS):
-                if self._running is not None:
-                    await self._running  # not cancelled: what is being landed would be lost
-                await self.land(everything=True)
-        self.close()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_LANDING_SECONDS):
+                    if self._running is not None:
+                        await self._running  # not cancelled: what is being landed would be lost
+                    await self.land(everything=True)
+        except Exception:  # whatever it is, the controller stops in order
+            log.exception("collecting has failed")
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Begin nothing more."""
@@ -181,13 +187,14 @@ class Collection:
 
     async def land(self, everything: bool = False) -> bool:
         """Land what is due, or everything that has come or changed: whether events or reports were to be landed."""
-        await self._network.land(at_once=everything)
         for entry in list(self._controller.state.schemas.values()):  # before its subscriptions, which need its schema
             if self._epochs.get(entry.name) != entry.epoch:
                 self._noticed.setdefault((entry.name, entry.epoch), datetime.now(UTC))
                 await self.writer.try_write(f"plans of {entry.name}", self._land_plan, entry)
         await self._subscriptions.land(at_once=everything)
-        return await self._land_waiting(everything)
+        were_due = await self._land_waiting(everything)
+        await self._network.land(at_once=everything)  # last: a network that cannot be asked is an error
+        return were_due
 
     def _land_plan(self, entry: SchemaEntry) -> None:
         """Write a schema and all plans since the last that was landed; read its chosen rate. Runs in the thread."""

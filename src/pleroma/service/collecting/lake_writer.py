@@ -72,5 +72,9 @@ class LakeWriter:
         self._begun = time.monotonic()
         try:
             return work(*given)
+        except Exception:
+            raise
+        except BaseException as error:  # the library's panic is no Exception, and would end collecting without a word
+            raise LakeError(f"the library has failed: {error!r}", field="lake") from None
         finally:
             self._begun = None

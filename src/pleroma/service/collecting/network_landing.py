@@ -45,5 +45,5 @@ class NetworkLanding:
         known = self._network.topology(), dict(self._network.rooms())
         if known != self._landed:
             now, position = datetime.now(UTC), self._controller.position
-            if await self._writer.try_write("topology", self._lake.land_topology, *known, now, position):
-                self._landed = known
+            written = await self._writer.try_write("topology", self._lake.land_topology, *known, now, position)
+            self._landed = known if written else None  # once more, also if the network is as it was before

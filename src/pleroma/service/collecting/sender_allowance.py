@@ -28,14 +28,10 @@ class SenderAllowance:
         self._own_sender, self._own_number = secrets.token_hex(8), 0
 
     def within(self, batch: BatchId | None) -> BatchId:
-        """The batch, or one of this controller's if there is none or its principal has too many senders.
-
-        The name of a sender begins with its principal's.
-        """
+        """The batch, or one of this controller's if there is none or its principal has too many senders."""
         if batch is None:
             return self._own_batch()
-        principal = batch.sender.rpartition("/")[0]
-        known, now = self._known.setdefault(principal, OrderedDict()), self._clock()
+        known, now = self._known.setdefault(batch.principal, OrderedDict()), self._clock()
         if batch.sender in known:
             return batch
         if len(known) >= self._max_new:

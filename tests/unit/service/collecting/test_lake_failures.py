@@ -6,7 +6,9 @@ import subprocess
 from contextlib import contextmanager, suppress
 
 import pytest
+from structlog.testing import capture_logs
 
+from pleroma.errors import LakeError
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.service.collecting import lake_writer
 from pleroma.service.collecting.lake_writer import LakeWriter
@@ -130,6 +132,43 @@ def test_the_line_stays_while_any_table_fails():
         assert writer.failure == "b: ValueError('no')"
         assert await writer.try_write("b", work, None)
         assert (writer.failure, writer.failures) == (None, 1)
+        writer.close()
+
+    run(main)
+
+
+def test_the_first_of_several_failures_is_logged_and_the_end_of_all():
+    def work(is_good):
+        if not is_good:
+            raise LakeError("no room", field="disk")
+
+    async def main():
+        writer = LakeWriter("/lake")
+        for what, is_good in (("a", False), ("a", False), ("b", False), ("a", True), ("b", True), ("b", True)):
+            await writer.try_write(what, work, is_good)
+        writer.close()
+
+    with capture_logs() as said:
+        run(main)
+    assert [(each["event"], each["lake"], each.get("reason")) for each in said] == [
+        ("the lake cannot be written", "/lake", "disk: no room"),
+        ("the lake can be written again", "/lake", None),
+    ]
+
+
+def test_a_panic_of_the_library_is_a_failure_as_any_other():
+    class Panic(BaseException):
+        pass
+
+    def panic():
+        raise Panic("out of range")
+
+    async def main():
+        writer = LakeWriter("lake")
+        assert await writer.try_write("events", panic) is None
+        assert "Panic('out of range')" in writer.failure
+        assert await writer.try_write("events", list)
+        assert writer.failure is None
         writer.close()
 
     run(main)

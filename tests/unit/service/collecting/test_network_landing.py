@@ -3,11 +3,14 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pytest
+
 from pleroma.index.address import IPV6
+from pleroma.pipeline.lake.lake import Lake
 from pleroma.routing import build
 from pleroma.service.planes.openflow_plane import OpenFlowPlane
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
-from support.service.with_lake import collecting
+from support.service.with_lake import collecting, landed, sample_body
 from support.waiting import run, until
 
 
@@ -73,6 +76,40 @@ def test_a_network_that_cannot_be_asked_is_a_line_in_health_and_ends_nothing(tmp
             network.found.clear()
             await until(lambda: collection.failure is None, 20)
             await until(lambda: lake.topology() is not None, 20)
+
+    run(main)
+
+
+def test_samples_are_landed_while_the_network_cannot_be_asked_and_also_when_the_service_stops(tmp_path):
+    class Faulty(Network):
+        def topology(self):
+            raise ValueError("half a link")
+
+    async def main():
+        async with collecting(tmp_path, running=True, network=Faulty()) as (api, collection, lake):
+            await until(lambda: collection.failure, 20)
+            await api.post("/v1/samples", sample_body(), 202)
+        assert len(landed(lake)) == 2
+        with pytest.raises(RuntimeError, match="shutdown"):
+            await collection.writer.write(print)
+
+    run(main)
+
+
+def test_a_network_that_was_not_landed_and_is_as_before_is_no_failure_any_more(tmp_path, monkeypatch):
+    async def main():
+        network = Network()
+        async with collecting(tmp_path, network=network) as (_, collection, lake):
+            await collection.land(everything=True)
+            network.found["R1"] = 300
+            with monkeypatch.context() as broken:
+                broken.setattr(Lake, "land_topology", None)
+                await collection.land(everything=True)
+            assert "topology" in collection.failure
+            network.found.clear()
+            await collection.land(everything=True)
+            assert collection.failure is None
+            assert len(lake.table("topology").rows()) == 1
 
     run(main)
 

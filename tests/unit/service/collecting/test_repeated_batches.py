@@ -18,14 +18,17 @@ from support.service.with_lake import COLUMNS, STOCK, batch, collecting, landed,
 from support.waiting import run
 
 
-def test_a_sender_is_remembered_for_as_long_as_few_others_come():
+def test_a_sender_is_remembered_for_as_long_as_its_principal_has_few_others():
     accepted = AcceptedBatches(max_senders=2)
-    accepted.add("a", 3)
-    assert [accepted.has("a", number) for number in (2, 3, 4)] == [True, True, False]
-    accepted.add("b", 0)
-    accepted.add("a", 1)  # comes late, and changes nothing
-    accepted.add("c", 0)
-    assert (accepted.has("a", 3), accepted.has("b", 0), accepted.has("c", 0)) == (True, False, True)
+    accepted.add("me", "a", 3)
+    assert [accepted.has("me", "a", number) for number in (2, 3, 4)] == [True, True, False]
+    accepted.add("me", "b", 0)
+    accepted.add("me", "a", 1)  # comes late, and changes nothing
+    accepted.add("me", "c", 0)
+    assert [accepted.has("me", *each) for each in (("a", 3), ("b", 0), ("c", 0))] == [True, False, True]
+    for name in "abcdef":
+        accepted.add("you", name, 9)
+    assert [accepted.has("me", *each) for each in (("a", 3), ("a", 4), ("c", 0))] == [True, False, True]
 
 
 def test_whoever_takes_ever_new_senders_is_not_remembered():

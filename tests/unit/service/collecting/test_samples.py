@@ -8,7 +8,7 @@ import pytest
 from pleroma.service.http.models.samples import MAX_ACCEPTED_SAMPLES
 from pleroma.service.http.resources import samples
 from support.service.in_process import world
-from support.service.with_lake import COLUMNS, STOCK, collecting, landed, sample_body
+from support.service.with_lake import COLUMNS, STOCK, batch, collecting, landed, sample_body
 from support.waiting import run, until
 
 
@@ -66,6 +66,16 @@ def test_bad_samples_are_refused_whole(tmp_path, changed, field):
             assert collection.waiting.count == 0
             await collection.land(everything=True)
             assert landed(lake) == []
+
+    run(main)
+
+
+def test_nothing_waits_of_a_request_without_events(tmp_path):
+    async def main():
+        async with collecting(tmp_path) as (api, collection, _):
+            body = sample_body(ages=[], columns={name: [] for name in COLUMNS}, batch=batch(0))
+            assert await api.post("/v1/samples", body, 202) == {"taken": 0}
+            assert (collection.waiting.events, collection.recent.of("stock")) == ({}, None)
 
     run(main)
 
