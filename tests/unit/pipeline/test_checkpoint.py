@@ -33,6 +33,14 @@ def test_a_checkpoint_is_of_one_job_and_taken_again_by_it(tmp_path):
         JobCheckpoint(place).claim(MINE)
 
 
+def test_the_checkpoint_of_another_is_named_without_its_credentials(tmp_path):
+    place = f"file://{tmp_path}?token=verysecret"
+    JobCheckpoint(place).claim(MINE)
+    with pytest.raises(LakeError, match="choose another") as caught:
+        JobCheckpoint(place).claim(MINE | {"window": 5.0})
+    assert "verysecret" not in caught.value.value
+
+
 def test_what_a_query_left_that_never_began_is_removed_and_what_began_stays(tmp_path):
     unbegun, begun = tmp_path / "unbegun", tmp_path / "begun"
     for folder, name in ((unbegun, ".0.4cf3.tmp"), (begun, "0")):

@@ -114,10 +114,9 @@ def charge(
     """Add each delivery, and whether it was wasted, to the counters of its subscription, rule, attributes and host.
 
     `keys` has a row for each event, and `at` its moment; nothing is delivered to a subscription that was not in force
-    then. An event in no box of a subscription could
-    have been kept away by an attribute alone if its key is outside there for every box (`REMOVABLE`), and not without
-    an attribute if for some box it is outside there only (`NEEDED`). A wanted event that comes again is wasted, and no
-    attribute's fault. At a host an event counts once.
+    then. An event in no box of a subscription could have been kept away by an attribute alone if its key is outside
+    there for every box (`REMOVABLE`), and not without an attribute if for some box it is outside there only (`NEEDED`).
+    A wanted event that comes again is wasted, and no attribute's fault. At a host an event counts once.
     """
     events, dims = keys.shape
     first, low, high = boxes

@@ -62,7 +62,7 @@ class JobCheckpoint:
             made_for = None
         if made_for != owner:
             reason = f"was made for {made_for}, not for {owner}: choose another"
-            raise LakeError(reason, field="checkpoint", value=self.url)
+            raise LakeError(reason, field="checkpoint", value=without_secrets(self.url))
 
     def clear_unbegun(self) -> None:
         """Empty the folders of a query that died before its first batch: Spark begins in empty folders only."""
