@@ -1,6 +1,7 @@
 """What was collected comes back as it went in, under whatever names, and what is damaged is named and left out."""
 
 import os
+import resource
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +21,15 @@ from pleroma.index import GridIndex, IndexPlan
 from pleroma.pipeline.lake import event_rows
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
-from pleroma.pipeline.lake.landed import REPORT_COUNTERS, BatchId, ReportedCounters, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.landed import (
+    REPORT_COUNTERS,
+    BatchId,
+    ReportedCounters,
+    ReportRow,
+    SampledEvents,
+    SubscriptionRow,
+)
+from pleroma.pipeline.lake.store import file_system
 from pleroma.routing.shapes import line
 from support.strategies import STOCK, events, filters, schemas
 
@@ -316,6 +325,45 @@ def test_an_attribute_that_went_does_not_come_back_as_another_type(lake):
         lake.land_schema(Schema("stock", (STOCK.attributes[0], Text("volume", False))))
 
 
+@pytest.mark.parametrize(
+    "new",
+    [
+        Integer("id", True, 0, 9),
+        Integer("Landing", True, 0, 9),
+        Real("rate", True, 0, 9),
+        Integer("VOLUME", True, 0, 9),
+    ],
+)
+def test_an_attribute_does_not_take_the_place_of_a_column_with_something_else(lake, new):
+    """Of the rows before, its values would be the numbers of events, or those of another attribute."""
+    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
+    with pytest.raises(LakeError, match=r"the lake has a column .* for something else|another type for"):
+        lake.land_schema(Schema("stock", (new, *STOCK.attributes)))
+    assert lake.schema("stock") == STOCK
+    lake.land_events(batch(1), [NOON], 1, 1.0)
+    assert len(lake.events("stock")) == 3
+
+
+def test_events_of_a_schema_that_was_replaced_are_refused_in_one_line(lake):
+    wider = Schema("stock", (*STOCK.attributes, Integer("lot", True, 0, 9)))
+    late = SampledEvents(batch(1), np.array([NOON.replace(tzinfo=None)], "datetime64[us]"), 1, 1.0)
+    new = late._replace(events=EventBatch.from_events(wider, [wider.event(price=1.0, volume=9, ticker="T")]))
+    lake.land_schema(wider, NOON + HOUR)
+    for samples in ([late], [new, late], [late, new]):
+        with pytest.raises(LakeError, match="events are of another schema of this name"):
+            lake.land_samples(samples)
+    assert lake.land_samples([new]) == 1
+
+
+def test_the_first_and_the_last_moment_there_is_may_be_asked_for(lake):
+    first, last = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
+    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
+    lake.land_subscriptions("stock", NOON, [("s1", "me", "h1", "[{}]")])
+    assert len(lake.events("stock", first, last)) == 2
+    assert [each.row.id for each in lake.subscription_history("stock", first, last).entries] == ["s1"]
+    assert [len(lake.subscriptions("stock", each)) for each in (first, NOON, last)] == [0, 1, 1]
+
+
 @pytest.mark.parametrize("form", ["{0}/a lake", "file://{0}/lake", "{0}/deep/er/lake/", "{0}/50%/lake"])
 def test_a_lake_may_be_a_folder_or_a_uri(tmp_path, form):
     lake = Lake.at(form.format(tmp_path))
@@ -425,6 +473,32 @@ def test_a_damaged_file_is_named_and_the_rest_is_read(lake, damage):
     with pytest.raises(DamagedFile) as caught:
         table.rows()
     assert caught.value.field == file.path
+
+
+def test_a_file_that_the_system_has_no_room_to_open_is_not_called_damaged(lake):
+    lake.land_events(batch(2), [NOON] * 2, 1, 1.0)
+    table = lake.event_table("stock")
+    (file,), (system, root) = table.files(), file_system(table.url)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(LakeError) as caught:
+            table.reader().rows(system, root, file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert not isinstance(caught.value, DamagedFile)
+    assert "Too many open files" in str(caught.value)
+    assert len(table.reader().rows(system, root, file)) == 2
+
+
+def test_a_lake_that_takes_no_note_of_damaged_files_is_read_all_the_same(lake, caplog):
+    for n in range(2):
+        lake.land_events(batch(2, 2 * n), [NOON + n * HOUR] * 2, 1, 1.0)
+    table = lake.event_table("stock")
+    Path(table.url, min(table.files()).path).write_bytes(b"")
+    Path(lake.url, "refused").write_text("no folder")
+    assert volumes(lake) == [2, 3]
+    assert "the table refused: cannot be" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"name": 3}'])

@@ -28,6 +28,20 @@ def test_a_schema_may_have_any_name(tmp_path, name):
     assert lake.refused() == []
 
 
+@pytest.mark.parametrize(("letter", "longest"), [("x", 248), ("ü", 41), (" ", 82)])
+def test_a_name_is_too_long_in_one_line_and_stops_no_other_schema(tmp_path, letter, longest):
+    lake = Lake.at(str(tmp_path / "lake"))
+    well, long = (Schema(letter * count, (Integer("n", False, 0, 9),)) for count in (longest, longest + 1))
+    lake.land_schema(well)
+    with pytest.raises(LakeError, match="this name of a schema is too long for a folder"):
+        lake.land_schema(long)
+    assert lake.schemas() == [well.name]
+    assert lake.land_events(EventBatch.from_columns(well, {"n": [1]}), [NOON], 1, 1.0) == 1
+    assert lake.land_subscriptions(well.name, NOON, [("s1", "me", "h1", "[{}]")]) == 1
+    reported = [ReportedCounters(each.name, NOON, (ReportRow("s1", "me", 9),)) for each in (long, well)]
+    assert lake.land_reports(reported) == 1
+
+
 def test_schemas_with_names_alike_have_tables_of_their_own():
     from pleroma.pipeline.lake.lake_tables import quoted
 

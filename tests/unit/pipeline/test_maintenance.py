@@ -322,6 +322,9 @@ def test_notes_of_damaged_files_go_with_the_rest(lake):
     assert maintain(lake, 2, now + DAY).expired == 0
     assert maintain(lake, 2, now + 3 * DAY + HOUR).expired == 1
     assert lake.refused() == []
+    for _ in range(2):
+        lake.refuse("events/stock", "a file", LakeError("is damaged"))  # and still is
+    assert [each.path for each in lake.refused()] == ["a file"]
 
 
 def test_merged_files_stay_for_those_who_read_them_and_go_later(lake):

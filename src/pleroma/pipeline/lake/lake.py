@@ -25,7 +25,14 @@ from pleroma.index import IndexPlan
 from pleroma.pipeline.lake import subscription_history as history
 from pleroma.pipeline.lake.event_rows import events_landing, reports_landing
 from pleroma.pipeline.lake.lake_table import LakeTable, Landing, TableState
-from pleroma.pipeline.lake.lake_tables import TABLES, EventColumns, SharedTable, attribute_columns, event_table
+from pleroma.pipeline.lake.lake_tables import (
+    TABLES,
+    EventColumns,
+    SharedTable,
+    attribute_columns,
+    event_table,
+    is_nameable,
+)
 from pleroma.pipeline.lake.landed import (
     BatchId,
     LandedPlan,
@@ -35,7 +42,7 @@ from pleroma.pipeline.lake.landed import (
     SampledEvents,
     SubscriptionRow,
 )
-from pleroma.pipeline.lake.moments import ONE_MICROSECOND, from_microseconds, microseconds, utc
+from pleroma.pipeline.lake.moments import LAST_MOMENT, ONE_MICROSECOND, from_microseconds, microseconds, utc
 from pleroma.pipeline.lake.store import lake_url
 from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription
 from pleroma.pipeline.lake.table_files import Condition
@@ -90,6 +97,8 @@ class Lake:
 
         One that is known already may be known from an earlier moment on.
         """
+        if not is_nameable(schema.name):
+            raise LakeError("this name of a schema is too long for a folder", field="schema", value=schema.name)
         text = json.dumps(schema.to_json(), ensure_ascii=False, allow_nan=False)
         key = f"schema {schema.name}"
 
@@ -98,7 +107,7 @@ class Lake:
             if known is not None and _schema(known) != schema:
                 for each in self._rows("schemas"):
                     if each["schema"] == schema.name:
-                        _check_same_types(_schema(each), schema)
+                        _check_fits(_schema(each), schema)
                 moment = _after(known, since)
             elif known is not None and (since is None or utc(since) >= self.known_since(schema.name)):
                 return None
@@ -146,11 +155,17 @@ class Lake:
     def land_samples(self, samples: Sequence[SampledEvents]) -> int:
         """Events of one schema, in one commit: how many rows it made. Batches that the lake has are passed over."""
         schema = samples[0].events.schema
-        return self.event_table(schema.name).land(events_landing(schema, samples))
+        table = self.event_table(schema.name)
+        if table.definition != event_table(schema) or any(each.events.schema != schema for each in samples):
+            raise LakeError("these events are of another schema of this name", field="schema", value=schema.name)
+        return table.land(events_landing(schema, samples))
 
     def land_reports(self, reported: Sequence[ReportedCounters]) -> int:
-        """What subscribers counted, in one commit: how many rows it made. Batches that the lake has are passed over."""
-        return self.table("reports").land(reports_landing(reported))
+        """What subscribers counted, in one commit: how many rows it made.
+
+        Batches that the lake has are passed over, and those of a schema that no lake can have.
+        """
+        return self.table("reports").land(reports_landing([each for each in reported if is_nameable(each.schema)]))
 
     def land_subscriptions(
         self,
@@ -228,7 +243,9 @@ class Lake:
         key = f"{table}/{path}"
 
         def decide(state: TableState) -> Landing | None:
-            return Landing(_table("refused", [row]), {key: 1}) if state.landed(key) < 1 else None
+            noted = {(each["table"], each["path"]) for each in self._rows("refused")}
+            again = {key: state.landed(key) + 1}
+            return None if (table, path) in noted else Landing(_table("refused", [row]), {}, again)
 
         try:
             self.table("refused").land(decide)
@@ -280,8 +297,9 @@ class Lake:
     def subscriptions(self, name: str, at: datetime | None = None) -> list[SubscriptionRow]:
         """The subscriptions in force at a moment, or now."""
         if at is None:
-            return self.subscription_history(name).in_force(datetime.max.replace(tzinfo=UTC))
-        return self.subscription_history(name, utc(at), utc(at) + ONE_MICROSECOND).in_force(utc(at))
+            return self.subscription_history(name).in_force(LAST_MOMENT)
+        moment = min(utc(at), LAST_MOMENT - ONE_MICROSECOND)
+        return self.subscription_history(name, moment, moment + ONE_MICROSECOND).in_force(moment)
 
     def subscription_history(
         self, name: str, start: datetime | None = None, end: datetime | None = None
@@ -385,12 +403,17 @@ def _topology(row: Mapping[str, Any]) -> LandedTopology:
     return LandedTopology(row["since"], network, dict(row["rooms"]))
 
 
-def _check_same_types(before: Schema, after: Schema) -> None:
-    kinds = event_table(before).schema
+def _check_fits(before: Schema, after: Schema) -> None:
+    """Refuse a schema whose events cannot be in one table with those before: a column means one thing for ever."""
+    known = {each.name.lower(): each for each in event_table(before).columns}
     for column in event_table(after).columns:
-        if column.name in kinds.names and kinds.field(column.name).type != column.type:
-            reason = f"the lake has another type for {column.name}, {kinds.field(column.name).type}"
+        found = known.get(column.name.lower(), column)
+        if found.type != column.type:
+            reason = f"the lake has another type for {column.name}, {found.type}"
             raise LakeError(reason, field=after.name, value=str(column.type))
+        if (found.name, found.meaning) != (column.name, column.meaning):
+            reason = f"the lake has a column {found.name} for something else: {found.meaning}"
+            raise LakeError(reason, field=after.name, value=column.name)
 
 
 def _moments(given: Moments) -> NDArray[np.datetime64]:

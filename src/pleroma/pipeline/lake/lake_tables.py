@@ -47,6 +47,8 @@ _SCHEMA = TableColumn("schema", pa.string(), "the schema's name")
 _HOUR = "the hour it happened in, in UTC, such as 2026-11-15T16"
 _DAY = "the day that the window began on, in UTC, such as 2026-11-15"
 _LANDING = "the number of the landing that brought the row; every landing has the next number"
+_LONGEST_FOLDER = 255
+"""In bytes: so long may the name of a folder be."""
 
 TABLES: dict[SharedTable, TableDefinition] = {
     "schemas": TableDefinition(
@@ -241,6 +243,11 @@ def event_table(schema: Schema) -> TableDefinition:
 
 def events_path(name: str) -> str:
     return f"events/{quoted(name)}"
+
+
+def is_nameable(name: str) -> bool:
+    """Whether there can be folders for a schema of this name."""
+    return len(f"schema={quoted(name)}") <= _LONGEST_FOLDER
 
 
 def quoted(name: str) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pleroma.errors import LakeError
 
 UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_MOMENT, LAST_MOMENT = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 ONE_MICROSECOND = timedelta(microseconds=1)
 
 

@@ -7,6 +7,7 @@ process on another machine, which needs no log.
 
 from __future__ import annotations
 
+import errno
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pleroma.errors import DamagedFile, LakeError
+from pleroma.pipeline.lake.moments import FIRST_MOMENT
 from pleroma.pipeline.lake.store import is_local, is_of_store, reason_of
 
 Comparison = Literal["==", "<", "<=", ">", ">=", "in"]
@@ -31,6 +33,8 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 _SQL = {"==": "=", "in": "IN", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_NOT_GIVEN = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES)
+"""What a system says that has no room at the moment, or keeps a file from this user."""
 _STATISTICS_PRECISION = timedelta(milliseconds=1)
 """The log cuts off the rest of a moment: a greatest value may be greater by less than this."""
 
@@ -146,7 +150,9 @@ class FileReader(NamedTuple):
         return pa.schema([self.schema.field(name) for name in names])
 
     def _check_given(self, system: Any, path: str, error: BaseException) -> None:
-        """Raise if an object store does not give a file: then nobody can say that the file is damaged."""
+        """Raise if a system or a store does not give a file: then nobody can say that the file is damaged."""
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) in _NOT_GIVEN:
+            raise LakeError(f"cannot be read: {reason_of(error)}", field=f"the table {self.table}") from None
         if is_local(self.url):
             return
         try:
@@ -222,4 +228,6 @@ _ARROW: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _rounded(value: Any) -> Any:
-    return value - _STATISTICS_PRECISION if isinstance(value, datetime) else value
+    if not isinstance(value, datetime):
+        return value
+    return max(value, FIRST_MOMENT + _STATISTICS_PRECISION) - _STATISTICS_PRECISION
