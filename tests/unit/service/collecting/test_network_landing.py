@@ -8,6 +8,7 @@ import pytest
 from pleroma.index.address import IPV6
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.routing import build
+from pleroma.service.collecting import network_landing
 from pleroma.service.planes.openflow_plane import OpenFlowPlane
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from support.service.with_lake import collecting, landed, sample_body
@@ -76,6 +77,29 @@ def test_a_network_that_cannot_be_asked_is_a_line_in_health_and_ends_nothing(tmp
             network.found.clear()
             await until(lambda: collection.failure is None, 20)
             await until(lambda: lake.topology() is not None, 20)
+
+    run(main)
+
+
+def test_the_network_is_looked_at_now_and_then_or_when_it_must_be(tmp_path, monkeypatch):
+    class Asked(Network):
+        times = 0
+
+        def topology(self):
+            self.times += 1
+            return self.known
+
+    async def main():
+        network = Asked()
+        async with collecting(tmp_path, network=network) as (_, collection, _):
+            monkeypatch.setattr(network_landing, "_CHECK_SECONDS", 1e6)
+            for at_once, times in ((False, 1), (False, 1), (True, 2)):
+                await collection.land(everything=at_once)
+                assert network.times == times
+            monkeypatch.setattr(network_landing, "_CHECK_SECONDS", 0.0)
+            for times in (3, 4):
+                await collection.land(everything=times == 3)
+                assert network.times == times
 
     run(main)
 
