@@ -33,6 +33,16 @@ def test_a_checkpoint_is_of_one_job_and_taken_again_by_it(tmp_path):
         JobCheckpoint(place).claim(MINE)
 
 
+def test_spark_is_told_the_folder_that_is_labelled(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for given, name in (("~/a b%20", "a b%20"), ("here", "here")):
+        checkpoint = JobCheckpoint(given)
+        checkpoint.claim(MINE)
+        assert checkpoint.url == str(tmp_path / name)
+        assert (tmp_path / name / CHECKPOINT_LABEL).is_file()
+
+
 def test_the_checkpoint_of_another_is_named_without_its_credentials(tmp_path):
     place = f"file://{tmp_path}?token=verysecret"
     JobCheckpoint(place).claim(MINE)

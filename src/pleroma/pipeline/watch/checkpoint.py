@@ -37,12 +37,9 @@ class JobCheckpoint:
     """`url` is a folder, or a URI that both Spark and Arrow can reach."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        self.url = str(Path(url).expanduser().absolute()) if is_local(url) else url  # Spark knows no `~`
         with self._naming():
-            if is_local(url):
-                self._system, self._root = fs.LocalFileSystem(), str(Path(url).expanduser().absolute())
-            else:
-                self._system, self._root = fs.FileSystem.from_uri(url)
+            self._system, self._root = fs.FileSystem.from_uri(self.url)
 
     def claim(self, owner: Mapping[str, Any]) -> None:
         """Label a new checkpoint with the lake, the schema and the window of its job; refuse that of another job."""
