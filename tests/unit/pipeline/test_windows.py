@@ -190,10 +190,12 @@ def test_subscriptions_are_read_once_for_the_time_of_some_windows_and_anew_when_
     for moment in (BEGIN, BEGIN + WINDOW, BEGIN + 10 * WINDOW):
         first = history.subscriptions(moment, moment + WINDOW)
     assert len(read) == 1
+    assert len(first.in_force(BEGIN)) == len(ROWS)
     lake.land_subscriptions("stock", days_later, ROWS[:3])
     again = history.subscriptions(BEGIN, BEGIN + WINDOW)
     assert len(read) == 2
-    assert again.filters.keys() <= first.filters.keys()
+    assert len(again.filters) == len(ROWS)  # parsed before
+    assert all(each is first.filters[text] for text, each in again.filters.items())
     assert len(history.subscriptions(days_later, days_later + WINDOW).in_force(days_later)) == 3
     assert len(read) == 3
     assert all(end - start < timedelta(hours=3) for _, start, end in read)
