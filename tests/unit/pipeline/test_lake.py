@@ -491,6 +491,13 @@ def test_a_file_that_the_system_has_no_room_to_open_is_not_called_damaged(lake):
     assert len(table.reader().rows(system, root, file)) == 2
 
 
+def test_a_subscription_is_in_no_stretch_that_begins_when_it_ends_or_ends_when_it_begins(lake):
+    for hours, name in enumerate(("s0", "s1", "s2")):
+        lake.land_subscriptions("stock", NOON + hours * HOUR, [subscription(name)])
+    history = lake.subscription_history("stock")
+    assert [life.row.id for life in history.during(NOON + HOUR, NOON + 2 * HOUR)] == ["s1"]
+
+
 def test_a_lake_that_takes_no_note_of_damaged_files_is_read_all_the_same(lake, caplog):
     for n in range(2):
         lake.land_events(batch(2, 2 * n), [NOON + n * HOUR] * 2, 1, 1.0)
