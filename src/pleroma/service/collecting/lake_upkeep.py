@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from threading import Event
 
 from pleroma.errors import LakeError
 from pleroma.service.collecting.lake_writer import LakeWriter
@@ -22,6 +23,7 @@ class LakeUpkeep:
         self._keep_days = keep_days
         self._due = 0.0
         self._running: asyncio.Task[None] | None = None
+        self._closing = Event()
 
     def begin_if_due(self) -> asyncio.Task[None] | None:
         """Begin maintenance in the background, if it is time for it and the last one has ended."""
@@ -39,12 +41,18 @@ class LakeUpkeep:
         from pleroma.pipeline.lake.lake import Lake
         from pleroma.pipeline.lake.maintenance import maintain
 
-        failed = maintain(Lake(self._lake_url), keep_days=self._keep_days).failed
+        failed = maintain(Lake(self._lake_url), keep_days=self._keep_days, advance=self._go_on).failed
         if failed:
             raise LakeError(failed[0].reason)
 
+    def _go_on(self, _: float) -> None:
+        """Is called after each table. The process ends when the thread has, and a lost store is waited for by table."""
+        if self._closing.is_set():
+            raise LakeError("is stopped", field="maintenance")
+
     def close(self) -> None:
-        """Begin nothing more; what the thread does now it still ends."""
+        """Begin nothing more; the table that the thread is at it still ends."""
+        self._closing.set()
         if self._running is not None:
             self._running.cancel()
         self.writer.close()

@@ -1,5 +1,6 @@
 """A collection maintains its lake when nothing is to be landed, and landing goes on meanwhile."""
 
+import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -32,10 +33,11 @@ def test_old_events_are_removed_and_small_files_of_past_hours_are_merged(tmp_pat
 def test_landing_goes_on_during_maintenance(tmp_path, monkeypatch):
     begun, may_end = threading.Event(), threading.Event()
 
-    def slowly(lake, keep_days):
+    def slowly(lake, keep_days, advance):
         begun.set()
         assert (lake.url, keep_days) == (str(tmp_path / "lake"), 30.0)
         assert may_end.wait(20)
+        advance(1.0)
         return MaintenanceResult()
 
     monkeypatch.setattr(maintenance, "maintain", slowly)
@@ -49,6 +51,25 @@ def test_landing_goes_on_during_maintenance(tmp_path, monkeypatch):
             await api.post("/v1/samples", sample_body(), 202)
             await until(lambda: len(landed(lake)) == 2, 20)
             may_end.set()
+
+    run(main)
+
+
+def test_after_a_stop_maintenance_ends_with_the_table_that_it_is_at(tmp_path, monkeypatch):
+    async def main():
+        async with collecting(tmp_path) as (_, collection, _):
+            tidied = []
+
+            def tidy(_, chore, *__):
+                tidied.append(chore.table.definition.path)
+                if len(tidied) == 2:
+                    collection.upkeep.close()
+                return MaintenanceResult()
+
+            monkeypatch.setattr(maintenance, "_tidied", tidy)
+            with pytest.raises(LakeError, match="stopped"):
+                await asyncio.to_thread(collection.upkeep._work)
+            assert len(tidied) == 2
 
     run(main)
 
