@@ -15,6 +15,7 @@ from pleroma.pipeline.lake import lake_table
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import BatchId, ReportedCounters, ReportRow, SampledEvents
 from pleroma.pipeline.lake.maintenance import maintain
+from pleroma.pipeline.lake.table_files import FileReader
 from support.strategies import STOCK
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -178,6 +179,17 @@ def test_two_controllers_of_one_log_land_a_change_once(lake):
     assert lake.land_subscriptions("stock", NOON + MINUTE, rows, position=6) == 0  # whoever is behind changes nothing
     assert lake.subscriptions("stock") == []
     assert [each.id for each in lake.subscriptions("stock", NOON)] == ["s1"]
+
+
+def test_whoever_landed_subscriptions_last_reads_none_to_land_the_next(lake, monkeypatch):
+    lake.land_subscriptions("stock", NOON, [("s1", "me", "h1", "[{}]")])
+    lake.schema("stock")
+    read, real = [], FileReader.rows
+    monkeypatch.setattr(FileReader, "rows", lambda *given: read.append(given[0].table) or real(*given))
+    assert lake.land_subscriptions("stock", NOON + MINUTE, [("s2", "me", "h1", "[{}]")]) == 2
+    assert read == []
+    assert Lake.at(lake.url).land_subscriptions("stock", NOON + 2 * MINUTE, []) == 1
+    assert "subscriptions" in read
 
 
 def test_whoever_is_refused_again_and_again_says_so(lake, monkeypatch):

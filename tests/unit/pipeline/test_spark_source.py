@@ -156,6 +156,13 @@ def test_rows_in_chosen_files_are_filtered_too(lake):
     assert volumes(read(lake, filters=[LessThan(("at",), (NOON + HOUR / 30).replace(tzinfo=None))])) == [0, 1]
 
 
+def test_a_zero_is_found_whatever_its_sign(lake):
+    zero = EventBatch.from_events(STOCK, [STOCK.event(price=0.0, volume=7, ticker="T")])
+    lake.land_events(zero, [NOON], 1, 1.0)
+    assert volumes(read(lake, filters=[In(("price",), (-0.0, 5.0))])) == [7]
+    assert volumes(read(lake, filters=[EqualTo(("price",), -0.0)])) == [7]
+
+
 def test_filters_that_cannot_be_decided_here_are_left_to_spark(lake):
     land(lake, 1)
     made = source(lake)

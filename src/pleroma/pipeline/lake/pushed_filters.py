@@ -77,4 +77,4 @@ def _fitting(value: Any, kind: Any) -> Any:
     fits = (is_number and isinstance(value, int | float)) or (pa.types.is_string(kind) and isinstance(value, str))
     if not fits or isinstance(value, bool) or value != value:
         raise TypeError(type(value).__name__)
-    return pa.scalar(value, kind).as_py()
+    return pa.scalar(value + 0 if is_number else value, kind).as_py()  # -0.0 is 0.0 for Spark, and not among [0.0]
