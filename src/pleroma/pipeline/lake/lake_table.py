@@ -29,8 +29,8 @@ from pleroma.pipeline.lake.table_files import Condition, FileReader, TableFile, 
 
 KEPT_HOURS = 12
 """How long files that were merged, and entries of the log, stay: whoever reads an older version is done by then."""
-SENDER_DAYS = 7
-"""How long a table remembers how far a sender's batches have come."""
+SENDER_DAYS = 1
+"""How long a table remembers how far a sender's batches have come. Who opens it reads of all it remembers."""
 LANDING = "landing"
 """The transaction that every landing carries, with its number."""
 _TIDYING = "tidying"
@@ -38,7 +38,7 @@ _TIDYING = "tidying"
 _CONFIGURATION = {
     "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.deletedFileRetentionDuration": f"interval {KEPT_HOURS} hours",
-    "delta.setTransactionRetentionDuration": f"interval {SENDER_DAYS} days",
+    "delta.setTransactionRetentionDuration": f"interval {SENDER_DAYS} day",
     "delta.checkpointInterval": "100",
 }
 _TRIES = 20
