@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from pleroma.content import Integer, Schema
+from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import GridIndex, IndexPlan
@@ -539,3 +539,19 @@ def test_only_the_schema_that_is_settled_changes(lake):
         ("stock", "ended", 2),
     }
     assert settling.settle(lake, "stock") == 2
+
+
+def test_what_is_in_force_now_is_known_without_opening_what_is_over(tmp_path, monkeypatch):
+    lake = Lake.at(str(tmp_path / "lake"))
+    lake.land_schema(STOCK)
+    wanted = Filter.parse(STOCK, "price > 3")
+    for hour in range(4):
+        lake.land_subscriptions("stock", NOON + timedelta(hours=hour), [(f"s{hour}", "me", "h1", wanted)])
+    maintain(lake, keep_days=1000)
+    opened = []
+    rows = FileReader.rows
+    monkeypatch.setattr(FileReader, "rows", lambda self, *given: opened.append(given[2]) or rows(self, *given))
+    assert [each.id for each in lake.subscriptions("stock")] == ["s3"]
+    Lake.at(lake.url).land_subscriptions("stock", NOON + timedelta(hours=5), [("s5", "me", "h1", wanted)])
+    assert {dict(file.partition)["state"] for file in opened if "state" in dict(file.partition)} == {"begun"}
+    assert [each.id for each in lake.subscriptions("stock")] == ["s5"]

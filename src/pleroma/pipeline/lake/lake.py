@@ -210,7 +210,7 @@ class Lake:
         number, known = self._in_force.get(name, (None, {}))
         if number == landed:
             return known
-        return {each.row.id: each for each in self._timed(name, None, None) if each.until is None}
+        return {each.row.id: each for each in self._timed(name, LAST_MOMENT, None) if each.until is None}
 
     def landed_position(self, name: str) -> int:
         """The place in the controllers' log that the subscriptions of a schema in the lake are of; -1 if none are."""
@@ -297,7 +297,7 @@ class Lake:
     def subscriptions(self, name: str, at: datetime | None = None) -> list[SubscriptionRow]:
         """The subscriptions in force at a moment, or now."""
         if at is None:
-            return self.subscription_history(name).in_force(LAST_MOMENT)
+            return self.subscription_history(name, LAST_MOMENT).in_force(LAST_MOMENT)
         moment = min(utc(at), LAST_MOMENT - ONE_MICROSECOND)
         return self.subscription_history(name, moment, moment + ONE_MICROSECOND).in_force(moment)
 
