@@ -14,6 +14,7 @@ from pleroma.pipeline.lake.lake_tables import TABLES, SharedTable
 from pleroma.pipeline.lake.landed import BatchId, ReportedCounters, ReportRow
 from pleroma.routing.shapes import testbed
 from support.strategies import STOCK
+from support.table_rows import append
 
 BEGIN = datetime(2026, 11, 15, 16, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -61,4 +62,5 @@ def small_lake(url: str) -> Lake:
 
 def _append(lake: Lake, name: SharedTable, row: dict[str, Any]) -> None:
     schema = TABLES[name].schema
-    lake.table(name).append(pa.table({each.name: pa.array([row.get(each.name)], each.type) for each in schema}))
+    columns = {each.name: pa.array([row.get(each.name)], each.type) for each in schema}
+    append(lake.table(name), pa.table(columns))

@@ -28,7 +28,7 @@ from pleroma.pipeline.lake.subscription_history import (
     OVER,
     SubscriptionText,
     TimedSubscription,
-    changes,
+    changed,
     table_of,
 )
 from pleroma.pipeline.lake.table_files import Condition
@@ -156,11 +156,8 @@ class _Migration:
         over: list[TimedSubscription] = []
         in_force: dict[str, TimedSubscription] = {}
         for since, rows in snapshots:
-            ending, beginning = changes(in_force, rows, since)
+            ending, _, in_force = changed(in_force, rows, since)
             over += ending
-            gone = {each.row.id for each in ending}
-            kept = {name: each for name, each in in_force.items() if name not in gone}
-            in_force = kept | {each.row.id: each for each in beginning}
         key, latest = f"{_MIGRATED} subscriptions of {schema.name}", f"latest subscriptions of {schema.name}"
         table, landed = self._lake.table("subscriptions"), [*over, *in_force.values()]
 

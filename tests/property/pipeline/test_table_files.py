@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pleroma.pipeline.lake.lake_table import LakeTable
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, TableColumn, TableDefinition
 from pleroma.pipeline.lake.table_files import Condition, files_in, sql
+from support.table_rows import append
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 DEFINITION = TableDefinition(
@@ -59,7 +60,7 @@ def satisfies(row, condition):
 def test_the_rows_that_are_read_are_those_one_finds_by_hand(tmp_path_factory, landings, asked):
     table = LakeTable(str(tmp_path_factory.mktemp("lake")), DEFINITION)
     for landing in landings:
-        table.append(pa.Table.from_pylist(landing, schema=DEFINITION.schema))
+        append(table, pa.Table.from_pylist(landing, schema=DEFINITION.schema))
     everything = [row for landing in landings for row in landing]
     wanted = [row for row in everything if all(satisfies(row, each) for each in asked)]
     found = table.rows(asked).to_pylist()

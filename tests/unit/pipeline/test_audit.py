@@ -16,6 +16,7 @@ from pleroma.pipeline.lake.subscription_history import BEGUN, OVER, TimedSubscri
 from pleroma.pipeline.lake.table_files import FileReader
 from pleroma.pipeline.reported_counts import ReportedCounts
 from support.audited_lake import DAY, SHIFT, land
+from support.table_rows import append
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +109,8 @@ def land_month(lake, schema, rows):
     ]
     table = lake.table("subscriptions")
     for first in range(0, len(lives), 6):
-        table.append(table_of(schema, lives[first : first + 6], OVER))
-    table.append(table_of(schema, [lives[-1]._replace(since=start + timedelta(days=30), until=None)], BEGUN))
+        append(table, table_of(schema, lives[first : first + 6], OVER))
+    append(table, table_of(schema, [lives[-1]._replace(since=start + timedelta(days=30), until=None)], BEGUN))
 
 
 def test_an_audit_of_a_day_reads_the_subscriptions_of_that_day_and_not_of_a_month(tmp_path, monkeypatch):

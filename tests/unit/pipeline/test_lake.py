@@ -32,6 +32,7 @@ from pleroma.pipeline.lake.landed import (
 from pleroma.pipeline.lake.store import file_system
 from pleroma.routing.shapes import line
 from support.strategies import STOCK, events, filters, schemas
+from support.table_rows import append
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -516,7 +517,7 @@ def test_rows_that_are_no_schema_or_plan_or_network_are_errors_that_name_them(la
         ("topology", {"since": NOON, "position": 1, "topology": text, "limits": [], "rooms": []}),
     ):
         table = lake.table(name)
-        table.append(pa.Table.from_pylist([row], schema=table.definition.schema))
+        append(table, pa.Table.from_pylist([row], schema=table.definition.schema))
     with pytest.raises(LakeError, match="schema odd"):
         lake.schema("odd")
     with pytest.raises(LakeError, match="plan 3 of stock"):

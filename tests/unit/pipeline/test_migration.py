@@ -20,6 +20,7 @@ from pleroma.pipeline.migration import MigrationResult, migrate
 from pleroma.pipeline.watch.decisions import Decision
 from pleroma.pipeline.watch.journal import Journal
 from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
+from support.mortal_commits import Died, dying
 from support.old_lake import OldLakeWriter
 from support.strategies import STOCK
 
@@ -158,35 +159,18 @@ def test_repeated_it_changes_nothing(writer):
     check(Lake.at(lake.url))
 
 
-class Died(BaseException):
-    pass
-
-
 def test_whenever_it_is_stopped_it_goes_on_where_it_was(writer, monkeypatch):
     """Before and after each commit, with as many commits as can be."""
     monkeypatch.setattr(migration, "ROWS_AT_ONCE", 2)
-    real, deaths, count = lake_table.write_deltalake, 0, 0
-
-    def mortal(*given, **more):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Died
-        real(*given, **more)
-        left -= 1
-        if left == 0:
-            raise Died
-
+    deaths = count = 0
     while deaths == count:
         lake = Lake.at(str(writer.root.parent / f"new {count}"))
         count += 3 if count > 3 else 1
-        left = count
-        with monkeypatch.context() as patched:
-            patched.setattr(lake_table, "write_deltalake", mortal)
-            try:
+        try:
+            with dying(monkeypatch, count):
                 migrated(writer, lake)
-            except Died:
-                deaths = count
+        except Died:
+            deaths = count
         migrated(writer, Lake.at(lake.url))
         check(Lake.at(lake.url))
     assert deaths > 20

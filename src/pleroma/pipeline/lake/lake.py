@@ -189,12 +189,8 @@ class Lake:
             number = landed + 1 if position is None else position
             if number <= landed:
                 return None
-            before = self._in_force_at(name, landed)
             moment = max(utc(since), from_microseconds(state.landed(latest) + 1))  # whatever the clock says
-            ending, beginning = history.changes(before, wanted, moment)
-            gone = {each.row.id for each in ending}
-            kept = {each: entry for each, entry in before.items() if each not in gone}
-            after[number] = kept | {each.row.id: each for each in beginning}
+            ending, beginning, after[number] = history.changed(self._in_force_at(name, landed), wanted, moment)
             tables = history.table_of(schema, ending, history.ENDED), history.table_of(schema, beginning, history.BEGUN)
             return Landing(pa.concat_tables(tables), {key: number, latest: microseconds(moment)})
 

@@ -126,9 +126,6 @@ class LakeTable:
             _pause(number)
         raise self._failed("cannot be written", failure)
 
-    def append(self, rows: Any) -> None:
-        self.land(lambda _: Landing(rows, {}))
-
     def rewrite(self, conditions: Sequence[Condition], change: Callable[[Any], Any | None]) -> int:
         """Have other rows, which satisfy these conditions too, in place of all that do; how many files went.
 

@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from pleroma.errors import LakeError
 
-URI_SCHEMES = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "memory")
+URI_SCHEMES = ("file", "s3", "s3a", "gs", "az", "abfs", "abfss")
 _CONTAINER_FIRST = ("abfs", "abfss")
 """Of these, what stands before the `@` is a container, and a credential only after a colon."""
 _STORE_OPTIONS = {
@@ -58,11 +58,7 @@ def lake_url(given: str) -> str:
     user, at, _ = rest.partition("/")[0].rpartition("@")
     if "?" in rest or (at and (scheme not in _CONTAINER_FIRST or ":" in user)):
         raise LakeError("has credentials or options in it: give them in the environment", field="lake", value=scheme)
-    return rest_of_file(rest) if scheme == "file" else given.rstrip("/")
-
-
-def rest_of_file(rest: str) -> str:
-    return str(Path(rest).absolute())
+    return str(Path(rest).absolute()) if scheme == "file" else given.rstrip("/")
 
 
 def is_local(url: str) -> bool:

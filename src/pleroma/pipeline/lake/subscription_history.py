@@ -158,9 +158,16 @@ class SubscriptionHistory:
         return SubscriptionRow(row.id, row.principal, row.host, found)
 
 
-def changes(
+class SubscriptionChange(NamedTuple):
+    ending: list[TimedSubscription]
+    beginning: list[TimedSubscription]
+    in_force: dict[str, TimedSubscription]
+    """By id: the subscriptions in force after the change."""
+
+
+def changed(
     in_force: Mapping[str, TimedSubscription], wanted: Sequence[SubscriptionText], since: datetime
-) -> tuple[list[TimedSubscription], list[TimedSubscription]]:
+) -> SubscriptionChange:
     """What ends and what begins, for exactly the wanted subscriptions to be in force from a moment on."""
     by_id = {row.id: row for row in wanted}
     ending = [entry._replace(until=since) for name, entry in in_force.items() if by_id.get(name) != entry.row]
@@ -169,7 +176,9 @@ def changes(
         for name, row in by_id.items()
         if name not in in_force or in_force[name].row != row
     ]
-    return ending, beginning
+    gone = {entry.row.id for entry in ending}
+    kept = {name: entry for name, entry in in_force.items() if name not in gone}
+    return SubscriptionChange(ending, beginning, kept | {entry.row.id: entry for entry in beginning})
 
 
 def table_of(schema: Schema, entries: Iterable[TimedSubscription], state: str) -> Any:
