@@ -10,9 +10,9 @@ import pytest
 import pleroma
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
-from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
-from pleroma.pipeline.watch.proposals import propose
+from pleroma.replanning.decisions import WatchSettings
+from pleroma.replanning.proposals import propose
 from pleroma.routing import build
 from pleroma.selection.traffic_summary import summarise_traffic
 from pleroma.service import running

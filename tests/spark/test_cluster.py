@@ -23,11 +23,11 @@ from pleroma.lab.lab_names import MARK
 from pleroma.pipeline.lake.lake import Lake, between
 from pleroma.pipeline.lake.moments import UNIX_EPOCH
 from pleroma.pipeline.passes.summary_pass import gather
-from pleroma.pipeline.watch.decisions import WatchSettings
 from pleroma.pipeline.watch.replanner import Replanner
 from pleroma.pipeline.watch.streaming_job import start_watching
 from pleroma.pipeline.watch.window_counts import CountWindows, LakeHistory, WindowCounter
-from pleroma.pipeline.watch.windows import TrafficWindow
+from pleroma.replanning.decisions import WatchSettings
+from pleroma.replanning.windows import TrafficWindow
 from pleroma.selection import traffic_summary
 from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.workloads import EXPRESSIVE, generate

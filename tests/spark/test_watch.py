@@ -16,11 +16,11 @@ import pytest
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, index_from_json
 from pleroma.pipeline.lake.lake_table import LANDING, Landing
-from pleroma.pipeline.watch.decisions import Decision, WatchSettings
 from pleroma.pipeline.watch.journal import Journal
 from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
 from pleroma.pipeline.watch.streaming_job import MAX_FAILURES, StreamingJob, start_watching
-from pleroma.pipeline.watch.windows import TrafficWindow
+from pleroma.replanning.decisions import Decision, WatchSettings
+from pleroma.replanning.windows import TrafficWindow
 from support.watch_cases import (
     BEGIN,
     BY_PRICE,

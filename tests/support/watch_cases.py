@@ -16,8 +16,8 @@ from pleroma.index import GridIndex, Index, IndexPlan
 from pleroma.index.waste import evaluate
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import SubscriptionRow
-from pleroma.pipeline.watch.plan_holder import PlanInForce
-from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey
+from pleroma.replanning.plan_in_force import PlanInForce
+from pleroma.replanning.windows import HISTOGRAM_BINS, MetricKey
 
 SCHEMA = Schema.from_json(
     {

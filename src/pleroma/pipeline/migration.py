@@ -32,9 +32,9 @@ from pleroma.pipeline.lake.subscription_history import (
     table_of,
 )
 from pleroma.pipeline.lake.table_files import Condition
-from pleroma.pipeline.watch.decisions import Decision
 from pleroma.pipeline.watch.journal import Journal
-from pleroma.pipeline.watch.windows import TrafficWindow
+from pleroma.replanning.decisions import Decision
+from pleroma.replanning.windows import TrafficWindow
 
 ROWS_AT_ONCE = 1 << 18
 """About so many rows become one landing."""

@@ -10,9 +10,9 @@ from pleroma.cli.command_tree import app
 from pleroma.cli.commands.watch import _decision_line, _window_line, seconds
 from pleroma.errors import PleromaError, SetupError
 from pleroma.index import Waste
-from pleroma.pipeline.reported_counts import ReportedCounts
-from pleroma.pipeline.watch.decisions import Decision
-from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
+from pleroma.replanning.decisions import Decision
+from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.windows import MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW, new_lake
 
 

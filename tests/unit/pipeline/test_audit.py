@@ -14,7 +14,7 @@ from pleroma.pipeline.lake.maintenance import maintain
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.subscription_history import BEGUN, OVER, TimedSubscription, table_of, written
 from pleroma.pipeline.lake.table_files import FileReader
-from pleroma.pipeline.reported_counts import ReportedCounts
+from pleroma.replanning.reported_counts import ReportedCounts
 from support.audited_lake import DAY, SHIFT, land
 from support.table_rows import append
 

@@ -13,10 +13,10 @@ from pleroma.index import Waste
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.maintenance import maintain
 from pleroma.pipeline.lake.table_files import FileReader, ValueSpan
-from pleroma.pipeline.reported_counts import ReportedCounts
-from pleroma.pipeline.watch.decisions import Decision
 from pleroma.pipeline.watch.journal import Journal, first_of_newest
-from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
+from pleroma.replanning.decisions import Decision
+from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.windows import MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
 AN_HOUR = timedelta(hours=1)

@@ -17,9 +17,9 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import SubscriptionRow
 from pleroma.pipeline.lake.old_layout import OldLake
 from pleroma.pipeline.migration import MigrationResult, migrate
-from pleroma.pipeline.watch.decisions import Decision
 from pleroma.pipeline.watch.journal import Journal
-from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
+from pleroma.replanning.decisions import Decision
+from pleroma.replanning.windows import MetricKey, TrafficWindow
 from support.mortal_commits import Died, dying
 from support.old_lake import OldLakeWriter
 from support.strategies import STOCK

@@ -13,14 +13,14 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_table import LakeTable
 from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow
 from pleroma.pipeline.lake.moments import UNIX_EPOCH
-from pleroma.pipeline.reported_counts import ReportedCounts
-from pleroma.pipeline.watch.decisions import Decision, WatchSettings
 from pleroma.pipeline.watch.journal import Journal
 from pleroma.pipeline.watch.plan_holder import LakePlanHolder
-from pleroma.pipeline.watch.proposals import Proposal, is_better
 from pleroma.pipeline.watch.replanner import Replanner
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
-from pleroma.pipeline.watch.windows import TrafficWindow
+from pleroma.replanning.decisions import Decision, WatchSettings
+from pleroma.replanning.proposals import Proposal, is_better
+from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.windows import TrafficWindow
 from pleroma.selection.traffic_summary import summarise_traffic
 from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pleroma.pipeline.audit.findings import Audit, DeliverySum
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.lake.period import Period
-    from pleroma.pipeline.reported_counts import ReportedCounts
+    from pleroma.replanning.reported_counts import ReportedCounts
 
 TABLE_FILTER_LETTERS = 60
 """Letters of a filter in a table."""

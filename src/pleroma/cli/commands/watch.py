@@ -19,10 +19,11 @@ from pleroma.errors import ControllerAway, SetupError
 
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
-    from pleroma.pipeline.watch.decisions import Decision, WatchSettings
-    from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder, PlanHolder
+    from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
     from pleroma.pipeline.watch.replanner import OnEntry
-    from pleroma.pipeline.watch.windows import TrafficWindow
+    from pleroma.replanning.decisions import Decision, WatchSettings
+    from pleroma.replanning.plan_in_force import PlanHolder
+    from pleroma.replanning.windows import TrafficWindow
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)")
@@ -82,7 +83,7 @@ class WatchOptions:
     splits: Splits = None
 
     def settings(self) -> WatchSettings:
-        from pleroma.pipeline.watch.decisions import WatchSettings
+        from pleroma.replanning.decisions import WatchSettings
         from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
         window = seconds("--window", self.window)
@@ -189,7 +190,7 @@ def seconds(option: str, text: str) -> float:
 
 def _printer(json: bool) -> OnEntry:
     """Prints windows and decisions: a line on standard error, and an object on standard output if that is wanted."""
-    from pleroma.pipeline.watch.windows import TrafficWindow
+    from pleroma.replanning.windows import TrafficWindow
 
     def show(each: TrafficWindow | Decision) -> None:
         if json:

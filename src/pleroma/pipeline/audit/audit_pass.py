@@ -24,7 +24,7 @@ from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.reading import Reading
 from pleroma.pipeline.lake.subscription_history import conditions_on
 from pleroma.pipeline.lake.table_files import Condition
-from pleroma.pipeline.reported_counts import ReportedCounts
+from pleroma.replanning.reported_counts import ReportedCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

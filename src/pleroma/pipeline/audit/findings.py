@@ -15,7 +15,7 @@ from pleroma.pipeline.audit.counterfactual import Counterfactual
 from pleroma.pipeline.audit.tally import TALLY_COUNTERS, InForce
 from pleroma.pipeline.lake.landed import SubscriptionRow
 from pleroma.pipeline.lake.period import Period
-from pleroma.pipeline.reported_counts import ReportedCounts
+from pleroma.replanning.reported_counts import ReportedCounts
 
 TallyRow = tuple[Any, ...]
 """A row with the columns of `TALLY_COLUMNS`."""

@@ -22,9 +22,9 @@ from pleroma.pipeline.lake.lake_table import Landing, TableState
 from pleroma.pipeline.lake.lake_tables import TABLES
 from pleroma.pipeline.lake.moments import utc
 from pleroma.pipeline.lake.table_files import Condition, ValueSpan
-from pleroma.pipeline.reported_counts import ReportedCounts
-from pleroma.pipeline.watch.decisions import Decision
-from pleroma.pipeline.watch.windows import TrafficWindow
+from pleroma.replanning.decisions import Decision
+from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.windows import TrafficWindow
 
 JournalTable = Literal["windows", "decisions"]
 _SAME = ("events", "refused", "unjudged", "deliveries", "wanted", "drift", "empty_before", "pairs")

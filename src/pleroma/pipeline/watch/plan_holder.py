@@ -7,33 +7,16 @@ another replanner, the controller refuses it; a request that is sent twice has i
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 from pleroma.errors import ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
 from pleroma.index import Index, IndexPlan
 from pleroma.pipeline.lake.lake import Lake
+from pleroma.replanning.plan_in_force import PlanInForce
 
 PLAN_CHANGE_SECONDS = 150.0
 """How long a plan change may take: it waits for publishers up to a minute, and then for switches."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanInForce:
-    epoch: int
-    index: Index
-    members: int | None
-    """The limit on dz per subscription."""
-
-
-class PlanHolder(Protocol):
-    """Knows the plan in force, and can take another one."""
-
-    def current(self) -> PlanInForce: ...
-
-    def put(self, index: Index, epoch: int) -> int:
-        """Have an index follow the plan of an epoch; returns the new epoch. PlanMoved if another plan is in force."""
 
 
 class LakePlanHolder:

@@ -18,13 +18,13 @@ from pleroma.errors import ControllerAway, PlanChanging, PlanMoved, PleromaError
 from pleroma.index import Index, SelectiveIndex, index_from_json
 from pleroma.pipeline.lake.lake import Lake, between
 from pleroma.pipeline.lake.table_files import Condition
-from pleroma.pipeline.reported_counts import ReportedCounts
-from pleroma.pipeline.watch.decisions import Decision, Outcome, WatchSettings, decide, reference
-from pleroma.pipeline.watch.drift import alike, drift
 from pleroma.pipeline.watch.journal import Journal
-from pleroma.pipeline.watch.plan_holder import PlanHolder
-from pleroma.pipeline.watch.proposals import is_better, propose
-from pleroma.pipeline.watch.windows import MetricCounts, TrafficWindow, empty_between, merged
+from pleroma.replanning.decisions import Decision, Outcome, WatchSettings, decide, reference
+from pleroma.replanning.drift import alike, drift
+from pleroma.replanning.plan_in_force import PlanHolder
+from pleroma.replanning.proposals import is_better, propose
+from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.windows import MetricCounts, TrafficWindow, empty_between, merged
 from pleroma.selection.traffic_summary import TrafficSummary
 
 MAX_REMEMBERED = 1_000

@@ -22,11 +22,12 @@ from pleroma.pipeline import register
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.moments import from_microseconds
 from pleroma.pipeline.watch.checkpoint import JobCheckpoint, usual_checkpoint
-from pleroma.pipeline.watch.decisions import Decision, WatchSettings
-from pleroma.pipeline.watch.plan_holder import LakePlanHolder, PlanHolder
+from pleroma.pipeline.watch.plan_holder import LakePlanHolder
 from pleroma.pipeline.watch.replanner import OnEntry, Replanner
 from pleroma.pipeline.watch.window_counts import METRIC_SQL, CountWindows
-from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
+from pleroma.replanning.decisions import Decision, WatchSettings
+from pleroma.replanning.plan_in_force import PlanHolder
+from pleroma.replanning.windows import MetricKey, TrafficWindow
 from pleroma.selection.traffic_summary import TrafficSummary
 
 if TYPE_CHECKING:

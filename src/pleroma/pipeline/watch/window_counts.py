@@ -31,7 +31,7 @@ from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribu
 from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
 from pleroma.pipeline.lake.moments import from_microseconds
 from pleroma.pipeline.lake.subscription_history import SubscriptionHistory
-from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey
+from pleroma.replanning.windows import HISTOGRAM_BINS, MetricKey
 
 METRIC_COLUMNS = pa.schema(
     [

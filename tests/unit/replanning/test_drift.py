@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.pipeline.watch.drift import alike, by_attribute, distance, drift
-from pleroma.pipeline.watch.windows import HISTOGRAM_BINS, MetricKey, TrafficWindow
+from pleroma.replanning.drift import alike, by_attribute, distance, drift
+from pleroma.replanning.windows import HISTOGRAM_BINS, MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
 counts = st.lists(st.integers(0, 10_000), min_size=5, max_size=5)

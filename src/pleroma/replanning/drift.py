@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pleroma.pipeline.watch.windows import TrafficWindow, merged
+from pleroma.replanning.windows import TrafficWindow, merged
 
 
 def distance(one: Sequence[int], other: Sequence[int]) -> float:

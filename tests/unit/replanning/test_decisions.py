@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
-from pleroma.pipeline.watch.decisions import Decision, WatchSettings, decide, reference
-from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow
+from pleroma.replanning.decisions import Decision, WatchSettings, decide, reference
+from pleroma.replanning.windows import MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
 SETTINGS = WatchSettings(window=10, threshold=0.3, hysteresis=0.2, patience=2, cool_down=20, period=10_000, least=100)

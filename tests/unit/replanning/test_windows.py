@@ -18,9 +18,9 @@ from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns
 from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
 from pleroma.pipeline.lake.moments import from_microseconds
 from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription, written
-from pleroma.pipeline.reported_counts import ReportedCounts
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
-from pleroma.pipeline.watch.windows import MetricKey, TrafficWindow, empty_between, merged
+from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.windows import MetricKey, TrafficWindow, empty_between, merged
 from support.watch_cases import (
     BEGIN,
     BY_PRICE,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pleroma.content import Schema
 from pleroma.errors import LakeError
 from pleroma.index import Waste
-from pleroma.pipeline.reported_counts import ReportedCounts
+from pleroma.replanning.reported_counts import ReportedCounts
 
 HISTOGRAM_BINS = 32
 """Bins of a histogram, of equal width over the extent of an attribute. One more bin counts events that lack it."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pleroma.content import Filter
 from pleroma.evaluation.judge import judge
 from pleroma.index import Index, Waste
-from pleroma.pipeline.watch.decisions import WatchSettings
-from pleroma.pipeline.watch.plan_holder import PlanInForce
+from pleroma.replanning.decisions import WatchSettings
+from pleroma.replanning.plan_in_force import PlanInForce
 from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.selection.traffic_summary import TrafficSummary
 

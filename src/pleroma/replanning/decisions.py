@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
-from pleroma.pipeline.watch.drift import drift
-from pleroma.pipeline.watch.windows import TrafficWindow, written
+from pleroma.replanning.drift import drift
+from pleroma.replanning.windows import TrafficWindow, written
 from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
 Reason = Literal["waste", "period"]

@@ -1,0 +1,25 @@
+"""The plan in force, and whoever holds it and takes its successor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pleroma.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInForce:
+    epoch: int
+    index: Index
+    members: int | None
+    """The limit on dz per subscription."""
+
+
+class PlanHolder(Protocol):
+    """Knows the plan in force, and can take another one."""
+
+    def current(self) -> PlanInForce: ...
+
+    def put(self, index: Index, epoch: int) -> int:
+        """Have an index follow the plan of an epoch; returns the new epoch. PlanMoved if another plan is in force."""
