@@ -13,7 +13,6 @@ from pleroma.content import Attribute, Event, Filter, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanMoved
 from pleroma.index import GridIndex, Index, IndexPlan
-from pleroma.index.waste import evaluate
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import SubscriptionRow
 from pleroma.replanning.plan_in_force import PlanInForce
@@ -100,8 +99,13 @@ def slow_counts(
     counts[MetricKey("events")] = len(events)
     counts[MetricKey("epoch", epoch)] = len(events)
     if judged:
-        waste = evaluate(plan, [row.filter for row in rows], events, max_members=MEMBERS)
-        counts[MetricKey("deliveries")], counts[MetricKey("wanted")] = waste.deliveries, waste.wanted
+        for host in {row.host for row in rows}:
+            wishes = [row.filter for row in rows if row.host == host]
+            covers = [plan.cover(each, max_members=MEMBERS) for each in wishes]
+            for event in events:
+                cells = plan.dzs(event)
+                counts[MetricKey("deliveries")] += any(cover.covers(dz) for cover in covers for dz in cells)
+                counts[MetricKey("wanted")] += any(each.matches(event) for each in wishes)
     else:
         counts[MetricKey("unjudged")] = len(events)
     for event in events:

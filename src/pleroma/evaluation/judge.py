@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covers_of
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of, rules_of
-from pleroma.index import DzSet, Index, TreeIndex, Waste
-from pleroma.index.codes import Codes
-from pleroma.index.dz_rows import events_in, ordered, packed, unfilled
+from pleroma.index import Index, TreeIndex, Waste
+from pleroma.index.dz_rows import events_in, ordered, unfilled
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +63,3 @@ def checked(deliveries: int, wanted: int) -> Waste:
     if deliveries < wanted:
         raise AssertionError(f"{wanted} deliveries are wanted and only {deliveries} made")
     return Waste(deliveries, wanted)
-
-
-def held(codes: Codes, covers: Sequence[DzSet]) -> int:
-    """How many (event, cover) pairs there are in which the cover holds the event."""
-    return int(events_in(codes, np.concatenate([packed(each) for each in covers])).sum()) if covers else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +10,11 @@ import numpy as np
 from pleroma.arrays.types import Ints
 from pleroma.errors import WorkloadError
 from pleroma.routing import Router, Topology
-from pleroma.routing.topology import SwitchId
+from pleroma.routing.topology import HostId, SwitchId
 
 Spread = Sequence[Ints]
-"""For each switch, the port behind which each host is."""
+"""For each switch, the port behind which each host is; -1 where the switch never sends an event towards the host."""
+NOWHERE_PORT = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,27 +25,46 @@ class Placement:
     spread: Spread
     limits: tuple[int | None, ...] = ()
 
+    @classmethod
+    def of(cls, network: Topology, homes: Iterable[HostId], sources: Iterable[HostId] | None = None) -> Placement:
+        """Subscription i is at the host `homes[i]`. Only `sources` publish; without them, every host does."""
+        number = {host.name: at for at, host in enumerate(network.hosts)}
+        spread = ports_towards(network, sources)
+        limits = tuple(network.limits.get(switch) for switch in spread)
+        return cls(np.array([number[home] for home in homes], np.int64), list(spread.values()), limits)
+
 
 def placement_of(network: Topology, subscriptions: int, *, rules: int | None = None, seed: int = 0) -> Placement:
     """As `simulate` places so many of them with this seed. No switch has room for more than `rules`, where given."""
-    own = [network.limits.get(switch) for switch in _on_the_way(network)]
+    own = [network.limits.get(switch) for switch in ports_towards(network)]
     limits = [limit if rules is None or limit is None else min(limit, rules) for limit in own]
     return Placement(homes_of(network, subscriptions, seed), spread_of(network), tuple(limits))
 
 
 def spread_of(network: Topology) -> Spread:
     """For each switch on the way of events, the port towards each host."""
-    return list(_on_the_way(network).values())
+    return list(ports_towards(network).values())
 
 
-def _on_the_way(network: Topology) -> dict[SwitchId, Ints]:
+def ports_towards(network: Topology, sources: Iterable[HostId] | None = None) -> dict[SwitchId, Ints]:
+    """By switch on the tree of events: the port towards each host, where events can come that have to go there.
+
+    A switch sends nothing by a port behind which all sources are.
+    """
     tree = Router(network).families[0].tree
-    ports = {}
+    publishing = None if sources is None else set(sources)
+    found = {}
     for switch in network.switches:
-        toward = [tree.toward[host.name].get(switch) for host in network.hosts]
-        if None not in toward:
-            ports[switch] = np.array(toward, np.int64)
-    return ports
+        toward = [tree.toward.get(host.name, {}).get(switch, NOWHERE_PORT) for host in network.hosts]
+        entered = {
+            port
+            for host, port in zip(network.hosts, toward, strict=True)
+            if port != NOWHERE_PORT and (publishing is None or host.name in publishing)
+        }
+        used = [port if entered - {port} else NOWHERE_PORT for port in toward]
+        if any(port != NOWHERE_PORT for port in toward):
+            found[switch] = np.array(used, np.int64)
+    return found
 
 
 def homes_of(topology: Topology, subscriptions: int, seed: int) -> Ints:

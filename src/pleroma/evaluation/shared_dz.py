@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pleroma.arrays.types import Ints, Marks
+from pleroma.evaluation.placement import NOWHERE_PORT
 from pleroma.index.codes import Codes
 from pleroma.index.dz_rows import DzRows, events_in, gathered, members, unfilled, union
 
@@ -38,7 +39,8 @@ class SharedDz:
         """How many rules a switch needs that has host i behind port `ports[i]`; a lower bound if hosts are unknown."""
         behind: dict[int, list[int]] = {}
         for host, port in enumerate(ports.tolist()[: len(self.hosts)]):
-            behind.setdefault(port, []).append(host)
+            if port != NOWHERE_PORT:
+                behind.setdefault(port, []).append(host)
         parted = frozenset(tuple(hosts) for hosts in behind.values())
         if parted not in self._rules:  # many switches part the hosts in the same way
             demands = [self._demand(hosts) for hosts in parted if all(self.hosts[i] is not None for i in hosts)]

@@ -16,7 +16,7 @@ import numpy as np
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Int, Ints, Words
 from pleroma.content import Schema
-from pleroma.evaluation.placement import Spread
+from pleroma.evaluation.placement import NOWHERE_PORT, Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import Nodes, rules_of
 from pleroma.index import TreeIndex
@@ -81,7 +81,7 @@ class RuleCounter:
     def after(self, splits: int, way: int) -> int:
         """The rules that a switch needs which has owner i behind port `ways[way][i]`."""
         if (met := self._met) is None:
-            return rules_of(self._tree.nodes(splits), self._sample.grouped(self._ways[way]))
+            return rules_of(self._tree.nodes(splits), _behind_ports(self._sample, self._ways[way]))
         return int(_rules(self._tree.child, self._by_port(met, way), min(splits, self._tree.made)))
 
     def fullest(self, splits: int) -> int:
@@ -113,8 +113,8 @@ def port_groupings(spread: Spread) -> list[tuple[int, ...]]:
     """By switch: which hosts are behind the same port, whatever its number. Switches often group hosts alike."""
     found = []
     for ports in spread:
-        number: dict[int, int] = {}
-        found.append(tuple(number.setdefault(port, len(number)) for port in ports.tolist()))
+        number: dict[int, int] = {NOWHERE_PORT: NOWHERE_PORT}
+        found.append(tuple(number.setdefault(port, len(number) - 1) for port in ports.tolist()))
     return found
 
 
@@ -123,6 +123,12 @@ def fullest_switch_rules(tree: TreeIndex, sample: Sample, spread: Spread) -> int
     ways = [np.array(way) for way in dict.fromkeys(port_groupings(spread))]
     splits = SplitSequence.of(tree)
     return RuleCounter(splits, sample, ways).fullest(splits.made)
+
+
+def _behind_ports(sample: Sample, ports: Ints) -> Sample:
+    """The boxes of owners that a switch sends something, as those of the ports."""
+    reached = ports[sample.owner] != NOWHERE_PORT
+    return sample.part(np.ones(sample.events, np.bool_), reached).grouped(ports)
 
 
 def _words(ports: int) -> int:
@@ -168,6 +174,8 @@ def _behind(met: Words, ports: Ints) -> Words:
     """Bits by port, from the bits by owner."""
     found = np.zeros(((ports.max() >> 6) + 1, met.shape[1]), np.uint64)
     for owner in range(ports.shape[0]):
+        if ports[owner] < 0:
+            continue  # the switch sends this owner nothing
         row, mine = found[ports[owner] >> 6], met[owner >> 6]
         shift, place = np.uint64(owner & 63), np.uint64(ports[owner] & 63)
         for node in range(met.shape[1]):

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from pleroma.evaluation.batch_covers import covered
 from pleroma.evaluation.grid_evaluator import deliveries
-from pleroma.evaluation.judge import held
 from pleroma.index.dz_rows import packed
 from pleroma.selection.splits import SPLITS
+from support.held_events import held
 from support.small_traffic import dimensions, sample_of, traffic
 
 

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.evaluation.judge import held
 from pleroma.evaluation.shared_dz import SharedDz
 from pleroma.index import Dz, DzSet
 from pleroma.index.codes import Codes
 from pleroma.index.dz_rows import packed
 from pleroma.index.longest_match import filled
+from support.held_events import held
 
 BITS = 6
 HOSTS = 5

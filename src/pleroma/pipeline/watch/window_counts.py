@@ -18,20 +18,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
-from pleroma.content import Schema, Text
+from pleroma.content import Schema
 from pleroma.content.arrow_columns import sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import DamagedFile
-from pleroma.evaluation.grid_evaluator import GridEvaluator
-from pleroma.evaluation.judge import held
-from pleroma.evaluation.sample import Sample
 from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
 from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
 from pleroma.pipeline.lake.moments import from_microseconds
 from pleroma.pipeline.lake.subscription_history import SubscriptionHistory
-from pleroma.replanning.windows import HISTOGRAM_BINS, MetricKey
+from pleroma.replanning.situation import PlacedFilter
+from pleroma.replanning.traffic_counts import delivery_counts, value_counts
+from pleroma.replanning.windows import MetricKey
+from pleroma.routing import HostId
 
 METRIC_COLUMNS = pa.schema(
     [
@@ -127,7 +127,7 @@ class WindowCounter:
             counts = Counter({MetricKey("refused"): len(rows) - len(chosen)})
             if len(chosen):
                 taken = events[place[chosen]]
-                counts.update(_value_counts(taken))
+                counts.update(value_counts(taken))
                 first, after = (from_microseconds(each * self._length) for each in (number, number + 1))
                 known = self._history.subscriptions(first, after)
                 stretch = np.searchsorted(known.begins, at[chosen], side="right") - 1
@@ -146,14 +146,8 @@ class WindowCounter:
         plan, rows = in_force
         if not rows:
             return sent
-        covers = self._covers.covers(plan, rows)
-        sample = Sample.of(events, [row.filter for row in rows])
-        return sent | {
-            MetricKey("deliveries"): held(plan.plan.index.encode(sample.points), covers),
-            MetricKey("wanted"): GridEvaluator(sample, 1).wanted,
-            MetricKey("pairs"): sample.events * sample.boxes,
-            **{MetricKey("matched", d): n for d, n in enumerate(_matched(sample))},
-        }
+        placed = [PlacedFilter(HostId(row.host), row.filter) for row in rows]
+        return sent | delivery_counts(plan.plan.index, placed, self._covers.covers(plan, rows), events)
 
     def _in_force(
         self, epoch: int, history: SubscriptionHistory, stretch: int
@@ -168,31 +162,6 @@ class WindowCounter:
             return plan, history.in_force(history.moments[stretch])
         except DamagedFile:  # one is, or has a filter that the schema does not allow any more
             return None
-
-
-def _value_counts(events: EventBatch) -> dict[MetricKey, int]:
-    """How many events there are, and in which bins of the histograms their values lie."""
-    counts = {MetricKey("events"): len(events)}
-    points = events.points()
-    for d, attribute in enumerate(events.schema.attributes):
-        low, high = attribute.extent
-        scaled = (points[:, d] - low) / (high - low if high > low else 1.0) * HISTOGRAM_BINS
-        bins = np.clip(scaled, 0, HISTOGRAM_BINS - 1).astype(np.int64)
-        column = events.columns[d]
-        absent: Any = None if isinstance(attribute, Text) else attribute.absent
-        bins[np.asarray(column == absent, np.bool_)] = HISTOGRAM_BINS
-        for place, n in enumerate(np.bincount(bins, minlength=HISTOGRAM_BINS + 1).tolist()):
-            counts[MetricKey("histogram", d, place)] = n
-    return counts
-
-
-def _matched(sample: Sample) -> list[int]:
-    """By dimension: the number of pairs (event, box) in which the event's value lies in the box's range."""
-    order = np.sort(sample.keys, axis=0)
-    return [
-        int((np.searchsorted(order[:, d], sample.high[:, d]) - np.searchsorted(order[:, d], sample.low[:, d])).sum())
-        for d in range(order.shape[1])
-    ]
 
 
 def _whole(column: Any) -> Ints:

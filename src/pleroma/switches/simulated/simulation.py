@@ -86,7 +86,7 @@ def simulate(
     with times.measure("forward"):
         forwarding = forward(topology, router.tables, codes, codes.of_event(origin))
     with times.measure("judge"):
-        waste, missed = _judge(workload.subscriptions, homes, events, origin, forwarding, codes)
+        waste, missed = judged_at_hosts(workload.subscriptions, homes, events, origin, forwarding, codes)
     return Simulation(router, operations, forwarding, waste, missed, times.seconds)
 
 
@@ -102,7 +102,7 @@ def _registrations(
             yield Subscribe(f"s{number}", names[home], region)
 
 
-def _judge(
+def judged_at_hosts(
     subscriptions: Sequence[Filter],
     homes: NDArray[np.int64],
     events: EventBatch,

@@ -1,0 +1,94 @@
+"""What a plan would do on the network as it is: the rules of every switch, and the waste at the hosts.
+
+Nothing is estimated: regions are covered as the controller covers them, a router computes the tables of all switches,
+limits and coarser rules included, and events are forwarded by these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pleroma.arrays.types import Ints, Marks
+from pleroma.content.batch import EventBatch
+from pleroma.errors import TopologyError
+from pleroma.index import EVERYTHING, DzSet, Index, SelectiveIndex, Waste
+from pleroma.replanning.situation import NetworkSituation
+from pleroma.routing import Advertise, HostId, Registration, Router, Subscribe, SwitchId, Topology
+from pleroma.switches.simulated.batch_forwarding import forward
+from pleroma.switches.simulated.simulation import judged_at_hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    at_hosts: Waste
+    """Packets that come to hosts, and those of them that somebody at the host wants."""
+    rules: Mapping[SwitchId, int]
+    """By switch, in the order of the topology."""
+    wanted_rules: Mapping[SwitchId, int]
+    """The rules of switches that have room for fewer than they need, and so have coarser ones: those they need."""
+
+    @property
+    def fullest(self) -> int:
+        return max(self.rules.values(), default=0)
+
+
+def forecast(situation: NetworkSituation, index: Index, members: int, events: EventBatch, *, seed: int = 0) -> Forecast:
+    """What an index would do with some events. Each is sent by a random one of the hosts that may publish it."""
+    network = situation.topology
+    if network is None:
+        raise TopologyError("the network is not known", field="topology")
+    opened = index.opened() if isinstance(index, SelectiveIndex) and index.quiet else index
+    router = Router(network, max_length=max(index.bits, 1))
+    router.load(_registrations(situation, network, opened, members))
+    origin, sent = _origins(situation, network, events, seed)
+    codes = opened.encode(events.points()[sent])
+    forwarding = forward(network, router.tables, codes, codes.of_event(origin))
+    number = {host.name: at for at, host in enumerate(network.hosts)}
+    homes = np.array([number[each.host] for each in situation.subscriptions], np.int64)
+    at_hosts, missed = judged_at_hosts(
+        situation.filters, homes, events[np.flatnonzero(sent)], origin, forwarding, codes
+    )
+    if missed:
+        raise AssertionError(f"{missed} wanted events would not arrive")
+    rules = {switch: len(router.tables[switch]) for switch in network.switches}
+    return Forecast(at_hosts, rules, {switch: each.wanted for switch, each in router.coarsened.items()})
+
+
+def _registrations(
+    situation: NetworkSituation, network: Topology, index: Index, members: int
+) -> Iterator[Registration]:
+    def covered(number: int, placed: tuple[HostId, DzSet], kind: type[Registration]) -> Registration:
+        return kind(f"{kind.__name__} {number}", *placed)
+
+    promised = situation.advertisements
+    if promised:
+        for number, each in enumerate(promised):
+            yield covered(number, (each.host, index.cover(each.filter, max_members=members)), Advertise)
+    else:
+        for number, host in enumerate(network.hosts):
+            yield covered(number, (host.name, EVERYTHING), Advertise)
+    for number, each in enumerate(situation.subscriptions):
+        region = index.cover(each.filter, max_members=members)
+        if region:
+            yield covered(number, (each.host, region), Subscribe)
+
+
+def _origins(situation: NetworkSituation, network: Topology, events: EventBatch, seed: int) -> tuple[Ints, Marks]:
+    """The sending host of each event that anybody may publish, and which events these are."""
+    random = np.random.default_rng([seed, 3])
+    number = {host.name: at for at, host in enumerate(network.hosts)}
+    promised = situation.advertisements
+    if not promised:
+        return random.integers(0, len(network.hosts), len(events)), np.ones(len(events), np.bool_)
+    by_host: dict[HostId, Marks] = {}
+    for each in promised:
+        may = events.matches(each.filter)
+        by_host[each.host] = may | by_host[each.host] if each.host in by_host else may
+    allowed = np.stack(list(by_host.values()))
+    chance = np.where(allowed, random.random(allowed.shape), -1.0)
+    sent: Marks = np.logical_or.reduce(allowed)
+    hosts = np.array([number[host] for host in by_host], np.int64)
+    return hosts[np.argmax(chance, axis=0)][sent], sent

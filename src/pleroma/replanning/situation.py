@@ -1,0 +1,83 @@
+"""Where everything is that a plan has to do with: the network of a moment, and who wants or publishes what where.
+
+A plan is judged and learned for a situation. Where the network is not known, as in a lake of an earlier version, every
+subscription counts as if it had a port of its own on one switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from pleroma.content import Filter, Schema
+from pleroma.evaluation.placement import Placement
+from pleroma.routing import HostId, SwitchId, Topology
+
+
+class PlacedFilter(NamedTuple):
+    """What a host asks for, or promises to publish."""
+
+    host: HostId
+    filter: Filter
+
+
+@dataclass(frozen=True)
+class NetworkSituation:
+    """`topology` has the limits that count for the schema (`limits_that_count`); None if the network is not known."""
+
+    schema: Schema
+    subscriptions: tuple[PlacedFilter, ...]
+    topology: Topology | None = None
+    advertisements: tuple[PlacedFilter, ...] | None = None
+    """None if it is not known who publishes: then every host may."""
+
+    @classmethod
+    def placed(
+        cls,
+        schema: Schema,
+        subscriptions: Iterable[PlacedFilter],
+        topology: Topology | None,
+        advertisements: Iterable[PlacedFilter] | None,
+    ) -> NetworkSituation:
+        """The situation without what is at hosts that are away: that waits, and needs no rules."""
+
+        def there(placed: Iterable[PlacedFilter]) -> tuple[PlacedFilter, ...]:
+            return tuple(each for each in placed if topology is None or each.host in topology.host)
+
+        promised = None if advertisements is None else there(advertisements)
+        return cls(schema, there(subscriptions), topology, promised)
+
+    @property
+    def filters(self) -> list[Filter]:
+        """What is subscribed to, subscription by subscription."""
+        return [each.filter for each in self.subscriptions]
+
+    @property
+    def sources(self) -> list[HostId] | None:
+        """The hosts that publish, each once; None if that is not known."""
+        return None if not self.advertisements else list(dict.fromkeys(each.host for each in self.advertisements))
+
+    @cached_property
+    def placement(self) -> Placement | None:
+        """The situation as learning and judging need it; None where every subscription has a port of its own."""
+        if self.topology is None:
+            return None
+        return Placement.of(self.topology, (each.host for each in self.subscriptions), self.sources)
+
+
+def limits_that_count(
+    topology: Topology, rooms: Mapping[SwitchId, int], used: Mapping[SwitchId, int] | None = None
+) -> Topology:
+    """The topology with the rules that each switch has left for a schema.
+
+    A switch has no more than its limit, and no more than it turned out to have room for (`rooms`); the rules of other
+    schemas are `used` already.
+    """
+    limits = {}
+    for switch in topology.switches:
+        known = [limit for limit in (topology.limits.get(switch), rooms.get(switch)) if limit is not None]
+        if known:
+            limits[switch] = max(min(known) - (used or {}).get(switch, 0), 1)
+    return replace(topology, limits=limits)
