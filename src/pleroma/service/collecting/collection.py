@@ -26,7 +26,6 @@ from pleroma.service.collecting.lake_upkeep import LakeUpkeep
 from pleroma.service.collecting.lake_writer import LakeWriter
 from pleroma.service.collecting.landing_queue import LandingQueue, T, TableQueue
 from pleroma.service.collecting.network_landing import KnownNetwork, NetworkLanding
-from pleroma.service.collecting.recent_events import RecentEvents
 from pleroma.service.collecting.sender_allowance import SenderAllowance
 from pleroma.service.collecting.subscription_landing import SubscriptionLanding
 from pleroma.service.metric_families import counter, gauge
@@ -48,7 +47,6 @@ class Collection:
     def __init__(self, controller: Controller, settings: CollectingSettings, lake: Lake, network: KnownNetwork) -> None:
         self.lake = lake
         self.waiting = LandingQueue(settings.max_waiting)
-        self.recent = RecentEvents()
         self.writer = LakeWriter(lake.url)
         self.upkeep = LakeUpkeep(lake.url, settings.keep_days)
         self._controller = controller
@@ -119,7 +117,6 @@ class Collection:
         taken = self.waiting.add_events(sampled._replace(batch=self._allowance.within(batch)))
         if taken and batch is not None:
             self._accepted.add(batch.principal, (schema, batch.sender), batch.number)
-        self.recent.add(sampled.events)
         return taken
 
     def add_report(

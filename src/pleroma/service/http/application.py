@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 import pleroma
 from pleroma.control import Controller
 from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.http import openapi, problems
 from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
@@ -26,7 +27,7 @@ from pleroma.service.http.resources.plan_tree import plan_tree
 from pleroma.service.http.resources.plans import plans
 from pleroma.service.http.resources.principals import principals
 from pleroma.service.http.resources.registrations import registrations
-from pleroma.service.http.resources.samples import samples
+from pleroma.service.http.resources.samples import samples as sample_routes
 from pleroma.service.http.resources.schemas import schemas
 from pleroma.service.http.resources.statistics import statistics
 from pleroma.service.http.resources.streams import streams
@@ -52,7 +53,8 @@ def create_app(
     settings = settings or ServiceSettings()
     metrics = Metrics(partial(gauges, controller, plane, collection))
     leased = LeaseKeeper(controller, settings.lease_seconds)
-    service = Service(controller, plane, settings, metrics, leased, collection)
+    samples = SampleIntake(collection, None, partial(_announce_rate, controller))
+    service = Service(controller, plane, settings, metrics, leased, samples, collection)
     gate = Middleware(
         Gate,
         callers=Callers(controller.state),
@@ -82,6 +84,12 @@ def create_app(
     return app
 
 
+def _announce_rate(controller: Controller, schema: str) -> None:
+    """Publishers learn of another sampling rate like of a new plan."""
+    epoch = controller.state.schemas[schema].epoch
+    controller.feed.tell({"type": "plan", "position": controller.position, "schema": schema, "epoch": epoch})
+
+
 def _routes(service: Service) -> list[BaseRoute]:
     """The routes of all resources; those that are asked for most come first."""
     resources = (
@@ -90,7 +98,7 @@ def _routes(service: Service) -> list[BaseRoute]:
         leases(service),
         hosts(service),
         statistics(service),
-        samples(service),
+        sample_routes(service),
         streams(service),
         plans(service),
         plan_tree(service),

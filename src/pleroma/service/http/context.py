@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pleroma.control import Controller, ControlState, SchemaEntry
 from pleroma.errors import NotFound, UnknownName
 from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.metrics import Metrics
 from pleroma.service.lease_keeper import LeaseKeeper
@@ -21,6 +22,7 @@ class Service:
     settings: ServiceSettings
     metrics: Metrics
     leases: LeaseKeeper
+    samples: SampleIntake
     collection: Collection | None = None
     """What is collected for the pipeline; None where there is no lake."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -75,7 +75,7 @@ def test_nothing_waits_of_a_request_without_events(tmp_path):
         async with collecting(tmp_path) as (api, collection, _):
             body = sample_body(ages=[], columns={name: [] for name in COLUMNS}, batch=batch(0))
             assert await api.post("/v1/samples", body, 202) == {"taken": 0}
-            assert (collection.waiting.events, collection.recent.of("stock")) == ({}, None)
+            assert (collection.waiting.events, api.app.state.service.samples.recent.of("stock")) == ({}, None)
 
     run(main)
 

@@ -84,11 +84,11 @@ class _SampleCosts:
 
     async def of(self, entry: SchemaEntry) -> DeliverySums | None:
         """The deliveries of a schema's samples; None where nothing was sampled."""
-        collection = self._service.collection
-        version = self._service.controller.position, 0 if collection is None else collection.recent.count
+        recent = self._service.samples.recent
+        version = self._service.controller.position, recent.count
         if entry.name in self._known and self._known[entry.name][0] == version:
             return self._known[entry.name][1]
-        events = None if collection is None else collection.recent.of(entry.name)
+        events = recent.of(entry.name)
         sums = None
         if events is not None:
             sums = await asyncio.to_thread(delivery_sums, entry.index, entry.prefix, events, self._subscriptions(entry))

@@ -35,7 +35,7 @@ def plans(service: Service) -> APIRouter:
     async def current(name: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
         entry = service.schema(name)
         phase = service.state.plans.phase(name)
-        rate = 0.0 if service.collection is None else service.collection.rate(name)
+        rate = service.samples.rate(name)
         drawn = f"-{rate!r}" if rate else ""
         etag = f'"{entry.number}-{entry.epoch}-{entry.plan.checksum[:16]}{_SUFFIX[phase]}{drawn}"'
         if if_none_match is not None and etag in (each.strip().removeprefix("W/") for each in if_none_match.split(",")):

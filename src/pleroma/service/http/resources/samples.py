@@ -31,11 +31,12 @@ def samples(service: Service) -> APIRouter:
 
     @router.post("/samples", status_code=202, response_model=SamplesAnswer, summary="Hand over sampled events")
     async def take(request: Request, given: NewSamples) -> Response:
-        """Only what the caller may publish, and all of one request or nothing. Without a lake there is no such thing.
+        """Only what the caller may publish, and all of one request or nothing.
 
         Events get the controller's time: now, less their ages. A batch that comes again is answered, and landed once.
         """
-        collection = _collection(service)
+        if not service.samples.is_open:
+            raise NotFound("this controller wants no samples: it has no lake, and re-plans nothing", field="lake")
         entry = service.schema(given.name)
         if given.epoch > entry.epoch:
             raise BadRequest(f"{given.name} has no plan {given.epoch}", field="epoch", value=given.epoch)
@@ -46,7 +47,7 @@ def samples(service: Service) -> APIRouter:
             events = _events(entry.schema, given, principal)
         ages = (np.array(given.ages, np.float64) * 1e6).astype("timedelta64[us]")
         batch = None if given.batch is None else BatchId(f"{principal.name}/{given.batch.sender}", given.batch.number)
-        taken = collection.add_samples(SampledEvents(events, now - ages, given.epoch, given.rate, batch))
+        taken = service.samples.take(SampledEvents(events, now - ages, given.epoch, given.rate, batch))
         return json_response({"taken": taken}, 202)
 
     @router.put("/schemas/{name}/sampling", response_model=SamplingAnswer, summary="Choose how many events are sampled")

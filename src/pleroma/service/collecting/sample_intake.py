@@ -1,0 +1,86 @@
+"""Where sampled events come in: some are kept in memory, new ones wait for the planner, and the lake gets its part.
+
+Publishers draw at one rate, the higher one of what the planner and the lake want. If that is more than the lake should
+get, events are drawn once more before they are landed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from pleroma.control.accepted_batches import AcceptedBatches
+from pleroma.pipeline.lake.landed import SampledEvents
+from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.recent_events import RecentEvents
+from pleroma.service.collecting.sampling_rates import SamplingRates
+
+MAX_FRESH_EVENTS = 20_000
+"""Events of a schema that wait for the planner; more are not kept for it."""
+
+
+class SampleIntake:
+    """`rates` is given where the controller re-plans by itself. `announce` tells publishers of another rate."""
+
+    def __init__(
+        self,
+        collection: Collection | None,
+        rates: SamplingRates | None,
+        announce: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.recent = RecentEvents()
+        self._collection = collection
+        self._rates = rates
+        self._announce = announce
+        self._clock = clock
+        self._accepted = AcceptedBatches()
+        self._fresh: dict[str, deque[SampledEvents]] = {}
+        self._random = np.random.default_rng()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody wants samples."""
+        return self._collection is not None or self._rates is not None
+
+    def rate(self, schema: str) -> float:
+        """The part of a schema's events that publishers should send as samples."""
+        return max(self._lake_rate(schema), 0.0 if self._rates is None else self._rates.rate(schema))
+
+    def take(self, sampled: SampledEvents) -> int:
+        """Take events from a publisher: how many of them there was room for. A batch that is known is passed over."""
+        batch, schema = sampled.batch, sampled.events.schema.name
+        sender = None if batch is None else (batch.principal, (schema, batch.sender), batch.number)
+        if len(sampled.events) and not (sender is not None and self._accepted.has(*sender)):
+            if sender is not None:
+                self._accepted.add(*sender)
+            self.recent.add(sampled.events)
+            if self._rates is not None:
+                self._keep_for_planner(schema, sampled)
+                if self._rates.note(schema, len(sampled.events), sampled.rate, self._clock()):
+                    self._announce(schema)
+        return len(sampled.events) if self._collection is None else self._collection.add_samples(self._thinned(sampled))
+
+    def fresh(self, schema: str) -> list[SampledEvents]:
+        """The samples of a schema that the planner has not seen; each is given once."""
+        return list(self._fresh.pop(schema, ()))
+
+    def _keep_for_planner(self, schema: str, sampled: SampledEvents) -> None:
+        waiting = self._fresh.setdefault(schema, deque())
+        waiting.append(sampled)
+        while sum(len(each.events) for each in waiting) > MAX_FRESH_EVENTS:
+            waiting.popleft()
+
+    def _lake_rate(self, schema: str) -> float:
+        return 0.0 if self._collection is None else self._collection.rate(schema)
+
+    def _thinned(self, sampled: SampledEvents) -> SampledEvents:
+        """What the lake should get of samples that were drawn at a higher rate than it asks for."""
+        rate = self._lake_rate(sampled.events.schema.name)
+        if sampled.rate <= rate or self._rates is None:
+            return sampled
+        drawn = np.flatnonzero(self._random.random(len(sampled.events)) < rate / sampled.rate)
+        return sampled._replace(events=sampled.events[drawn], at=sampled.at[drawn], rate=rate or sampled.rate)

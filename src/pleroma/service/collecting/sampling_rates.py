@@ -1,0 +1,53 @@
+"""The sampling rate of each schema for a controller that re-plans by itself: as many events as one process can use.
+
+The rate begins high enough for a slow publisher and follows the traffic: what came in the last seconds, divided by the
+rate it was drawn at, tells how many events there are. Publishers read the plan again when the rate changes, so it is
+changed only where it is far off.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+FIRST_RATE = 0.2
+SAMPLES_PER_SECOND = 100.0
+"""Of a schema, from all its publishers together."""
+MEASURED_SECONDS = 5.0
+"""The traffic of so long a time tells the rate."""
+FAR_OFF_RATIO = 2.0
+"""A rate is changed if the right one is so many times higher or lower."""
+LOWEST_RATE = 1e-4
+
+
+class _Came(NamedTuple):
+    at: float
+    events: int
+    of: float
+    """How many events were published for these to be drawn, about."""
+
+
+class SamplingRates:
+    """Rates by schema; times are in seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._rates: dict[str, float] = {}
+        self._came: dict[str, deque[_Came]] = {}
+
+    def rate(self, schema: str) -> float:
+        return self._rates.get(schema, FIRST_RATE)
+
+    def note(self, schema: str, events: int, drawn_at: float, now: float) -> bool:
+        """Take note of samples that were drawn at a rate; whether the schema's rate has changed by that."""
+        came = self._came.setdefault(schema, deque())
+        came.append(_Came(now, events, events / drawn_at))
+        if now - came[0].at < MEASURED_SECONDS:
+            return False
+        per_second = sum(each.of for each in came) / (now - came[0].at)
+        came.clear()
+        right = min(max(SAMPLES_PER_SECOND / per_second, LOWEST_RATE), 1.0)
+        known = self.rate(schema)
+        if known / FAR_OFF_RATIO < right < known * FAR_OFF_RATIO and not (right == 1.0 > known):
+            return False
+        self._rates[schema] = right
+        return right != known
