@@ -13,7 +13,8 @@ from pleroma.content.batch import EventBatch
 from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder
 from pleroma.replanning.decisions import WatchSettings
 from pleroma.replanning.proposals import propose
-from pleroma.routing import build
+from pleroma.replanning.situation import NetworkSituation, PlacedFilter
+from pleroma.routing import HostId, build
 from pleroma.selection.traffic_summary import summarise_traffic
 from pleroma.service import running
 from pleroma.service.deployment import Deployment
@@ -109,7 +110,8 @@ def better_plan(service, bits, wanted, seen):
     settings = WatchSettings(bits=bits, rules=50, selections=(), splits=())
     with ControllerPlanHolder(service.url, service.token, "stock") as holder:
         in_force = holder.current()
-        found = propose(in_force, summarise_traffic(seen, wanted), wanted, settings)
+        situation = NetworkSituation(STOCK, tuple(PlacedFilter(HostId("h1"), each) for each in wanted))
+        found = propose(in_force, summarise_traffic(seen, wanted), situation, settings)
         holder.put(found.index, in_force.epoch)
 
 

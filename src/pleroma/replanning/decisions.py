@@ -1,6 +1,7 @@
 """When to look for a better plan: a pure function of the windows so far and of what was decided before.
 
-Waste above the threshold in several windows in a row is a reason, and so is the end of a period. After a search, waste
+Waste above the threshold in several windows in a row is a reason, and so are many new subscriptions, or the end of a
+period. After a search, waste
 is a reason again only if the traffic has changed: waste fell below a lower mark, or values lie elsewhere. So a network
 whose best plan is a bad one is not tuned again and again, and waste around the threshold does not start many searches.
 """
@@ -18,7 +19,7 @@ from pleroma.replanning.drift import drift
 from pleroma.replanning.windows import TrafficWindow, written
 from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
-Reason = Literal["waste", "period"]
+Reason = Literal["waste", "period", "subscriptions"]
 Outcome = Literal["handing", "adopted", "not_better", "moved", "away", "failed", "dry"]
 COMPLETED_OUTCOMES: tuple[Outcome, ...] = ("handing", "adopted", "not_better", "dry")
 """Outcomes of a search that was finished: whatever there was to find was found."""
@@ -39,6 +40,8 @@ class WatchSettings:
     """The drift from which on traffic counts as changed."""
     patience: int = 2
     """Windows in a row whose waste has to be above the threshold."""
+    newcomers: float = 0.25
+    """The share of subscriptions that may come or go before a plan is looked for that knows of them."""
     period: float = 3600.0
     """After so long a search is made, whatever the waste."""
     cool_down: float | None = None
@@ -68,7 +71,7 @@ class WatchSettings:
         for name in ("window", "period", "trigger", "patience", "least", "look_back"):
             if not getattr(self, name) > 0:
                 raise SetupError("is more than 0", field=name, value=getattr(self, name))
-        for name in ("threshold", "hysteresis", "drift", "margin", "floor"):
+        for name in ("threshold", "hysteresis", "drift", "margin", "floor", "newcomers"):
             if not 0 <= getattr(self, name) <= 1:
                 raise SetupError("is a share, from 0 to 1", field=name, value=getattr(self, name))
         for name in ("lateness", "cool_down"):
@@ -156,10 +159,12 @@ def decide(
     decisions: Sequence[Decision],
     settings: WatchSettings,
     begun: datetime | None = None,
+    newcomers: float = 0.0,
 ) -> Decision:
     """Decide at the last of these windows, given earlier decisions. Both are in the order of time.
 
-    `begun` is the start of the first window of all, if there were more windows than these.
+    `begun` is the start of the first window of all, if there were more windows than these. `newcomers` is the share of
+    all subscriptions, past and present, that have come or gone since the last search.
     """
     now = windows[-1]
 
@@ -169,15 +174,17 @@ def decide(
     def tuned(reason: Reason, detail: str) -> Decision:
         return Decision(now.schema, now.start, now.end, now.epoch, reason, detail)
 
-    if not now.events:
-        return kept("there was no event")
-    if now.events < settings.least:
-        return kept(f"{now.events} events say too little")
     newest = max((each.new_epoch or 0 for each in decisions), default=0)
     if now.epoch is not None and now.epoch < newest:
         return kept(f"most events were sent before plan {newest}")
     if decisions and now.start < decisions[-1].end + settings.pause:
         return kept("it is too soon after the last look")
+    if newcomers >= settings.newcomers > 0 and (now.events < settings.least or now.waste.rate >= settings.floor):
+        return tuned("subscriptions", f"{newcomers:.0%} of the subscriptions have come or gone since the last look")
+    if not now.events:
+        return kept("there was no event")
+    if now.events < settings.least:
+        return kept(f"{now.events} events say too little")
     last = next((each for each in reversed(decisions) if each.outcome in COMPLETED_OUTCOMES), None)
     since = last.end if last is not None else begun or windows[0].start
     if now.end - since >= timedelta(seconds=settings.period):

@@ -14,7 +14,8 @@ import numpy as np
 from pleroma.arrays.types import Ints, Marks
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TopologyError
-from pleroma.index import EVERYTHING, DzSet, Index, SelectiveIndex, Waste
+from pleroma.index import EVERYTHING, DzSet, Index, Waste
+from pleroma.replanning.plan_in_force import opened
 from pleroma.replanning.situation import NetworkSituation
 from pleroma.routing import Advertise, HostId, Registration, Router, Subscribe, SwitchId, Topology
 from pleroma.switches.simulated.batch_forwarding import forward
@@ -40,11 +41,11 @@ def forecast(situation: NetworkSituation, index: Index, members: int, events: Ev
     network = situation.topology
     if network is None:
         raise TopologyError("the network is not known", field="topology")
-    opened = index.opened() if isinstance(index, SelectiveIndex) and index.quiet else index
+    covering = opened(index)
     router = Router(network, max_length=max(index.bits, 1))
-    router.load(_registrations(situation, network, opened, members))
+    router.load(_registrations(situation, network, covering, members))
     origin, sent = _origins(situation, network, events, seed)
-    codes = opened.encode(events.points()[sent])
+    codes = covering.encode(events.points()[sent])
     forwarding = forward(network, router.tables, codes, codes.of_event(origin))
     number = {host.name: at for at, host in enumerate(network.hosts)}
     homes = np.array([number[each.host] for each in situation.subscriptions], np.int64)

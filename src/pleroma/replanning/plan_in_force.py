@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pleroma.index import Index
+from pleroma.index import Index, SelectiveIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,8 @@ class PlanHolder(Protocol):
 
     def put(self, index: Index, epoch: int) -> int:
         """Have an index follow the plan of an epoch; returns the new epoch. PlanMoved if another plan is in force."""
+
+
+def opened(index: Index) -> Index:
+    """The index that covers any filter: a selective one that is quiet outside of its rectangles is opened there."""
+    return index.opened() if isinstance(index, SelectiveIndex) and index.quiet else index

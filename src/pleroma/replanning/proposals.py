@@ -1,18 +1,21 @@
-"""Proposals of a better plan, judged by events that the plan was not made from.
+"""Proposals of a better plan, judged on the network as it is by events that the plan was not made from.
 
 A plan has to be better by a margin, because every change of plans costs something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pleroma.content import Filter
+from pleroma.content.batch import EventBatch
 from pleroma.evaluation.judge import judge
 from pleroma.index import Index, Waste
 from pleroma.replanning.decisions import WatchSettings
+from pleroma.replanning.forecast import forecast
 from pleroma.replanning.plan_in_force import PlanInForce
+from pleroma.replanning.situation import NetworkSituation
+from pleroma.routing import SwitchId
 from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.selection.traffic_summary import TrafficSummary
 
@@ -23,28 +26,56 @@ class Proposal:
 
     technique: str
     index: Index
+    members: int
     before: Waste
-    """The waste of the plan in force."""
+    """The waste of the plan in force: at the hosts, or at subscriptions where the network is not known."""
     after: Waste
     rules: int
+    """Of the fullest switch."""
+    rules_by_switch: Mapping[SwitchId, int]
+    """Empty where the network is not known."""
 
 
 def propose(
-    in_force: PlanInForce, gathered: TrafficSummary, subscriptions: Sequence[Filter], settings: WatchSettings
+    in_force: PlanInForce, gathered: TrafficSummary, situation: NetworkSituation, settings: WatchSettings
 ) -> Proposal:
-    """The best plan that the techniques and the learned tree find for gathered traffic."""
+    """The best plan that is found for gathered traffic in a situation."""
     question = AdviceQuestion(
-        subscriptions,
+        situation.filters,
         settings.bits or in_force.index.bits,
-        max_members=in_force.members,
+        max_members=None,
         rules=settings.rules,
         selections=settings.selections,
         splits=settings.splits,
         seed=settings.seed,
+        placement=situation.placement,
     )
     best = advise_from(gathered, question)[0]
-    before = judge(in_force.index, subscriptions, gathered.judging, in_force.members)
-    return Proposal(best.technique, best.index, before.waste, best.outcome.waste, best.outcome.rules)
+    members = best.members or MOST
+    before = outlook(situation, in_force.index, in_force.members or MOST, gathered.judging)
+    after = outlook(situation, best.index, members, gathered.judging)
+    return Proposal(best.technique, best.index, members, before.waste, after.waste, after.rules, after.by_switch)
+
+
+MOST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a plan would do: waste at the hosts and rules of every switch, or those of a star."""
+
+    waste: Waste
+    rules: int
+    by_switch: Mapping[SwitchId, int]
+
+
+def outlook(situation: NetworkSituation, index: Index, members: int, events: EventBatch) -> Outlook:
+    """What an index would do with some events in a situation."""
+    if situation.topology is None:
+        on_star = judge(index, situation.filters, events, members)
+        return Outlook(on_star.waste, on_star.rules, {})
+    there = forecast(situation, index, members, events)
+    return Outlook(there.at_hosts, there.fullest, there.rules)
 
 
 def is_better(before: Waste, after: Waste, settings: WatchSettings) -> bool:

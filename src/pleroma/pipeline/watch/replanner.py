@@ -24,7 +24,9 @@ from pleroma.replanning.drift import alike, drift
 from pleroma.replanning.plan_in_force import PlanHolder
 from pleroma.replanning.proposals import is_better, propose
 from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.situation import NetworkSituation, PlacedFilter
 from pleroma.replanning.windows import MetricCounts, TrafficWindow, empty_between, merged
+from pleroma.routing import HostId
 from pleroma.selection.traffic_summary import TrafficSummary
 
 MAX_REMEMBERED = 1_000
@@ -163,9 +165,11 @@ class Replanner:
             if in_force.epoch != decision.epoch:
                 return finish("moved", detail=f"plan {in_force.epoch} is in force, and not the one of these events")
             learned = alike(past, settings.look_back, settings.drift)
-            subscriptions = [row.filter for row in self._lake.subscriptions(decision.schema, decision.end)]
-            gathered = self._gather(learned[0].start, learned[-1].end, subscriptions)
-            found = propose(in_force, gathered, subscriptions, settings)
+            rows = self._lake.subscriptions(decision.schema, decision.end)
+            placed = tuple(PlacedFilter(HostId(row.host), row.filter) for row in rows)
+            situation = NetworkSituation(self._schema, placed)
+            gathered = self._gather(learned[0].start, learned[-1].end, situation.filters)
+            found = propose(in_force, gathered, situation, settings)
         except ControllerAway as error:
             return finish("away", detail=str(error))
         except PleromaError as error:

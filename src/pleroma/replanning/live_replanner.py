@@ -1,0 +1,192 @@
+"""Re-planning one schema from what a running controller knows: its registrations, and samples of recent events.
+
+The controller sends news: what has changed since the last look. Each look closes a window, and decides by the same code
+as the watcher of a lake whether to search for a better plan. Before there is any traffic, events are imagined.
+Nothing here does any I/O; it runs in a process of its own, because a search takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from pleroma.content import Schema
+from pleroma.content.batch import EventBatch
+from pleroma.content.filter_json import from_json
+from pleroma.errors import PleromaError
+from pleroma.index import DzSet
+from pleroma.replanning.decisions import COMPLETED_OUTCOMES, Decision, Outcome, WatchSettings, decide, reference
+from pleroma.replanning.drift import alike, drift
+from pleroma.replanning.imagined_traffic import imagined_events
+from pleroma.replanning.plan_in_force import PlanInForce, opened
+from pleroma.replanning.proposals import Proposal, is_better, propose
+from pleroma.replanning.situation import NetworkSituation, PlacedFilter
+from pleroma.replanning.traffic_counts import delivery_counts, value_counts
+from pleroma.replanning.windows import MetricKey, TrafficWindow, merged
+from pleroma.routing import HostId, Topology
+from pleroma.selection.traffic_summary import summarise_traffic
+
+MAX_LEARNED_EVENTS = 20_000
+"""Recent events that are kept to learn from."""
+MAX_KEPT_WINDOWS = 200
+
+
+class RegistrationNews(NamedTuple):
+    """Registrations of one kind that have come, with host and filter as JSON text, and those that have gone, by id."""
+
+    come: Mapping[str, tuple[str, str]] = {}
+    gone: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaNews:
+    """What a controller has to tell of a schema since the last look; None stands for "as before"."""
+
+    now: datetime
+    subscriptions: RegistrationNews = field(default_factory=RegistrationNews)
+    advertisements: RegistrationNews = field(default_factory=RegistrationNews)
+    plan: PlanInForce | None = None
+    topology: Topology | None = None
+    """With the limits that count for the schema."""
+    events: tuple[EventBatch, ...] = ()
+    handed: tuple[Outcome, int | None] | None = None
+    """What became of the plan that was proposed last, and its epoch if it is in force now."""
+
+
+class Look(NamedTuple):
+    """What a look found: the traffic since the last one, what was decided, and a plan that should follow."""
+
+    window: TrafficWindow
+    decision: Decision
+    proposal: Proposal | None
+
+
+class LiveReplanner:
+    """Looks at one schema. The first news tell everything."""
+
+    def __init__(self, schema: Schema, settings: WatchSettings, news: SchemaNews) -> None:
+        if news.plan is None or news.topology is None:
+            raise ValueError("the first news tell the plan and the network")
+        self._schema = schema
+        self._settings = settings
+        self._plan, self._topology = news.plan, news.topology
+        self._begun = self._looked = news.now
+        self._subscriptions: dict[str, PlacedFilter] = {}
+        self._advertisements: dict[str, PlacedFilter] = {}
+        self._covers: dict[str, DzSet] = {}
+        """Of subscriptions, under the plan in force."""
+        self._known_then: frozenset[str] = frozenset()
+        """The subscriptions that the last search knew."""
+        self._windows: deque[TrafficWindow] = deque(maxlen=MAX_KEPT_WINDOWS)
+        self._decisions: list[Decision] = []
+        self._events: deque[tuple[datetime, EventBatch]] = deque()
+        """By the start of its window, the events that were sampled in it."""
+
+    def look(self, news: SchemaNews) -> Look:
+        """Take in what is new, close a window, and decide; search for a plan if that was decided."""
+        self._take(news)
+        window = self._closed(news)
+        now = self._known_then ^ self._subscriptions.keys()
+        share = len(now) / max(len(self._known_then | self._subscriptions.keys()), 1)
+        decision = decide(list(self._windows), self._decisions, self._settings, self._begun, share)
+        decision = replace(decision, epoch=self._plan.epoch)
+        if decision.reason is None or not self._subscriptions:
+            return Look(window, replace(decision, reason=None), None)
+        decision, proposal = self._searched(decision)
+        self._decisions = [*self._decisions, decision][-MAX_KEPT_WINDOWS:]
+        if decision.outcome in COMPLETED_OUTCOMES:
+            self._known_then = frozenset(self._subscriptions)
+        return Look(window, decision, proposal if decision.outcome == "handing" else None)
+
+    def _take(self, news: SchemaNews) -> None:
+        if news.handed is not None and self._decisions and self._decisions[-1].outcome == "handing":
+            outcome, epoch = news.handed
+            self._decisions[-1] = replace(self._decisions[-1], outcome=outcome, new_epoch=epoch)
+        if news.plan is not None:
+            self._plan, self._covers = news.plan, {}
+        if news.topology is not None:
+            self._topology = news.topology
+        for held, changes in (
+            (self._subscriptions, news.subscriptions),
+            (self._advertisements, news.advertisements),
+        ):
+            for each in changes.gone:
+                held.pop(each, None)
+                self._covers.pop(each, None)
+            for each, (host, boxes) in changes.come.items():
+                held[each] = PlacedFilter(HostId(host), from_json(self._schema, json.loads(boxes)))
+
+    def _closed(self, news: SchemaNews) -> TrafficWindow:
+        """The window since the last look: what the plan in force makes of the events, by the subscriptions of now."""
+        start, self._looked = self._looked, news.now
+        events = _joined(self._schema, news.events)
+        counts: dict[MetricKey, int] = {}
+        if len(events):
+            counts = value_counts(events) | {MetricKey("epoch", self._plan.epoch): len(events)}
+            self._keep(start, events)
+            if self._subscriptions:
+                covers = [self._cover(each) for each in self._subscriptions]
+                placed = list(self._subscriptions.values())
+                counts |= delivery_counts(opened(self._plan.index), placed, covers, events)
+        window = TrafficWindow.of(self._schema, start, max(news.now - start, self._settings.length / 1000), counts)
+        made_from = reference(list(self._windows), self._decisions, window.epoch, self._settings)
+        window = replace(window, drift=drift(made_from, window))
+        self._windows.append(window)
+        return window
+
+    def _cover(self, id: str) -> DzSet:
+        known = self._covers.get(id)
+        if known is None:
+            wanted = self._subscriptions[id].filter
+            known = self._covers[id] = opened(self._plan.index).cover(wanted, max_members=self._plan.members)
+        return known
+
+    def _keep(self, start: datetime, events: EventBatch) -> None:
+        self._events.append((start, events[-MAX_LEARNED_EVENTS:]))
+        while sum(len(each) for _, each in self._events) - len(self._events[0][1]) >= MAX_LEARNED_EVENTS:
+            self._events.popleft()
+
+    def _searched(self, decision: Decision) -> tuple[Decision, Proposal | None]:
+        """The decision with what the search found, and the plan that it proposes."""
+        settings = self._settings
+        learned = alike(list(self._windows), settings.look_back, settings.drift)
+        situation = NetworkSituation.placed(
+            self._schema,
+            self._subscriptions.values(),
+            self._topology,
+            self._advertisements.values() or None,
+        )
+        if not situation.subscriptions:
+            return replace(decision, outcome="failed", detail="no host that subscribes is there"), None
+        begun = learned[0].start if learned else self._looked
+        events = _joined(self._schema, [each for start, each in self._events if start >= begun])
+        if len(events) < settings.least:
+            events = _joined(self._schema, [events, imagined_events(situation, seed=settings.seed)])
+        try:
+            gathered = summarise_traffic(events, situation.filters, draw=MAX_LEARNED_EVENTS, seed=settings.seed)
+            found = propose(self._plan, gathered, situation, settings)
+        except PleromaError as error:
+            return replace(decision, outcome="failed", detail=str(error)), None
+        decision = replace(
+            decision,
+            technique=found.technique,
+            before=found.before,
+            after=found.after,
+            rules=found.rules,
+            learned=merged(learned),
+        )
+        outcome: Outcome = "handing" if is_better(found.before, found.after, settings) else "not_better"
+        return replace(decision, outcome=outcome), found
+
+
+def _joined(schema: Schema, parts: Sequence[EventBatch]) -> EventBatch:
+    if not parts:
+        return EventBatch.from_events(schema, ())
+    columns = zip(*(each.columns for each in parts), strict=True)
+    return EventBatch(schema, tuple(np.concatenate(each) for each in columns))
