@@ -24,12 +24,14 @@ def test_a_plan_is_handed_over_once_and_nobody_elses_is_undone(tmp_path):
             first = handover.current()
             assert (first.epoch, first.index.bits, first.index.schema) == (1, 6, SCHEMA)
             assert first.members == ControlSettings().max_members
-            assert handover.put(BY_PRICE, 1) == 2
+            assert handover.put(BY_PRICE, None, 1) == 2
             assert other.current().index.to_json() == BY_PRICE.to_json()
+            assert other.current().members == first.members
             for each in (handover, other):
                 with pytest.raises(PlanMoved):  # as if the answer had been lost, and by one who judged by plan 1
-                    each.put(BY_PRICE, 1)
-            assert other.put(GridIndex(SCHEMA, (1, 0)), 2) == 3
+                    each.put(BY_PRICE, None, 1)
+            assert other.put(GridIndex(SCHEMA, (1, 0)), 300, 2) == 3
+            assert handover.current().members == 300
             assert handover.current().epoch == 3
             for one, status in ((stranger, 401), (lost, 404)):
                 with pytest.raises(RequestRefused) as caught:
@@ -37,7 +39,7 @@ def test_a_plan_is_handed_over_once_and_nobody_elses_is_undone(tmp_path):
                 assert caught.value.status == status
             foreign = Schema.from_json({"name": "stock", "attribute": [{"name": "a", "kind": "text"}]})
             with pytest.raises(RequestRefused) as caught:
-                handover.put(GridIndex(foreign, (0,) * 40), 3)
+                handover.put(GridIndex(foreign, (0,) * 40), None, 3)
             assert caught.value.status == 400
         service.kill()
         with ControllerPlanHolder(service.url, token, "stock") as gone, pytest.raises(ControllerAway):

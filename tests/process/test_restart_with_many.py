@@ -51,7 +51,7 @@ def prepare(folder):
     entry, first = state.schemas[load.schema.name], 4 + len(hosts)
     for position, wanted in enumerate(load.subscriptions, first):
         host, text = hosts[position % len(hosts)], canonical(to_json(wanted))
-        region = entry.index.cover(wanted, max_members=state.settings.max_members).under(entry.prefix)
+        region = entry.index.cover(wanted, max_members=entry.members).under(entry.prefix)
         region.slim()
         state.registrations.add(Registered(f"s{position}", "subscription", "ann", host, entry, text, region, 0))
     with Log.open(folder / LOG_FILE_NAME) as log:

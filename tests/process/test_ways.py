@@ -112,7 +112,7 @@ def better_plan(service, bits, wanted, seen):
         in_force = holder.current()
         situation = NetworkSituation(STOCK, tuple(PlacedFilter(HostId("h1"), each) for each in wanted))
         found = propose(in_force, summarise_traffic(seen, wanted), situation, settings)
-        holder.put(found.index, in_force.epoch)
+        holder.put(found.index, found.members, in_force.epoch)
 
 
 @pytest.mark.parametrize("way", ["an event", "a request", "a plan"])

@@ -150,20 +150,20 @@ class Controller(ThreadingHTTPServer):
 
     def __init__(self, adopting):
         super().__init__(("127.0.0.1", 0), _Answering)
-        self.plan, self.adopted, self.adopting = IndexPlan(1, BY_PRICE), [], adopting
+        self.plan, self.adopted, self.adopting = IndexPlan(1, BY_PRICE, MEMBERS), [], adopting
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
 class _Answering(BaseHTTPRequestHandler):
     def do_GET(self):
-        self._answer(200, {"epoch": self.server.plan.epoch, "members": MEMBERS, "plan": self._plan()})
+        self._answer(200, {"epoch": self.server.plan.epoch, "members": self.server.plan.members, "plan": self._plan()})
 
     def do_PUT(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if asked["epoch"] != self.server.plan.epoch:
             error = {"code": "plan_moved", "reason": "another is in force", "field": "epoch", "value": asked["epoch"]}
             return self._answer(409, {"error": error})
-        self.server.plan = IndexPlan(asked["epoch"] + 1, index_from_json(SCHEMA, asked["index"]))
+        self.server.plan = IndexPlan(asked["epoch"] + 1, index_from_json(SCHEMA, asked["index"]), asked["members"])
         self.server.adopted.append(self.headers["Authorization"])
         if self.server.adopting():
             return self._answer(200, {"schema": "stock", "epoch": self.server.plan.epoch, "phase": "settled"})

@@ -29,8 +29,8 @@ def land(url: Path, parts: int = 6) -> tuple[Lake, Workload, EventBatch]:
     lake = Lake.at(str(url))
     name = data.schema.name
     lake.land_schema(data.schema, DAY)
-    lake.land_plan(IndexPlan(1, GridIndex.regular(data.schema, 12)), 8, DAY)
-    lake.land_plan(IndexPlan(2, GridIndex.regular(data.schema, 16, ["ticker", "volume"])), 8, SHIFT)
+    lake.land_plan(IndexPlan(1, GridIndex.regular(data.schema, 12)), DAY)
+    lake.land_plan(IndexPlan(2, GridIndex.regular(data.schema, 16, ["ticker", "volume"])), SHIFT)
     rows = [SubscriptionRow(f"s{n:02}", "p", HOSTS[n % 3], each) for n, each in enumerate(data.subscriptions)]
     lake.land_subscriptions(name, DAY, rows[:-5])
     lake.land_subscriptions(name, SHIFT, rows)

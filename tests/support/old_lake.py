@@ -1,5 +1,6 @@
 """Writes lakes of the old layout: folders of JSON and Parquet files, with folds beside parts that are in them."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -18,6 +19,13 @@ MOMENT = pa.timestamp("us", tz="UTC")
 COUNTERS = ("delivered", "wasted", "duplicates", "dropped")
 
 
+def without_members(plan: IndexPlan) -> str:
+    """A plan as it was written when plans had no limit of dz per registration."""
+    body = {name: value for name, value in json.loads(plan.dumps()).items() if name not in ("members", "checksum")}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(body | {"checksum": hashlib.sha256(text.encode()).hexdigest()})
+
+
 class OldLakeWriter:
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -29,7 +37,7 @@ class OldLakeWriter:
         return self._json(f"sampling/{_quoted(name)}.json", {"rate": rate})
 
     def plan(self, plan: IndexPlan, members: int | None, since: datetime) -> Path:
-        data = {"since": since.isoformat(), "members": members, "plan": json.loads(plan.dumps())}
+        data = {"since": since.isoformat(), "members": members, "plan": json.loads(without_members(plan))}
         return self._json(f"plans/schema={_quoted(plan.schema.name)}/epoch-{plan.epoch:08d}.json", data)
 
     def journal(self, kind: str, name: str, start: datetime, data: Any) -> Path:

@@ -98,7 +98,7 @@ def indices(schema: Schema) -> st.SearchStrategy[Index]:
     return grids(schema) | selectives(schema) | trees(schema)
 
 
-def region(index: Index, prefix: Dz, command: Register, schema: Schema, most: int | None = SMALL.max_members) -> DzSet:
+def region(index: Index, prefix: Dz, command: Register, schema: Schema, most: int = SMALL.max_members) -> DzSet:
     """What a registration has under a plan, from first principles."""
     opened = index.opened() if isinstance(index, SelectiveIndex) else index
     covering = opened.cover(from_json(schema, command.filter), max_members=most)

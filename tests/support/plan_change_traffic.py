@@ -294,10 +294,10 @@ class World:
         controller.feed.close()
         self.deaths += 1
 
-    async def change(self, index: Index, method: str) -> None:
+    async def change(self, index: Index, method: str, members: int | None = None) -> None:
         """To the end."""
         with suppress(PlanChanging):  # one that was begun before the last death
-            await self.controller.plan_changes.change(ChangePlan("space", index, method))
+            await self.controller.plan_changes.change(ChangePlan("space", index, method, members=members))
             self.changes += 1
 
     # -- the account -------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def small_lake(url: str) -> Lake:
     lake.land_schema(STOCK, BEGIN)
     lake.land_sampling("stock", 0.5)
     for epoch in (1, 2):
-        lake.land_plan(IndexPlan(epoch, GridIndex.regular(STOCK, epoch)), 8, BEGIN + 30 * (epoch - 1) * MINUTE)
+        lake.land_plan(IndexPlan(epoch, GridIndex.regular(STOCK, epoch)), BEGIN + 30 * (epoch - 1) * MINUTE)
     for number, rate in enumerate((0.5, 0.25)):
         moments = [BEGIN + (60 * number + each) * MINUTE for each in range(20)]
         lake.land_events(quotes(20), moments, 1 + number, rate, BatchId("publisher", number))

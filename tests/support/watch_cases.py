@@ -69,7 +69,7 @@ def new_lake(
 ) -> Lake:
     lake = Lake.at(str(folder))
     lake.land_schema(SCHEMA, since)
-    lake.land_plan(IndexPlan(1, index), MEMBERS, since)
+    lake.land_plan(IndexPlan(1, index, MEMBERS), since)
     lake.land_subscriptions(SCHEMA.name, since, subscriptions() if rows is None else rows)
     return lake
 
@@ -134,7 +134,7 @@ class Recorded:
     ) -> None:
         self.file, self.lake = file, lake
         self.taken: list[tuple[int, Index]] = []
-        self.index, self.epoch = index, epoch
+        self.index, self.epoch, self.members = index, epoch, MEMBERS
         if file is not None and file.exists():
             self.epoch = 1 + len(file.read_text().splitlines())
 
@@ -145,16 +145,16 @@ class Recorded:
         return made
 
     def current(self) -> PlanInForce:
-        return PlanInForce(self.epoch, self.index, MEMBERS)
+        return PlanInForce(self.epoch, self.index, self.members)
 
-    def put(self, index: Index, epoch: int) -> int:
+    def put(self, index: Index, members: int | None, epoch: int) -> int:
         if epoch != self.epoch:
             raise PlanMoved("another plan is in force", field="epoch", value=epoch)
-        self.epoch, self.index = epoch + 1, index
+        self.epoch, self.index, self.members = epoch + 1, index, members or self.members
         self.taken.append((epoch, index))
         if self.file is not None:
             with self.file.open("a") as log:
                 log.write(json.dumps(index.to_json()) + "\n")
         if self.lake is not None:
-            self.lake.land_plan(IndexPlan(self.epoch, index), MEMBERS, datetime.now(UTC))
+            self.lake.land_plan(IndexPlan(self.epoch, index, self.members), datetime.now(UTC))
         return self.epoch

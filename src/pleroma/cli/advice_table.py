@@ -20,11 +20,11 @@ def techniques_tried(more: int = 0) -> int:
 
 
 def write_plan(best: Advice, path: Path | None) -> None:
-    """The plan of the best technique as a file, if that is wanted."""
+    """The plan of the best technique as a file, if that is wanted, with the limit of dz that it was judged with."""
     from pleroma.index import IndexPlan
 
     if path is not None:
-        path.write_text(IndexPlan(1, best.index).dumps() + "\n", encoding="utf-8")
+        path.write_text(IndexPlan(1, best.index, best.plan_members).dumps() + "\n", encoding="utf-8")
 
 
 def table_title(members: int | None, rules: int | None) -> str:

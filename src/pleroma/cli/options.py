@@ -52,9 +52,10 @@ class BudgetOptions:
     ] = None
 
     def check(self) -> None:
-        for name in ("rules", "members"):
-            given = getattr(self, name)
-            if given is not None and given < 1:
+        from pleroma.index import MAX_MEMBERS
+
+        for name, given, most in (("rules", self.rules, None), ("members", self.members, MAX_MEMBERS)):
+            if given is not None and (given < 1 or (most is not None and given > most)):
                 raise SetupError(f"{given} {name} are no budget", field=f"--{name}", value=given)
 
     @property

@@ -102,8 +102,8 @@ class ControlState:
             case Begin():
                 return self._begin(command)
             case CreateSchema():
-                index = self.plans.check_creation(command)
-                return lambda _: self.plans.create(command, index)
+                first = self.plans.check_creation(command)
+                return lambda _: self.plans.create(command, first)
             case AdoptPlan():
                 adopting = self.plans.check_adoption(command)
                 return lambda _: self.plans.adopt(command, adopting)

@@ -62,7 +62,7 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
         state.check_begin(Begin(read["settings"], read["network"]))
         for number, each in enumerate(read["schemas"]):
             schema = Schema.from_json(each["schema"])
-            plans = [IndexPlan(epoch, index_from_json(schema, index)) for epoch, index in each["plans"]]
+            plans = [_plan(schema, settings, *plan) for plan in each["plans"]]
             prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(number, settings)
             state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans)
         for each in read.get("hosts", ()):
@@ -81,8 +81,13 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
 
 
 def _schema(entry: SchemaEntry) -> dict[str, Any]:
-    plans = [[plan.epoch, plan.index.to_json()] for plan in entry.plans]
+    plans = [[plan.epoch, plan.index.to_json(), plan.members] for plan in entry.plans]
     return {"schema": entry.schema.to_json(), "plans": plans, "prefix": str(entry.prefix)}
+
+
+def _plan(schema: Schema, settings: ControlSettings, epoch: int, index: Any, members: int | None = None) -> IndexPlan:
+    """In snapshots of earlier versions, no plan has a limit of its own: the settings' limit was that of all plans."""
+    return IndexPlan(epoch, index_from_json(schema, index), settings.max_members if members is None else members)
 
 
 def _change(change: PlanChange) -> dict[str, Any]:
@@ -95,6 +100,7 @@ def _change(change: PlanChange) -> dict[str, Any]:
         "after": change.after.to_json(),
         "prefix": str(change.prefix),
         "area": [str(cell) for cell in change.area],
+        "members": [change.before_members, change.after_members],
         "other": [[each, len(region)] for each, region in change.other.items()],
     }
 
@@ -106,8 +112,8 @@ def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: in
     entry = state.schemas[read["schema"]]
     before, after = (index_from_json(entry.schema, read[each]) for each in ("before", "after"))
     prefix, area = Dz.parse(read["prefix"]), DzSet.parse(*read["area"])
-    max_members = state.settings.max_members
-    change = PlanChange(entry, read["method"], before, after, prefix, area, max_members, read["phase"])
+    first, last = read.get("members") or [state.settings.max_members] * 2
+    change = PlanChange(entry, read["method"], before, after, prefix, area, first, last, read["phase"])
     for each, members in read["other"]:
         size = members * PACKED_BYTES
         change.other[each] = DzSet.unpack(regions[at : at + size])

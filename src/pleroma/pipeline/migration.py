@@ -97,7 +97,7 @@ class _Migration:
                 lake.land_sampling(name, rate)
         for plan in plans:
             result.plans += lake.plan(name, plan.epoch) is None
-            lake.land_plan(plan.plan, plan.members, plan.since)
+            lake.land_plan(plan.plan, plan.since)
         result.subscriptions += self._land_subscriptions(schema, snapshots)
         events = partial(old.events, schema=schema)
         result.events += self._land_files("events", lake.event_table(name), name, events, _event_rows(schema))

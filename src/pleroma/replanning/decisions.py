@@ -120,6 +120,8 @@ class Decision:
     """The traffic that was learned from, merged to one window."""
     index: Mapping[str, Any] | None = None
     """The index that is being handed over."""
+    members: int | None = None
+    """The limit of dz per registration of the best plan found."""
     seconds: float | None = None
 
     @property
@@ -141,6 +143,7 @@ class Decision:
     def from_json(cls, data: Any) -> Decision:
         """What `to_json` gave."""
         try:
+            data = {"members": None, **data}  # earlier versions did not write it
             read = {each.name: data[each.name] for each in fields(cls)}
             for name in ("window", "end"):
                 read[name] = datetime.fromisoformat(read[name])

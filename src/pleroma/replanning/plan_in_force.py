@@ -12,8 +12,8 @@ from pleroma.index import Index, SelectiveIndex
 class PlanInForce:
     epoch: int
     index: Index
-    members: int | None
-    """The limit on dz per subscription."""
+    members: int
+    """The limit of dz per registration."""
 
 
 class PlanHolder(Protocol):
@@ -21,8 +21,11 @@ class PlanHolder(Protocol):
 
     def current(self) -> PlanInForce: ...
 
-    def put(self, index: Index, epoch: int) -> int:
-        """Have an index follow the plan of an epoch; returns the new epoch. PlanMoved if another plan is in force."""
+    def put(self, index: Index, members: int | None, epoch: int) -> int:
+        """Have an index, and a limit of dz per registration, follow the plan of an epoch; returns the new epoch.
+
+        Without a limit, that of the plan in force stays. PlanMoved if another plan is in force.
+        """
 
 
 def opened(index: Index) -> Index:

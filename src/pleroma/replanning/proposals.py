@@ -27,6 +27,7 @@ class Proposal:
     technique: str
     index: Index
     members: int
+    """The limit of dz per registration that the plan was judged with."""
     before: Waste
     """The waste of the plan in force: at the hosts, or at subscriptions where the network is not known."""
     after: Waste
@@ -51,13 +52,9 @@ def propose(
         placement=situation.placement,
     )
     best = advise_from(gathered, question)[0]
-    members = best.members or MOST
-    before = outlook(situation, in_force.index, in_force.members or MOST, gathered.judging)
-    after = outlook(situation, best.index, members, gathered.judging)
-    return Proposal(best.technique, best.index, members, before.waste, after.waste, after.rules, after.by_switch)
-
-
-MOST = 4096
+    before = outlook(situation, in_force.index, in_force.members, gathered.judging)
+    after = outlook(situation, best.index, best.plan_members, gathered.judging)
+    return Proposal(best.technique, best.index, best.plan_members, before.waste, after.waste, after.rules, after.by_switch)
 
 
 @dataclass(frozen=True, slots=True)

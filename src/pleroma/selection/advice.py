@@ -18,7 +18,7 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.judge import Judge, Outcome
 from pleroma.evaluation.network_judge import NetworkJudge
 from pleroma.evaluation.placement import Placement
-from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
+from pleroma.index import MAX_MEMBERS, GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn
@@ -62,6 +62,11 @@ class Advice:
     """By number of dimensions: the waste of this technique on the events it learned from, under the limit."""
     seconds: float
     """For choosing dimensions, for every count, and making the index; not for judging."""
+
+    @property
+    def plan_members(self) -> int:
+        """The limit as a plan states it."""
+        return MAX_MEMBERS if self.members is None else self.members
 
     @property
     def bits(self) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """Changes of plans against a plain model: any requests between any steps, restarts of any kind, tables with limits.
 
-Trees also change in parts only. Then the model does not say which region a registration gets, but what must be true of
-it: every event that it wants is in it, it is what it was wherever events keep their dz, and so is all forwarding there.
+Plans also differ in how many dz a registration may have. Trees also change in parts only. If the number of dz stays,
+the model does not say then which region a registration gets, but what must be true of it: every event that it wants is
+in it, it is what it was wherever events keep their dz, and so is all forwarding there.
 """
 
 import json
@@ -31,7 +32,7 @@ from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import written
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.index import DzSet, TreeIndex
-from pleroma.routing import build
+from pleroma.routing import DetourOp, build
 from support.control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER
 from support.plan_change_cases import Mirror, as_request, indices, region, regrowths, tables_of, trees
 from support.strategies import filters
@@ -42,6 +43,7 @@ FURTHER = [Schema(name, WEATHER.attributes) for name in ("third", "fourth")]
 hosts = st.sampled_from([host.name for host in RING.hosts])
 schemas = st.sampled_from([WEATHER, TRAFFIC])
 methods = st.sampled_from(["lightweight", "versioning"])
+limits = st.none() | st.integers(1, 6)
 leases = st.none() | st.sampled_from(["one", "two"])
 EVENTS = {
     "weather": [WEATHER.event({"temperature": t, "wind": w}) for t, w in product(range(16), range(8))],
@@ -61,8 +63,10 @@ def registers(draw):
 @st.composite
 def plans(draw, kind):
     schema = draw(schemas)
-    index = draw(indices(schema))
-    return kind(schema.name, index, draw(methods)) if kind is ChangePlan else kind(schema.name, index)
+    index, members = draw(indices(schema)), draw(limits)
+    if kind is ChangePlan:
+        return ChangePlan(schema.name, index, draw(methods), members=members)
+    return AdoptPlan(schema.name, index, members=members)
 
 
 class ChangesAgainstModel(RuleBasedStateMachine):
@@ -75,12 +79,13 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         self.registered = {}
         self.regions = {}  # in force
         self.index = {}  # by schema, of the plan in force
+        self.members = {}
         self.prefix = {}
-        self.change = None  # schema, method, phase, the other index, the other prefix, the area, the other regions
+        self.change = None  # schema, method, phase, index, members and prefix of the other plan, area, other regions
         for command in (CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN):
             self.do(command)
         for name, entry in self.state.schemas.items():
-            self.index[name], self.prefix[name] = entry.index, entry.prefix
+            self.index[name], self.prefix[name], self.members[name] = entry.index, entry.prefix, SMALL.max_members
         for command in commands:
             self.register(command)
 
@@ -107,13 +112,14 @@ class ChangesAgainstModel(RuleBasedStateMachine):
 
     def covered(self, command):
         name = command.schema
-        return region(self.index[name], self.prefix[name], command, SCHEMAS[name])
+        return region(self.index[name], self.prefix[name], command, SCHEMAS[name], self.members[name])
 
     def gets_another(self, id_):
-        """From first principles where everything changes; else it is looked at, and kept."""
+        """From first principles where all regions are made anew; else it is looked at, and kept."""
         change, command, now = self.change, self.registered[id_], self.regions[id_]
-        if not change["local"]:
-            change["other"][id_] = region(change["index"], change["prefix"], command, SCHEMAS[command.schema])
+        if not change["regrows"]:
+            schema, most = SCHEMAS[command.schema], change["members"]
+            change["other"][id_] = region(change["index"], change["prefix"], command, schema, most)
             return
         other = self.state.plans.change.other.get(id_)
         assert (other is None) == (not now.overlaps(change["area"]))
@@ -123,7 +129,7 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         matching = [event for event in EVENTS[command.schema] if wanted.matches(event)]
         assert all(other.covers(change["prefix"].then(change["index"].dz(event))) for event in matching)
         assert other - change["area"] == now - change["area"]
-        assert len(other) <= SMALL.max_members
+        assert len(other) <= change["members"]
         change["other"][id_] = other
 
     @precondition(lambda self: self.registered)
@@ -154,15 +160,21 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             taken = [*self.prefix.values(), *([self.change["prefix"]] if self.change else [])]
             assert entry.prefix not in taken
             self.index[schema.name], self.prefix[schema.name] = entry.index, entry.prefix
+            self.members[schema.name] = entry.members
 
     @rule(command=plans(AdoptPlan))
     def adopt_at_once(self, command):
         made = self.do(command)
         assert (made is None) == (self.change is not None)
         if made is not None:
-            self.index[command.schema] = command.index
-            mine = {each: other for each, other in self.registered.items() if other.schema == command.schema}
-            self.regions |= {each: self.covered(other) for each, other in mine.items()}
+            self.moved(command)
+
+    def moved(self, command):
+        """All regions are those of the new plan from now on."""
+        self.index[command.schema] = command.index
+        self.members[command.schema] = command.members or self.members[command.schema]
+        mine = {each: other for each, other in self.registered.items() if other.schema == command.schema}
+        self.regions |= {each: self.covered(other) for each, other in mine.items()}
 
     @rule(schema=schemas, method=methods, data=st.data())
     def regrow_parts(self, schema, method, data):
@@ -171,7 +183,12 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             self.adopt_at_once(AdoptPlan(schema.name, data.draw(trees(schema, most=30))))
             index = self.state.schemas[schema.name].index
         if isinstance(index, TreeIndex):
-            self.begin_a_change(ChangePlan(schema.name, data.draw(regrowths(index)), method))
+            members = data.draw(st.none() | limits)
+            self.begin_a_change(ChangePlan(schema.name, data.draw(regrowths(index)), method, members=members))
+
+    @rule(schema=schemas, method=methods, members=st.integers(1, 6))
+    def change_nothing_but_members(self, schema, method, members):
+        self.begin_a_change(ChangePlan(schema.name, self.index[schema.name], method, members=members))
 
     @rule(command=plans(ChangePlan))
     def begin_a_change(self, command):
@@ -179,9 +196,14 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         same = self.state.schemas[command.schema].index.to_json() == command.index.to_json()
         forwarding = self.forwarding(command.schema)
         made = self.do(command)
-        assert self.state.schemas[command.schema].epoch == before
+        in_one_step = self.change is None and same and command.members not in (None, self.members[command.schema])
+        assert self.state.schemas[command.schema].epoch == before + in_one_step
         if self.change is not None:
             assert made is None
+        elif in_one_step:
+            assert not any(isinstance(op, DetourOp) for op in made.switch_ops)
+            assert self.state.plans.change is None
+            self.moved(command)
         elif made is None:
             assert command.method == "versioning" or min(self.topology.limits.values()) < 2
             assert command.method != "versioning" or len(self.state.schemas) > 2
@@ -194,11 +216,14 @@ class ChangesAgainstModel(RuleBasedStateMachine):
                 "method": command.method,
                 "phase": "prepared",
                 "index": command.index,
+                "members": command.members or self.members[command.schema],
                 "prefix": changing.prefix,
                 "area": changing.area,
                 "local": changing.area != DzSet([own]),
                 "other": {},
             }
+            is_same_limit = self.change["members"] == self.members[command.schema]
+            self.change["regrows"] = self.change["local"] and is_same_limit
             self.outside_the_area_nothing_moves()
             self.outside_the_area_all_goes_as_before(forwarding)
             for each, other in self.registered.items():
@@ -227,7 +252,7 @@ class ChangesAgainstModel(RuleBasedStateMachine):
 
     def outside_the_area_all_goes_as_before(self, forwarding):
         change = self.change
-        if not change["local"] or self.topology.limits:  # a table that is full is made anew as a whole
+        if not change["regrows"] or self.topology.limits:  # a table that is full is made anew as a whole
             return
         for (switch, dz), flow in forwarding.items():
             if not change["area"].covers(dz):
@@ -263,6 +288,7 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             self.regions |= new
             self.index[name], change["index"] = change["index"], self.index[name]
             self.prefix[name], change["prefix"] = change["prefix"], self.prefix[name]
+            self.members[name], change["members"] = change["members"], self.members[name]
             change["phase"] = "swapped"
             assert self.state.schemas[name].epoch == epoch + 1
         else:

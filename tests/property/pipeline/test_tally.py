@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content.batch import EventBatch
-from pleroma.index import IndexPlan
+from pleroma.index import MAX_MEMBERS, IndexPlan
 from pleroma.pipeline.audit import tally as tally_module
 from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, AuditTally, InForce
 from pleroma.pipeline.cover_cache import controller_cover
@@ -39,8 +39,8 @@ def situations(draw):
     other = draw(grids(schema))
     rows = [SubscriptionRow(f"s{n}", "p", draw(st.sampled_from(HOSTS)), each) for n, each in enumerate(wanted)]
     kept = draw(st.integers(0, len(rows)))
-    members = draw(st.none() | st.integers(1, 20))
-    plans = (LandedPlan(1, SINCE, 40, IndexPlan(1, index)), LandedPlan(2, SINCE, members, IndexPlan(2, other)))
+    members = draw(st.just(MAX_MEMBERS) | st.integers(1, 20))
+    plans = (LandedPlan(SINCE, IndexPlan(1, index, 40)), LandedPlan(SINCE, IndexPlan(2, other, members)))
     middle = SINCE + timedelta(minutes=draw(st.sampled_from([50, 60, 61])))
     entries = [
         TimedSubscription(written(row), SINCE, None if number < kept else middle) for number, row in enumerate(rows)

@@ -138,13 +138,13 @@ class Model:
         return Moment(**change | {"copies": copies, "got": got})
 
 
-def world(shape, old, limit=None):
+def world(shape, old, limit=None, members=None):
     """Everybody publishes everything, and wants something."""
     topology = build(shape).with_limit(limit)
     interests = TREES[shape]
     hosts = [each.name for each in topology.hosts]
     wants = [subscribe("ann", text, host, SPACE) for host, text in interests]
-    commands = [CreateSchema(SPACE), ANN, AdoptPlan("space", old)]
+    commands = [CreateSchema(SPACE), ANN, AdoptPlan("space", old, members=members)]
     commands += [advertise("ann", "true", host, SPACE) for host in hosts] + wants
     return topology, state_after(*commands, topology=topology), wants
 
@@ -158,9 +158,9 @@ def address(prefix, index, event):
     return prefix.then(dz)
 
 
-def outcomes(shape, old, new, make_steps, limit=None):
-    """All that goes wrong, for every publisher and every event."""
-    topology, state, wants = world(shape, old, limit)
+def outcomes(shape, old, new, make_steps, limit=None, members=None):
+    """All that goes wrong, for every publisher and every event; `members` is the limit of the old plan."""
+    topology, state, wants = world(shape, old, limit, members)
     start, before = state.rules.everything(), state.schemas["space"].prefix
     steps, told, last, later = make_steps(state, new)
     after = state.schemas["space"].prefix
@@ -180,11 +180,11 @@ def outcomes(shape, old, new, make_steps, limit=None):
     return wrong, moments
 
 
-def by_steps(method, *between):
+def by_steps(method, *between, members=None):
     """The steps as they are decided, with other requests between the first and the second."""
 
     def make(state, new):
-        steps = [_ops(state, ChangePlan("space", new, method))]
+        steps = [_ops(state, ChangePlan("space", new, method, members=members))]
         steps += [_ops(state, command) for command in between]
         steps += [_ops(state, Advance("space", "swap")), _ops(state, Advance("space", "clear"))]
         return steps, len(steps) - 1, len(steps), {"comes": between, "at": 1 + len(between)}
@@ -244,6 +244,50 @@ def test_nor_does_it_when_only_a_part_of_a_tree_changes(shape, method, plans):
 def test_who_subscribes_while_a_part_changes_is_served_as_well(method, text):
     wrong, _ = outcomes("line:3", QUARTERS, TWO_PLACES, by_steps(method, subscribe("ann", text, "h2", SPACE)))
     assert not wrong
+
+
+def to_members(members):
+    """The one step to another limit, which publishers are told of at any time."""
+
+    def make(state, new):
+        return [_ops(state, ChangePlan("space", new, members=members))], 1, 99, {}
+
+    return make
+
+
+LIMITS = [(1, 4), (4, 1), (2, 3)]
+
+
+@pytest.mark.parametrize("shape", TREES)
+@pytest.mark.parametrize(("before", "after"), LIMITS)
+@pytest.mark.parametrize("index", [FINE, CORNER, ONE_FINER], ids=["grid", "rectangles", "tree"])
+def test_another_limit_alone_takes_one_step_and_loses_nothing(shape, before, after, index):
+    wrong, _ = outcomes(shape, index, index, to_members(after), members=before)
+    assert not wrong
+
+
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+@pytest.mark.parametrize(("before", "after"), LIMITS)
+@pytest.mark.parametrize(
+    "plans",
+    [PLANS[0], *(each[:2] for each in LOCAL.values())],
+    ids=["everywhere", *LOCAL],
+)
+def test_another_limit_together_with_another_index_loses_nothing(method, before, after, plans):
+    comes = subscribe("ann", "x > 0 and y < 3", "h2", SPACE)
+    for between in ([], [comes]):
+        wrong, moments = outcomes("line:3", *plans, by_steps(method, *between, members=after), members=before)
+        assert not wrong
+        assert moments > 1000
+
+
+def test_a_part_that_changes_with_the_limit_has_detours_in_that_part_alone():
+    _, state, _ = world("line:3", QUARTERS, members=1)
+    ops = _ops(state, ChangePlan("space", TWO_PLACES, members=3))
+    prefix = state.schemas["space"].prefix
+    assert {op.flow.dz for op in ops if isinstance(op, DetourOp)} == {
+        prefix.then(Dz.parse(bits)) for bits in ("01", "10")
+    }
 
 
 def test_detours_of_another_part_do_lose_events():

@@ -107,6 +107,42 @@ def test_many_changes_of_parts_of_a_tree_lose_and_double_nothing(tmp_path, metho
     ran(main())
 
 
+def members_of(world):
+    return world.controller.state.schemas["space"].members
+
+
+@pytest.mark.parametrize("method", ["lightweight", "versioning"])
+def test_many_changes_of_the_limit_of_dz_lose_and_double_nothing(tmp_path, method):
+    """Alone, with a part of a tree, and with another index; people come and go."""
+
+    async def work(world):
+        going = True
+        people = asyncio.create_task(churn(world, lambda: going))
+        for number in range(CHANGES):
+            now = index_of(world)
+            if number % 7 == 0:
+                now = tree(world.random, 12, 5)
+            elif number % 2 and isinstance(now, TreeIndex):
+                now = with_another_part(world.random, now)
+            elif number % 5 == 4:
+                now = world.random.choice(others(world))
+            members = world.random.choice([each for each in (1, 2, 5, 16, 300) if each != members_of(world)])
+            await world.change(now, method, members)
+            assert members_of(world) == members
+            await world.sleep(world.random.uniform(0, 0.01))
+        going = False
+        await people
+
+    async def main():
+        world = await running(tmp_path, f"limits {method}", work)
+        assert world.account() == ([], [])
+        assert world.refused == 0
+        assert world.changes == CHANGES
+        assert len(world.network.deliveries) > 50 * CHANGES
+
+    ran(main())
+
+
 def test_a_controller_that_dies_at_any_moment_loses_and_doubles_nothing(tmp_path):
     async def work(world):
         for number in range(CHANGES):
@@ -116,7 +152,8 @@ def test_a_controller_that_dies_at_any_moment_loses_and_doubles_nothing(tmp_path
                 index = with_another_part(world.random, now)
             else:
                 index = world.random.choice([*others(world), *(tree(world.random, 12, 5) for _ in range(6))])
-            task = asyncio.create_task(world.change(index, method))
+            members = world.random.choice((None, 3, 40))
+            task = asyncio.create_task(world.change(index, method, members))
             await world.sleep(world.random.choice((0.0005, 0.002, world.random.uniform(0, 0.08))))
             if number % 3 == 0:
                 with suppress(PleromaError):

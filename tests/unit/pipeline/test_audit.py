@@ -118,7 +118,7 @@ def test_an_audit_of_a_day_reads_the_subscriptions_of_that_day_and_not_of_a_mont
     name = data.schema.name
     lake = Lake.at(str(tmp_path / "lake"))
     lake.land_schema(data.schema, DAY - timedelta(days=15))
-    lake.land_plan(whole.plans(name)[0].plan, 8, DAY)
+    lake.land_plan(whole.plans(name)[0].plan, DAY)
     rows = [SubscriptionRow(f"s{n:02}", "p", "h1", each) for n, each in enumerate(data.subscriptions[:24])]
     land_month(lake, data.schema, rows)
     maintain(lake, 10_000, now=DAY + timedelta(days=60))
@@ -149,7 +149,7 @@ def test_a_quiet_day_and_a_lake_without_subscriptions_are_no_errors(tmp_path):
     assert (quiet.events, quiet.total.waste) == (0, 0.0)
     empty = Lake.at(str(tmp_path / "empty"))
     empty.land_schema(data.schema, DAY)
-    empty.land_plan(IndexPlan(1, lake.plans(data.schema.name)[0].plan.index), 8, DAY)
+    empty.land_plan(IndexPlan(1, lake.plans(data.schema.name)[0].plan.index), DAY)
     empty.land_subscriptions(data.schema.name, DAY, list[SubscriptionRow]())
     empty.land_events(events[:5], [SHIFT] * 5, 1, 1.0)
     found = audit_here(empty, data.schema.name, Period.newest(empty, data.schema.name))

@@ -16,7 +16,7 @@ ROWS = subscriptions(6)
 
 
 def landed(epoch, index):
-    return LandedPlan(epoch, datetime(2026, 11, 15, tzinfo=UTC), MEMBERS, IndexPlan(epoch, index))
+    return LandedPlan(datetime(2026, 11, 15, tzinfo=UTC), IndexPlan(epoch, index, MEMBERS))
 
 
 def fresh(index, rows):

@@ -177,15 +177,15 @@ def test_reports_come_back_with_all_counters(lake):
 
 
 def test_plans_are_kept_with_their_time(lake):
-    plans = [IndexPlan(epoch, GridIndex.regular(STOCK, epoch)) for epoch in (1, 2, 12)]
+    plans = [IndexPlan(epoch, GridIndex.regular(STOCK, epoch), 16 * epoch) for epoch in (1, 2, 12)]
     for plan in plans:
-        lake.land_plan(plan, None if plan.epoch == 1 else 32, NOON + plan.epoch * HOUR)
-    lake.land_plan(plans[0], 8, NOON + DAY)  # after a restart: it stays as it is
+        lake.land_plan(plan, NOON + plan.epoch * HOUR)
+    lake.land_plan(plans[0], NOON + DAY)  # after a restart: it stays as it is
     found = lake.plans("stock")
     assert [(each.epoch, each.since, each.members) for each in found] == [
-        (1, NOON + HOUR, None),
+        (1, NOON + HOUR, 16),
         (2, NOON + 2 * HOUR, 32),
-        (12, NOON + 12 * HOUR, 32),
+        (12, NOON + 12 * HOUR, 192),
     ]
     assert [each.plan.checksum for each in found] == [plan.checksum for plan in plans]
     assert lake.plan("stock", 2) == found[1]
@@ -194,9 +194,9 @@ def test_plans_are_kept_with_their_time(lake):
 
 
 def test_another_plan_of_the_same_epoch_is_refused(lake):
-    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), 8, NOON)
+    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), NOON)
     with pytest.raises(LakeError, match="another plan 1") as caught:
-        lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 4)), 8, NOON)
+        lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 4)), NOON)
     assert (caught.value.field, caught.value.value) == ("epoch", 1)
 
 
@@ -247,7 +247,7 @@ def test_odd_names_stay_inside_the_lake(tmp_path, name):
     schema = Schema(name, (Real("price", False, 0.0, 9.0),))
     lake.land_schema(schema)
     lake.land_events(EventBatch.from_columns(schema, {"price": [1.0]}), [NOON], 1, 1.0)
-    lake.land_plan(IndexPlan(1, GridIndex.regular(schema, 2)), 8, NOON)
+    lake.land_plan(IndexPlan(1, GridIndex.regular(schema, 2)), NOON)
     lake.land_reports([ReportedCounters(name, NOON, (ReportRow("s1", "me", 1),))])
     lake.land_subscriptions(name, NOON, [SubscriptionRow("s1", "me", "h1", Filter.parse(schema, "price > 3"))])
     lake.land_sampling(name, 0.5)

@@ -76,7 +76,7 @@ def test_the_files_of_an_hour_become_one_and_the_same_is_read(lake):
 
 def test_all_other_tables_are_merged_too(lake):
     for epoch in range(1, 5):
-        lake.land_plan(IndexPlan(epoch, GridIndex.regular(STOCK, epoch)), 8, NOON + epoch * HOUR)
+        lake.land_plan(IndexPlan(epoch, GridIndex.regular(STOCK, epoch)), NOON + epoch * HOUR)
         lake.land_sampling("stock", epoch / 10)
     plans = lake.plans("stock")
     assert maintain(lake, FOR_EVER, LATER).merged == 4 + 5
@@ -280,7 +280,7 @@ def test_what_fails_in_one_step_does_not_stop_the_next(lake, monkeypatch):
 def test_rows_that_are_too_old_go_by_the_hour(lake):
     for days in range(4):
         land(lake, days, NOON + days * DAY)
-    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), 8, NOON - DAY)
+    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), NOON - DAY)
     result = maintain(lake, 2, NOON + 3 * DAY + 59 * MINUTE)
     assert (result.expired, result.failed) == (2 + 1, ())
     assert lake.event_hours("stock") == ["2026-11-16T12", "2026-11-17T12", "2026-11-18T12"]  # some of it is kept

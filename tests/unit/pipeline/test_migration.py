@@ -27,7 +27,7 @@ from support.strategies import STOCK
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 ODD = Schema("a/b ☃", (Integer("id", False, 0, 9), Real("AT", False, 0.0, 9.0), Text("x", True)))
-PLANS = [IndexPlan(epoch, GridIndex.regular(STOCK, epoch)) for epoch in (1, 2)]
+PLANS = [IndexPlan(epoch, GridIndex.regular(STOCK, epoch), 8 * epoch) for epoch in (1, 2)]
 WINDOW = TrafficWindow.of(STOCK, NOON, MINUTE, {MetricKey("events"): 7, MetricKey("epoch", 2): 7})
 DECISION = Decision("stock", NOON, NOON + MINUTE, 2, "waste", "too much", outcome="adopted", new_epoch=3)
 ANY, CHEAP = "[{}]", '[{"price": {"<": 5}}]'
@@ -231,7 +231,7 @@ def test_a_controller_may_have_begun_with_the_new_lake_before(writer):
     began = NOON + 1.5 * HOUR
     lake.land_schema(STOCK, began)
     lake.land_sampling("stock", 0.75)
-    lake.land_plan(IndexPlan(3, GridIndex.regular(STOCK, 3)), 8, began)
+    lake.land_plan(IndexPlan(3, GridIndex.regular(STOCK, 3)), began)
     rows = [SubscriptionRow(name, "me", "h1", Filter.parse(STOCK, "price < 900")) for name in ("s2", "s7")]
     lake.land_subscriptions("stock", began, rows, position=40)
     for _ in range(2):

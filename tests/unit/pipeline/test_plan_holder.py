@@ -55,7 +55,7 @@ def answering(status, body, **headers):
 )
 def test_what_is_no_controller_is_away(status, body, headers):
     with answering(status, body, **headers) as url, ControllerPlanHolder(url, "token", "stock") as handover:
-        for ask in (handover.current, lambda: handover.put(BY_PRICE, 1)):
+        for ask in (handover.current, lambda: handover.put(BY_PRICE, 8, 1)):
             with pytest.raises(ControllerAway) as caught:
                 ask()
             assert "\n" not in str(caught.value)
@@ -69,7 +69,7 @@ def test_why_a_controller_takes_no_plan_is_told_apart(code, expected):
     body = json.dumps({"error": {"code": code, "reason": "not this one"}}).encode()
     with answering(409, body) as url, ControllerPlanHolder(url, "token", "stock") as holder:
         with pytest.raises(expected, match="not this one") as caught:
-            holder.put(BY_PRICE, 1)
+            holder.put(BY_PRICE, 8, 1)
         assert type(caught.value) is expected
 
 
@@ -83,7 +83,7 @@ def test_a_lake_without_a_plan_says_so_and_takes_none():
     with pytest.raises(LakeError, match="there is no plan in the lake"):
         holder.current()
     with pytest.raises(LakeError, match="a lake takes no plan"):
-        holder.put(BY_PRICE, 1)
+        holder.put(BY_PRICE, 8, 1)
 
 
 @pytest.mark.parametrize(

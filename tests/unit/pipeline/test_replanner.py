@@ -35,7 +35,7 @@ def quickly(monkeypatch):
 
     def found(in_force, gathered, subscriptions, _):
         before, after = (judge(index, subscriptions, gathered.judging, MEMBERS) for index in (in_force.index, BY_BOTH))
-        return Proposal("both", BY_BOTH, before.waste, after.waste, after.rules)
+        return Proposal("both", BY_BOTH, MEMBERS, before.waste, after.waste, after.rules)
 
     monkeypatch.setattr("pleroma.pipeline.watch.replanner.propose", found)
 
@@ -200,9 +200,9 @@ def test_a_plan_that_changes_meanwhile_is_left_alone(tmp_path):
     class Moving(Recorded):
         """Somebody else is faster than the tuner."""
 
-        def put(self, index, epoch):
+        def put(self, index, members, epoch):
             self.epoch, self.index = 7, BY_VOLUME
-            return super().put(index, epoch)
+            return super().put(index, members, epoch)
 
     controller = Moving()
     one_by_one(replanner(lake, controller, told.append), lake, 0, 6)
@@ -223,10 +223,10 @@ def test_a_plan_that_cannot_be_handed_over_now_is_handed_over_later(tmp_path, er
     class Away(Recorded):
         away = True
 
-        def put(self, index, epoch):
+        def put(self, index, members, epoch):
             if self.away:
                 raise error
-            return super().put(index, epoch)
+            return super().put(index, members, epoch)
 
     controller = Away()
     made = replanner(lake, controller, told.append)

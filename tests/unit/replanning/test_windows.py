@@ -48,7 +48,7 @@ class FixedHistory:
     """Two plans, and subscriptions that change in the third window."""
 
     def __init__(self):
-        self.plans = {e: LandedPlan(e, BEGIN, MEMBERS, IndexPlan(e, index)) for e, index in PLANS.items()}
+        self.plans = {e: LandedPlan(BEGIN, IndexPlan(e, index, MEMBERS)) for e, index in PLANS.items()}
         self.held = timed((BEGIN, None, ROWS[:4]), (BEGIN, THIRD, ROWS[4:]))
 
     def plan(self, epoch):
@@ -173,7 +173,7 @@ def test_plans_and_subscriptions_that_land_later_are_found(tmp_path):
     assert counted(early, 1).unjudged == 5  # nothing is known of then
     assert counted(BEGIN, 1).unjudged == 0
     assert counted(BEGIN, 2).unjudged == 5
-    lake.land_plan(IndexPlan(2, BY_VOLUME), MEMBERS, late)
+    lake.land_plan(IndexPlan(2, BY_VOLUME, MEMBERS), late)
     assert counted(BEGIN, 2).unjudged == 0
     assert counted(late, 2).pairs == 5 * len(ROWS)
     lake.land_subscriptions("stock", late, ROWS[:3])
@@ -227,7 +227,7 @@ def test_a_damaged_file_of_subscriptions_is_left_out_and_named(tmp_path):
 def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path, damaged):
     lake = new_lake(tmp_path, rows=ROWS, since=BEGIN)
     (first,) = (tmp_path / "plans").glob("*.parquet")
-    lake.land_plan(IndexPlan(2, BY_VOLUME), MEMBERS, BEGIN)
+    lake.land_plan(IndexPlan(2, BY_VOLUME, MEMBERS), BEGIN)
     (second,) = {*(tmp_path / "plans").glob("*.parquet")} - {first}
     {1: first, 2: second}[damaged].write_bytes(b"PAR1")
     given_batch = batch(traffic(5, False), [BEGIN] * 5, [1, 1, 2, 2, 2])

@@ -16,7 +16,7 @@ def test_a_subscription_is_made_read_listed_and_withdrawn(tmp_path):
             state = api.app.state.service.state
             entry = state.schemas["stock"]
             wanted = Filter.parse(entry.schema, "price >= 50 and price < 60")
-            cover = entry.index.cover(wanted, max_members=state.settings.max_members)
+            cover = entry.index.cover(wanted, max_members=entry.members)
             made = await api.subscribe("price >= 50 and price < 60", "h3")
             assert made == {
                 "id": "s5",

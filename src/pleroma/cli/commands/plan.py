@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,8 +58,8 @@ def history(
     if json:
         show_json({"schema": schema, "plans": plans})
         return
-    rows = [(each["epoch"], each["plan"]["checksum"][:12], _described(each)) for each in plans]
-    show_table(f"plans of {schema}", ("epoch", "checksum", "index"), rows)
+    rows = [(each["epoch"], each["plan"]["checksum"][:12], each["members"], _described(each)) for each in plans]
+    show_table(f"plans of {schema}", ("epoch", "checksum", "members", "index"), rows)
 
 
 @app.command()
@@ -69,19 +70,26 @@ def apply(
     token: TokenOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Move the schema that the plan is for to its index. No event is lost on the way."""
+    """Move the schema that the plan is for to its index, and to the number of dz that a registration may have by it.
+
+    No event is lost on the way. A plan that was written without such a number leaves it as it is.
+    """
     from pleroma.index import IndexPlan
 
     try:
-        plan = IndexPlan.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        plan = IndexPlan.loads(text)
     except UnicodeDecodeError:
         raise PlanError("is no plan", field=str(file)) from None
     _check(method)
+    body: dict[str, Any] = {"index": plan.index.to_json(), "method": method}
+    if "members" in loads(text):
+        body["members"] = plan.members
     with remote_api(url, token) as remote:
         name = plan.schema.name
         if remote.get(f"/v1/schemas/{segment(name)}")["schema"] != plan.schema.to_json():
             raise PlanError(f"the controller's schema {name!r} has other attributes", field=str(file), value=name)
-        _move(remote, name, "PUT", "", {"index": plan.index.to_json(), "method": method}, json)
+        _move(remote, name, "PUT", "", body, json)
 
 
 @app.command()
@@ -124,7 +132,7 @@ def _move(remote: BlockingApi, schema: str, verb: str, path: str, body: dict[str
     elif changed:
         out.print(f"plan {now['epoch']} of {schema} is in force, after {seconds:.1f} s")
     else:
-        out.print(f"plan {now['epoch']} of {schema} has this index already")
+        out.print(f"plan {now['epoch']} of {schema} is this one already")
 
 
 def _path(schema: str) -> str:

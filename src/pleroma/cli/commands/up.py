@@ -96,8 +96,9 @@ def up(
     host: Annotated[str, typer.Option(help="Listen here; only this machine can reach the default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8470,
     members: Annotated[
-        int, typer.Option(min=1, max=4096, help="At most so many dz for a registration; stays with the folder.")
-    ] = 8,
+        int | None,
+        typer.Option(help="At most so many dz for a registration, by the first plan of a schema; 8 if not given."),
+    ] = None,
     switches: SwitchOptions,
     collecting: CollectingOptions,
     land: Annotated[
@@ -115,7 +116,9 @@ def up(
     from pleroma.service import Deployment, serve
 
     network = build(topology)
-    control = replace(ControlSettings.within(switches.address_range.bits), max_members=members)
+    control = ControlSettings.within(switches.address_range.bits)
+    if members is not None:
+        control = replace(control, max_members=members)
     openflow = switches.openflow()
 
     def announce(running: Running) -> None:

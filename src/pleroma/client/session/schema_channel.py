@@ -24,8 +24,6 @@ class SchemaChannel:
     prefix: Dz
     plan: IndexPlan
     etag: str | None = field(default=None, compare=False)
-    members: int = 8
-    """How many cells the controller encloses a filter with, at most. The client counts waste by the same cells."""
     addresses: AddressRange = IPV6
     """The range that the addresses of events are in."""
     sample: float = 0.0
@@ -52,18 +50,16 @@ class SchemaChannel:
         """From the controller's answer to a request for the plan of a schema."""
         if not isinstance(data, Mapping):
             raise PlanError("the plan of a schema is an object", value=data)
-        number, prefix, plan, members = (data.get(name) for name in ("number", "prefix", "plan", "members"))
+        number, prefix, plan = (data.get(name) for name in ("number", "prefix", "plan"))
         sample = data.get("sample") or 0.0
         if isinstance(number, bool) or not isinstance(number, int):
             raise PlanError(f"{number!r} is not the number of a schema", field="number", value=number)
-        if isinstance(members, bool) or not isinstance(members, int) or members < 1:
-            raise PlanError(f"{members!r} is not a number of cells", field="members", value=members)
         if isinstance(sample, bool) or not isinstance(sample, (int, float)) or not 0 <= sample <= 1:
             raise PlanError(f"{sample!r} is not a rate from 0 to 1", field="sample", value=sample)
         if not isinstance(prefix, str):
             raise PlanError(f"{prefix!r} is not a prefix", field="prefix", value=prefix)
         try:
-            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag, members, addresses, sample)
+            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag, addresses, sample)
         except WireError as error:  # a number of more than 16 bits, or values that no packet has room for
             raise PlanError(error.reason, field=error.field, value=error.value) from None
 

@@ -51,7 +51,7 @@ class SubscribedSchema:
     def follow(self, channel: SchemaChannel) -> None:
         """Go by another plan. The cells that each subscription has in it are found later."""
         self.channel = channel
-        self.waste = WasteAttribution[EventListener](channel.plan.index, channel.members)
+        self.waste = WasteAttribution[EventListener](channel.plan.index, channel.plan.members)
         for listener in self.listeners:
             self.waste.add(listener, listener.filter)
 

@@ -37,44 +37,54 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class CreateSchema:
-    """The first plan is a regular grid. It may use so many `bits`; None stands for the settings' default."""
+    """The first plan is a regular grid. It may use so many `bits` and so many `members` per registration; None stands
+    for the settings' default.
+    """
 
     schema: Schema
     bits: int | None = None
+    members: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"do": "create_schema", "schema": self.schema.to_json(), "bits": self.bits}
+        data = {"do": "create_schema", "schema": self.schema.to_json(), "bits": self.bits}
+        return data | _given(members=self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptPlan:
     """Exchange the plan of a schema in one step. If `after` is given, it must be the epoch in force: otherwise somebody
-    else has changed the plan that this one was to improve.
+    else has changed the plan that this one was to improve. Without `members`, a registration may have as many dz as by
+    the plan in force.
     """
 
     schema: str
     index: Index
     after: int | None = None
+    members: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         layout = self.index.schema.to_json()
         data = {"do": "adopt_plan", "schema": self.schema, "layout": layout, "index": self.index.to_json()}
-        return data if self.after is None else data | {"after": self.after}
+        return data | _given(after=self.after, members=self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePlan:
-    """Begin to change a plan without losing an event; `Advance` goes on. `after` is as in `AdoptPlan`."""
+    """Begin to change a plan without losing an event; `Advance` goes on. `after` and `members` are as in `AdoptPlan`.
+
+    If nothing but `members` is new, the change is over after this one step.
+    """
 
     schema: str
     index: Index
     method: str = "lightweight"
     after: int | None = None
+    members: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         plan = {"layout": self.index.schema.to_json(), "index": self.index.to_json()}
         data = {"do": "change_plan", "schema": self.schema, "method": self.method, **plan}
-        return data if self.after is None else data | {"after": self.after}
+        return data | _given(after=self.after, members=self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +222,11 @@ class ForgetHost:
         return {"do": "forget_host", "name": self.name}
 
 
+def _given(**values: int | None) -> dict[str, int]:
+    """Those of the values that are not None. What is not given is not written: earlier versions did not know it."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 Command = (
     Begin
     | CreateSchema
@@ -240,15 +255,19 @@ def command_from_json(data: Any) -> Command:
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
     "begin": lambda data: Begin(data["settings"], data["network"]),
-    "create_schema": lambda data: CreateSchema(Schema.from_json(data["schema"]), data["bits"]),
+    "create_schema": lambda data: CreateSchema(Schema.from_json(data["schema"]), data["bits"], data.get("members")),
     "adopt_plan": lambda data: AdoptPlan(
-        data["schema"], index_from_json(Schema.from_json(data["layout"]), data["index"]), data.get("after")
+        data["schema"],
+        index_from_json(Schema.from_json(data["layout"]), data["index"]),
+        data.get("after"),
+        data.get("members"),
     ),
     "change_plan": lambda data: ChangePlan(
         data["schema"],
         index_from_json(Schema.from_json(data["layout"]), data["index"]),
         data["method"],
         data.get("after"),
+        data.get("members"),
     ),
     "advance": lambda data: Advance(data["schema"], data["step"]),
     "create_principal": lambda data: CreatePrincipal(

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from pleroma.errors import ControlError
-from pleroma.index import MAX_LENGTH
+from pleroma.index import DEFAULT_MEMBERS, MAX_LENGTH, MAX_MEMBERS
 
 
 @dataclass(frozen=True, slots=True)
 class ControlSettings:
-    """`schema_bits` bits at the front of every dz tell schemas apart; a region has at most `max_members` members."""
+    """`schema_bits` bits at the front of every dz tell schemas apart."""
 
     schema_bits: int = 6
-    max_members: int = 8
-    """Four times as many hardly waste less (a point or two) and need several times the rules."""
+    max_members: int = DEFAULT_MEMBERS
+    """Dz per registration that the first plan of a schema allows, unless the schema is created with another limit."""
     default_bits: int = 56
     max_length: int = MAX_LENGTH
 
     def __post_init__(self) -> None:
         bounds = {
             "schema_bits": (0, 16),
-            "max_members": (1, 4096),
+            "max_members": (1, MAX_MEMBERS),
             "max_length": (self.schema_bits, MAX_LENGTH),
             "default_bits": (0, self.max_length - self.schema_bits),
         }

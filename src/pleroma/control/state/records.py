@@ -42,6 +42,10 @@ class SchemaEntry:
     def index(self) -> Index:
         return self.plan.index
 
+    @property
+    def members(self) -> int:
+        return self.plan.members
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:

@@ -16,6 +16,11 @@ hold both.
 Where two trees differ only below some nodes (`regrowth`), all of that is about this area alone: detours cover nothing
 else, and the rules of both versions stand side by side there under the one prefix, so that an event in the area goes
 where either plan would have it. Outside, an event has the same dz before and after, and the same people want it.
+
+Two plans may also differ in how many dz a registration has at most. If they do, all regions are computed anew, also
+those outside of the area. There, an event has the same dz before and after, and the old and the new region of whoever
+wants it both have that dz. So a switch forwards it rightly by the rules of either plan, whatever the others have: the
+area need not be larger because of that.
 """
 
 from __future__ import annotations
@@ -50,8 +55,8 @@ class PlanChange:
     """One schema between two plans. Its steps are `prepare`, `swap` and `clear`, in this order.
 
     A registration has a region in force and, if the change concerns it, another one: until the swap that of the next
-    plan, after the swap that of the last one. A registration that has nothing in the area of a local change has no
-    other region.
+    plan, after the swap that of the last one. If the change regrows parts of a tree, a registration that has nothing in
+    its area has no other region.
     """
 
     entry: SchemaEntry
@@ -62,8 +67,9 @@ class PlanChange:
     """The prefix of the other regions."""
     area: DzSet
     """Where an event may have another dz after the change. Detours cover these cells."""
-    max_members: int
-    """How many members a region may have."""
+    before_members: int
+    """How many members a region may have by the plan before."""
+    after_members: int
     phase: ChangePhase = "prepared"
     other: dict[str, DzSet] = field(default_factory=dict)
     """The other regions, by the id of the registration."""
@@ -79,6 +85,11 @@ class PlanChange:
         return self.area.longest > self.prefix.length
 
     @property
+    def is_regrowth(self) -> bool:
+        """Whether regions keep their members outside of the area, and get others only inside."""
+        return self.is_local and self.before_members == self.after_members
+
+    @property
     def detours_per_table(self) -> int:
         """How many places of a table the change may need for detours."""
         return len(self.area) if self.method == "lightweight" else 0
@@ -86,13 +97,13 @@ class PlanChange:
     def prepare(self, registrations: Registrations, rules: NetworkRules) -> NetworkOps:
         """Compute the regions of the next plan, and add the rules that carry events across the swap."""
         mine = self._mine(registrations)
-        if self.is_local:
+        if self.is_regrowth:
             regrowth = self._regrowth()
             concerned = [each for each in mine if regrowth.concerns(each.region)]
             self.other = {each.id: regrowth.region(each.region, each.filter) for each in concerned}
         else:
             concerned = mine
-            self.after, moved = covered_anew(self.prefix, mine, self.after, self.max_members)
+            self.after, moved = covered_anew(self.prefix, mine, self.after, self.after_members)
             self.other = {each.id: each.region for each in moved}
         flows = rules.reserve(self.detours_per_table)
         ops = rules.exchange(NO_INPUTS, self.extra_inputs(concerned))
@@ -109,7 +120,7 @@ class PlanChange:
         new = [replace(each, region=self.other[each.id]) for each in old]
         gone = self._forwarded(old)
         self.entry.prefix, self.prefix = self.prefix, self.entry.prefix
-        self.entry.plans.append(IndexPlan(self.entry.epoch + 1, self.after))
+        self.entry.plans.append(IndexPlan(self.entry.epoch + 1, self.after, self.after_members))
         self.phase = "swapped"
         self.other = {each.id: each.region for each in old}
         self._known_regrowth = None
@@ -133,30 +144,27 @@ class PlanChange:
         """Give a new registration of the schema its other region, if it needs one."""
         if self.method == "lightweight" and self.phase == "swapped":
             return  # nobody sends it under the old plan: it was not there then
-        if self.is_local:
+        if self.is_regrowth:
             regrowth = self._regrowth()
             if regrowth.concerns(registered.region):
                 self.other[registered.id] = regrowth.region(registered.region, wanted)
             return
-        index = self._other_index
-        index, self.other[registered.id] = cover(self.prefix, registered.kind, wanted, index, self.max_members)
         if self.phase == "prepared":
-            self.after = index
+            self.after, other = cover(self.prefix, registered.kind, wanted, self.after, self.after_members)
+        else:
+            _, other = cover(self.prefix, registered.kind, wanted, self.before, self.before_members)
+        self.other[registered.id] = other
 
     def remove(self, registered: Registered) -> None:
         """Forget the other region of a registration that is withdrawn."""
         self.other.pop(registered.id, None)
 
-    @property
-    def _other_index(self) -> Index:
-        return self.after if self.phase == "prepared" else self.before
-
     def _regrowth(self) -> Regrowth:
         """From regions in force to the others."""
         if self._known_regrowth is None:
-            index = self._other_index
+            index = self.after if self.phase == "prepared" else self.before
             assert isinstance(index, TreeIndex)  # noqa: S101 (nothing else changes locally)
-            self._known_regrowth = Regrowth(index, self.prefix, self.area, self.max_members)
+            self._known_regrowth = Regrowth(index, self.prefix, self.area, self.after_members)
         return self._known_regrowth
 
     def extra_inputs(self, registered: Iterable[Registered]) -> RuleInputs:

@@ -1,6 +1,7 @@
 """The schemas with their plans, and the one plan change that may be under way.
 
-A plan gives way to the next at once (`adopt`) or step by step under traffic (`begin`, then `advance`).
+A plan gives way to the next at once (`adopt`) or step by step under traffic (`begin`, then `advance`). A plan has its
+own limit of dz per registration, by which all regions of its schema are computed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pleroma.control.state.rights import check_name
 from pleroma.control.transition.plan_change import CHANGE_METHODS, ChangeMethod, ChangePhase, PlanChange
 from pleroma.control.transition.regrowth import MAX_AREA_CELLS, differing
 from pleroma.errors import ControlError, PlanChanging, PlanMoved, UnknownName
-from pleroma.index import EVERYTHING, DzSet, GridIndex, IndexPlan
+from pleroma.index import EVERYTHING, NOTHING, DzSet, Index, IndexPlan
+from pleroma.index.plan import check_members
 
 
 class SchemaPlans:
@@ -44,27 +46,28 @@ class SchemaPlans:
             raise UnknownName("schema", str(name), self.schemas, field="schema")
         return entry
 
-    def check_creation(self, command: CreateSchema) -> GridIndex:
-        """The first index of a new schema, if there can be one."""
+    def check_creation(self, command: CreateSchema) -> IndexPlan:
+        """The first plan of a new schema, if there can be one."""
         check_name(command.schema.name)
         taken = {entry.prefix for entry in self.schemas.values()}
         if self.change is not None:
             taken.add(self.change.prefix)
-        return first_index(command, self.schemas, taken, self._settings)
+        index = first_index(command, self.schemas, taken, self._settings)
+        return IndexPlan(1, index, self._settings.max_members if command.members is None else command.members)
 
-    def create(self, command: CreateSchema, index: GridIndex) -> Done:
+    def create(self, command: CreateSchema, plan: IndexPlan) -> Done:
         number = len(self.schemas)
         prefix = schema_prefix(number, self._settings)
-        entry = SchemaEntry(command.schema, number, prefix, [IndexPlan(1, index)])
+        entry = SchemaEntry(command.schema, number, prefix, [plan])
         self.schemas[entry.name] = entry
         return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1})
 
     def cover(self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter) -> tuple[DzSet, bool]:
         """The region of a filter in the plan in force, and whether that plan had to be opened for it."""
-        index, region = cover(entry.prefix, kind, wanted, entry.index, self._settings.max_members)
+        index, region = cover(entry.prefix, kind, wanted, entry.index, entry.members)
         opened = index is not entry.index
         if opened:
-            entry.plans.append(IndexPlan(entry.epoch + 1, index))
+            entry.plans.append(IndexPlan(entry.epoch + 1, index, entry.members))
         return region, opened
 
     def add(self, registered: Registered, wanted: Filter) -> RuleInputs:
@@ -96,6 +99,7 @@ class SchemaPlans:
     def check_adoption(self, command: AdoptPlan | ChangePlan) -> SchemaEntry:
         entry = self.find(command.schema)
         check_plan(command.index, entry, self._settings)
+        check_members(_members_after(command, entry))
         if command.after is not None and command.after != entry.epoch:
             reason = f"plan {entry.epoch} of {entry.name} is in force, not {command.after}"
             raise PlanMoved(reason, field="epoch", value=command.after)
@@ -105,10 +109,14 @@ class SchemaPlans:
         return entry
 
     def adopt(self, command: AdoptPlan, entry: SchemaEntry) -> Done:
-        """Exchange plan, regions and rules in one step. Events that are under way may be lost."""
+        """Move to another plan in one step. Events that are under way may be lost if the index is another one."""
+        return self._exchange(entry, command.index, _members_after(command, entry))
+
+    def _exchange(self, entry: SchemaEntry, index: Index, members: int) -> Done:
+        """Exchange plan, regions and rules."""
         old = [each for each in self._registrations.values() if each.entry is entry]
-        index, new = covered_anew(entry.prefix, old, command.index, self._settings.max_members)
-        entry.plans.append(IndexPlan(entry.epoch + 1, index))
+        index, new = covered_anew(entry.prefix, old, index, members)
+        entry.plans.append(IndexPlan(entry.epoch + 1, index, members))
         self._registrations.replace(new)
         ops = self._rules.exchange(inputs_of(old), inputs_of(new))
         for each in new:
@@ -121,22 +129,28 @@ class SchemaPlans:
         if command.method not in CHANGE_METHODS:
             raise UnknownName("method", str(command.method), CHANGE_METHODS, field="method")
         method: ChangeMethod = "versioning" if command.method == "versioning" else "lightweight"
-        max_cells, prefix = MAX_AREA_CELLS, entry.prefix
-        if method == "lightweight":
-            self._rules.check_detours()
-            max_cells = min(MAX_AREA_CELLS, self._rules.max_detours)
-        area = differing(entry.index, command.index, max_cells)
-        if method == "versioning" and area == EVERYTHING:
-            prefix = spare_prefix(entry, self.schemas, self._settings)
-        return PlanChange(
-            entry, method, entry.index, command.index, prefix, area.under(entry.prefix), self._settings.max_members
-        )
+        area, prefix = NOTHING, entry.prefix
+        if not _is_same(entry.index, command.index):
+            max_cells = MAX_AREA_CELLS
+            if method == "lightweight":
+                self._rules.check_detours()
+                max_cells = min(MAX_AREA_CELLS, self._rules.max_detours)
+            area = differing(entry.index, command.index, max_cells)
+            if method == "versioning" and area == EVERYTHING:
+                prefix = spare_prefix(entry, self.schemas, self._settings)
+        limits = entry.members, _members_after(command, entry)
+        return PlanChange(entry, method, entry.index, command.index, prefix, area.under(entry.prefix), *limits)
 
     def begin(self, change: PlanChange) -> Done:
-        """The first step of a change, unless the next plan is the one in force."""
+        """The first step of a change, unless the next plan is the one in force. It is the only one if events keep their
+        dz and only the limit of dz per registration changes: the regions of either limit enclose the filter, so
+        whichever of the two a switch has rules for, nothing is lost.
+        """
         value = {"schema": change.schema, "epoch": change.entry.epoch}
-        if change.before.to_json() == change.after.to_json():
-            return Done(value | {"unchanged": True})
+        if not change.area:
+            if change.before_members == change.after_members and _is_same(change.before, change.after):
+                return Done(value | {"unchanged": True})
+            return self._exchange(change.entry, change.after, change.after_members)
         ops = change.prepare(self._registrations, self._rules)
         self.change = change
         return Done(value | {"phase": change.phase, "registrations": len(change.other)}, *ops)
@@ -156,6 +170,15 @@ class SchemaPlans:
             phase, ops = "done", change.clear(self._registrations, self._rules)
             self.change = None
         return Done({"schema": change.schema, "epoch": change.entry.epoch, "phase": phase}, *ops)
+
+
+def _members_after(command: AdoptPlan | ChangePlan, entry: SchemaEntry) -> int:
+    """The limit of dz per registration of the plan that a command asks for."""
+    return entry.members if command.members is None else command.members
+
+
+def _is_same(one: Index, other: Index) -> bool:
+    return one.to_json() == other.to_json()
 
 
 _PHASE_BEFORE = {"swap": "prepared", "clear": "swapped"}

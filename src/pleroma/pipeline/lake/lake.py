@@ -129,7 +129,7 @@ class Lake:
 
         self.table("schemas").land(decide)
 
-    def land_plan(self, plan: IndexPlan, members: int | None, since: datetime) -> None:
+    def land_plan(self, plan: IndexPlan, since: datetime) -> None:
         """The plan in force from a moment on. One that is there already stays as it is."""
         name = plan.schema.name
         key = f"plan of {name}"
@@ -141,7 +141,8 @@ class Lake:
                 raise LakeError(reason, field="epoch", value=plan.epoch)
             if known is not None:
                 return None
-            row = {"schema": name, "epoch": plan.epoch, "since": utc(since), "members": members, "plan": plan.dumps()}
+            row = {"schema": name, "epoch": plan.epoch, "since": utc(since), "members": plan.members}
+            row["plan"] = plan.dumps()
             return Landing(_table("plans", [row]), {key: max(plan.epoch, state.landed(key))})
 
         self.table("plans").land(decide)
@@ -288,7 +289,8 @@ class Lake:
 
     def plans(self, name: str) -> list[LandedPlan]:
         """All plans of a schema, oldest first."""
-        return sorted(_plan(row) for row in self._rows("plans") if row["schema"] == name)
+        found = (_plan(row) for row in self._rows("plans") if row["schema"] == name)
+        return sorted(found, key=lambda each: each.epoch)
 
     def subscriptions(self, name: str, at: datetime | None = None) -> list[SubscriptionRow]:
         """The subscriptions in force at a moment, or now."""
@@ -386,7 +388,7 @@ def _schema(row: Mapping[str, Any]) -> Schema:
 
 def _plan(row: Mapping[str, Any]) -> LandedPlan:
     try:
-        return LandedPlan(row["epoch"], row["since"], row["members"], IndexPlan.loads(row["plan"]))
+        return LandedPlan.of(IndexPlan.loads(row["plan"]), row["members"], row["since"])
     except (ContentError, IndexingError, ValueError, RecursionError) as error:
         raise DamagedFile(f"is no plan: {error}", field=f"plan {row['epoch']} of {row['schema']}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -10,15 +11,29 @@ from numpy.typing import NDArray
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
-from pleroma.index import IndexPlan
+from pleroma.index import MAX_MEMBERS, IndexPlan
 from pleroma.routing import Topology
 
 
 class LandedPlan(NamedTuple):
-    epoch: int
     since: datetime
-    members: int | None
     plan: IndexPlan
+
+    @classmethod
+    def of(cls, plan: IndexPlan, members: int | None, since: datetime) -> LandedPlan:
+        """A plan with the limit that was landed beside it; None was "any number".
+
+        The plans that earlier versions landed have no limit of their own, so what stands beside them counts.
+        """
+        return cls(since, replace(plan, members=MAX_MEMBERS if members is None else members))
+
+    @property
+    def epoch(self) -> int:
+        return self.plan.epoch
+
+    @property
+    def members(self) -> int:
+        return self.plan.members
 
 
 class BatchId(NamedTuple):

@@ -125,7 +125,7 @@ class OldLake:
         data = self.json(file)
         try:
             plan = IndexPlan.loads(json.dumps(data["plan"]))
-            return LandedPlan(plan.epoch, utc(datetime.fromisoformat(data["since"])), data["members"], plan)
+            return LandedPlan.of(plan, data["members"], utc(datetime.fromisoformat(data["since"])))
         except (ContentError, IndexingError, KeyError, TypeError, ValueError) as error:
             raise DamagedFile(f"is no plan: {error}", field=file.path) from None
 

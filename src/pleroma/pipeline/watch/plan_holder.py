@@ -32,7 +32,7 @@ class LakePlanHolder:
             raise LakeError("there is no plan in the lake", field="schema", value=self._schema)
         return PlanInForce(plans[-1].epoch, plans[-1].plan.index, plans[-1].members)
 
-    def put(self, index: Index, epoch: int) -> int:
+    def put(self, index: Index, members: int | None, epoch: int) -> int:  # noqa: ARG002
         raise LakeError(f"a lake takes no plan to follow {epoch}", field="schema", value=index.schema.name)
 
 
@@ -57,15 +57,15 @@ class ControllerPlanHolder:
     def current(self) -> PlanInForce:
         answer = self._ask("GET")
         try:
-            given, members = answer["plan"], answer["members"]
+            given = answer["plan"]
         except (KeyError, TypeError):
             raise self._not_a_controller() from None
         plan = IndexPlan.loads(json.dumps(given))
-        return PlanInForce(plan.epoch, plan.index, members)
+        return PlanInForce(plan.epoch, plan.index, plan.members)
 
-    def put(self, index: Index, epoch: int) -> int:
+    def put(self, index: Index, members: int | None, epoch: int) -> int:
         try:
-            return int(self._ask("PUT", {"index": index.to_json(), "epoch": epoch})["epoch"])
+            return int(self._ask("PUT", {"index": index.to_json(), "members": members, "epoch": epoch})["epoch"])
         except (KeyError, TypeError):
             raise self._not_a_controller() from None
         except RequestRefused as error:

@@ -180,6 +180,7 @@ class Replanner:
             before=found.before,
             after=found.after,
             rules=found.rules,
+            members=found.members,
             learned=merged(learned),
         )
         if not is_better(found.before, found.after, settings):
@@ -202,9 +203,9 @@ class Replanner:
             self._say(made)
 
         try:
-            finish("adopted", new_epoch=self._holder.put(index, decision.epoch))
+            finish("adopted", new_epoch=self._holder.put(index, decision.members, decision.epoch))
         except PlanMoved as error:
-            self._finish_moved(index, finish, str(error))
+            self._finish_moved(index, decision.members, finish, str(error))
         except (ControllerAway, PlanChanging) as error:
             if now.end - decision.end > timedelta(seconds=self._settings.period):
                 finish("away", detail=str(error))
@@ -215,14 +216,14 @@ class Replanner:
             finish("failed", detail=str(error))
         return True
 
-    def _finish_moved(self, index: Index, finish: Callable[..., None], why: str) -> None:
+    def _finish_moved(self, index: Index, members: int | None, finish: Callable[..., None], why: str) -> None:
         """Another epoch is in force: maybe of this very plan, if the answer that it was adopted got lost."""
         try:
             in_force = self._holder.current()
         except PleromaError:
             return finish("moved", detail=why)
         ours = {_text(index), _text(index.opened())} if isinstance(index, SelectiveIndex) else {_text(index)}
-        if _text(in_force.index) in ours:
+        if _text(in_force.index) in ours and members in (None, in_force.members):
             return finish("adopted", new_epoch=in_force.epoch)
         return finish("moved", detail=why)
 

@@ -201,7 +201,7 @@ class Collection:
         landed = self._epochs.get(entry.name, 0)
         for plan in [plan for plan in entry.plans if plan.epoch > landed]:
             since = self._noticed.get((entry.name, plan.epoch)) or datetime.now(UTC)
-            self.lake.land_plan(plan, self._controller.state.settings.max_members, since)
+            self.lake.land_plan(plan, since)
             self._epochs[entry.name] = plan.epoch
 
     def _land_rate(self, entry: SchemaEntry, rate: float) -> None:

@@ -183,7 +183,7 @@ def test_a_plan_that_could_not_be_landed_has_the_time_at_which_it_was_seen(tmp_p
 def test_a_lake_of_another_controller_is_refused(tmp_path):
     async def main():
         Lake.at(str(tmp_path / "lake")).land_schema(STOCK)
-        Lake.at(str(tmp_path / "lake")).land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), 8, datetime.now(UTC))
+        Lake.at(str(tmp_path / "lake")).land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3)), datetime.now(UTC))
         with pytest.raises(LakeError, match="another plan 1"):
             async with collecting(tmp_path):
                 pass

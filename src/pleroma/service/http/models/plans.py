@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from pleroma.index import MAX_MEMBERS
 from pleroma.service.http.examples import EXAMPLE_INDEX, EXAMPLE_PLAN
 from pleroma.service.http.models.strict_model import StrictModel
 
@@ -16,7 +17,7 @@ class PlanAnswer(StrictModel):
     epoch: int
     number: int
     prefix: str = Field(examples=["000000"])
-    members: int = Field(description="Cells that a registration is enclosed with, at most", examples=[8])
+    members: int = Field(description="Cells that a registration is enclosed with by this plan, at most", examples=[8])
     plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[EXAMPLE_PLAN])
     phase: PlanPhase | None = Field(None, description="Of the plan in force: how far a change of plans has come")
     sample: float | None = Field(
@@ -24,7 +25,7 @@ class PlanAnswer(StrictModel):
     )
 
 
-class _HowToChange(StrictModel):
+class HowToChange(StrictModel):
     method: Literal["lightweight", "versioning", "at_once"] = Field(
         "lightweight",
         description="How switches get there: by detours, with both versions for a while, or without care for events",
@@ -32,14 +33,20 @@ class _HowToChange(StrictModel):
     wait: bool = Field(True, description="Answer when the change is over, or (false) as soon as it has begun")
 
 
-class NewPlan(_HowToChange):
+class NewPlan(HowToChange):
     model_config = ConfigDict(json_schema_extra={"examples": [{"index": EXAMPLE_INDEX, "method": "lightweight"}]})
 
     index: dict[str, Any] = Field(description="An index as in a plan")
+    members: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_MEMBERS,
+        description="Cells that a registration is enclosed with, at most; without a number, as by the plan in force",
+    )
     epoch: int | None = Field(None, ge=1, description="Of the plan that must be in force; refused if another is")
 
 
-class Rollback(_HowToChange):
+class Rollback(HowToChange):
     model_config = ConfigDict(json_schema_extra={"examples": [{"epoch": 1}]})
 
     epoch: int | None = Field(None, ge=1, description="Of an earlier plan; without one, the plan before this one")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from pleroma.index import MAX_MEMBERS
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.models.strict_model import StrictModel
 
@@ -15,6 +16,9 @@ class NewSchema(StrictModel):
 
     definition: dict[str, Any] = Field(alias="schema", description="A schema as in its JSON file")
     bits: Annotated[int, Field(ge=1, le=112)] | None = Field(None, description="How many bits the first plan may use")
+    members: Annotated[int, Field(ge=1, le=MAX_MEMBERS)] | None = Field(
+        None, description="Cells that a registration is enclosed with by the first plan, at most"
+    )
 
 
 class SchemaAnswer(StrictModel):

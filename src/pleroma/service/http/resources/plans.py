@@ -15,7 +15,7 @@ from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin, tuner
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.pages import Page, Paging
-from pleroma.service.http.models.plans import AdoptedPlan, NewPlan, PlanAnswer, Rollback
+from pleroma.service.http.models.plans import AdoptedPlan, HowToChange, NewPlan, PlanAnswer, Rollback
 from pleroma.service.http.paging import page
 from pleroma.service.http.strict_route import StrictRoute
 
@@ -41,60 +41,64 @@ def plans(service: Service) -> APIRouter:
         if if_none_match is not None and etag in (each.strip().removeprefix("W/") for each in if_none_match.split(",")):
             return Response(status_code=304, headers={"ETag": etag})
         now = {"phase": phase, "sample": rate}
-        return json_response(now | _shape(service, entry, entry.plan), headers={"ETag": etag})
+        return json_response(now | _shape(entry, entry.plan), headers={"ETag": etag})
 
     @router.get("/plans", response_model=Page[PlanAnswer], summary="All plans, from the first on")
     async def history(name: str, at: Annotated[Paging, Query()]) -> Response:
         entry = service.schema(name)
         after = int(at.after) if at.after and at.after.isdecimal() and at.after.isascii() else 0
         found = (plan for plan in entry.plans if plan.epoch > after)
-        return json_response(
-            page(found, at.limit, lambda plan: _shape(service, entry, plan), lambda plan: str(plan.epoch))
-        )
+        return json_response(page(found, at.limit, lambda plan: _shape(entry, plan), lambda plan: str(plan.epoch)))
 
     @router.put("/plan", response_model=AdoptedPlan, summary="Move to another index", responses=_BEGUN)
     async def adopt(request: Request, name: str, new: NewPlan) -> Response:
-        """Without losing an event, unless `method` is `at_once`. The index that is in force is no change.
+        """Without losing an event, unless `method` is `at_once`. The index that is in force is no change, unless
+        `members` is another number.
 
         Besides administrators, principals with the role `tuner` may do this, and hardly anything else.
         """
         tuner(request)
         index = index_from_json(service.schema(name).schema, new.index)
-        return await _move(service, name, index, new.method, new.wait, new.epoch)
+        return await _move(service, name, index, new.members, new, new.epoch)
 
     @router.post("/plan/rollback", response_model=AdoptedPlan, summary="Move back to an earlier plan", responses=_BEGUN)
     async def rollback(request: Request, name: str, back: Rollback) -> Response:
-        """Its index is adopted again, under a new epoch."""
+        """Its index and its members are adopted again, under a new epoch."""
         admin(request)
         entry = service.schema(name)
         epoch = entry.epoch - 1 if back.epoch is None else back.epoch
-        found = next((plan.index for plan in entry.plans if plan.epoch == epoch), None)
+        found = next((plan for plan in entry.plans if plan.epoch == epoch), None)
         if found is None:
             raise NotFound(f"{name} has no plan {epoch}", field="epoch", value=epoch)
-        return await _move(service, name, found, back.method, back.wait)
+        return await _move(service, name, found.index, found.members, back)
 
     return router
 
 
 async def _move(
-    service: Service, name: str, index: Index, method: str, wait: bool, after: int | None = None
+    service: Service, name: str, index: Index, members: int | None, how: HowToChange, after: int | None = None
 ) -> Response:
     controller = service.controller
-    if method != "at_once":
-        await (controller.plan_changes.change if wait else controller.submit)(ChangePlan(name, index, method, after))
-    elif index.to_json() != (entry := service.schema(name)).index.to_json() or after not in (None, entry.epoch):
-        await controller.submit(AdoptPlan(name, index, after))
+    if how.method != "at_once":
+        command = ChangePlan(name, index, how.method, after, members)
+        await (controller.plan_changes.change if how.wait else controller.submit)(command)
+    elif after not in (None, (entry := service.schema(name)).epoch) or not _is_in_force(entry, index, members):
+        await controller.submit(AdoptPlan(name, index, after, members))
     entry = service.schema(name)
     phase = service.state.plans.phase(name)
     status = 200 if phase == "settled" else 202
     return json_response({"schema": name, "epoch": entry.epoch, "phase": phase}, status)
 
 
-def _shape(service: Service, entry: SchemaEntry, plan: IndexPlan) -> dict[str, Any]:
+def _is_in_force(entry: SchemaEntry, index: Index, members: int | None) -> bool:
+    return members in (None, entry.members) and index.to_json() == entry.index.to_json()
+
+
+def _shape(entry: SchemaEntry, plan: IndexPlan) -> dict[str, Any]:
     return {
         "epoch": plan.epoch,
         "number": entry.number,
         "prefix": str(entry.prefix),
-        "members": service.state.settings.max_members,
+        "members": plan.members,
         "plan": json.loads(plan.dumps()),
     }
