@@ -20,5 +20,6 @@ EXAMPLE_PLAN: dict[str, Any] = {
     "epoch": 1,
     "schema": EXAMPLE_SCHEMA,
     "index": EXAMPLE_INDEX,
-    "checksum": "8629687992d9e94de431c762425c308adea27cf17ddcd13f3f7d675c41f17220",
+    "members": 8,
+    "checksum": "183b2d78c78a6fd989fb9e99d6c8ef3bf6b8832c975d6171c501fdc054855edd",
 }
