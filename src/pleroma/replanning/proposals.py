@@ -54,7 +54,9 @@ def propose(
     best = advise_from(gathered, question)[0]
     before = outlook(situation, in_force.index, in_force.members, gathered.judging)
     after = outlook(situation, best.index, best.plan_members, gathered.judging)
-    return Proposal(best.technique, best.index, best.plan_members, before.waste, after.waste, after.rules, after.by_switch)
+    return Proposal(
+        best.technique, best.index, best.plan_members, before.waste, after.waste, after.rules, after.by_switch
+    )
 
 
 @dataclass(frozen=True, slots=True)
