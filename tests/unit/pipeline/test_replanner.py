@@ -33,9 +33,10 @@ BY_BOTH = GridIndex(SCHEMA, (0, 1) * 6)
 def quickly(monkeypatch):
     """One technique in place of all."""
 
-    def found(in_force, gathered, subscriptions, _):
+    def found(in_force, gathered, situation, _):
+        subscriptions = situation.filters
         before, after = (judge(index, subscriptions, gathered.judging, MEMBERS) for index in (in_force.index, BY_BOTH))
-        return Proposal("both", BY_BOTH, MEMBERS, before.waste, after.waste, after.rules)
+        return Proposal("both", BY_BOTH, MEMBERS, before.waste, after.waste, after.rules, {})
 
     monkeypatch.setattr("pleroma.pipeline.watch.replanner.propose", found)
 
