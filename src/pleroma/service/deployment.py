@@ -8,6 +8,7 @@ from pleroma.control import ControlSettings
 from pleroma.service.collecting.collecting_settings import CollectingSettings
 from pleroma.service.planes.broker_plane import BrokerSettings
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
+from pleroma.service.replanning.replanning_settings import ReplanningSettings
 from pleroma.service.service_settings import ServiceSettings
 
 API_HOST = "127.0.0.1"
@@ -25,3 +26,5 @@ class Deployment:
     """OpenFlow switches that connect, or a broker at the UDP port of the same number; None is simulated switches."""
     collecting: CollectingSettings | None = None
     """Where there is one, what the pipeline needs goes into a lake."""
+    replanning: ReplanningSettings | None = None
+    """Where there are some, the controller looks for better plans by itself; a broker, which wastes nothing, does not."""

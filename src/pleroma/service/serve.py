@@ -119,12 +119,15 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
         token = await make_admin_token(controller, folder / TOKEN_FILE)
         collecting = deployment.collecting
         collection = None if collecting is None else await Collection.open(controller, collecting, plane)
-        app = create_app(controller, plane, deployment.settings, collection)
+        replanning = None if isinstance(deployment.plane, BrokerSettings) else deployment.replanning
+        app = create_app(controller, plane, deployment.settings, collection, replanning)
         await stack.enter_async_context(plane.serving(app))
         if collection is not None:
             await stack.enter_async_context(collection)
         server = await stack.enter_async_context(http_server(app, listening))
         await stack.enter_async_context(app.state.service.leases)
+        if app.state.service.replanning is not None:
+            await stack.enter_async_context(app.state.service.replanning)
         yield Running(url_of(listening), folder / TOKEN_FILE, token, app, server)
 
 

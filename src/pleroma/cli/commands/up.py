@@ -25,6 +25,11 @@ class SwitchKind(StrEnum):
     OPENFLOW = "openflow"
 
 
+class Replan(StrEnum):
+    AUTO = "auto"
+    OFF = "off"
+
+
 class Addresses(StrEnum):
     V6 = "ipv6"
     V4 = "ipv4"
@@ -104,6 +109,10 @@ def up(
     land: Annotated[
         float, typer.Option(min=0.1, help="Seconds after which events are in the lake; few wait longer.")
     ] = 5.0,
+    replan: Annotated[
+        Replan,
+        typer.Option(help="auto: look for better plans from recent samples, unless a watcher does; off: never."),
+    ] = Replan.AUTO,
     json: JsonFlag = False,
 ) -> None:
     """Start everything and serve until Ctrl-C.
@@ -114,6 +123,7 @@ def up(
     from pleroma.control import ControlSettings
     from pleroma.routing import build
     from pleroma.service import Deployment, serve
+    from pleroma.service.replanning.replanning_settings import ReplanningSettings
 
     network = build(topology)
     control = ControlSettings.within(switches.address_range.bits)
@@ -136,7 +146,14 @@ def up(
             out.print(f"{sample} of all events, reports and subscriptions go to {collecting.lake}")
         show_ready(running)
 
-    deployment = Deployment(host, port, control=control, plane=openflow, collecting=collecting.settings(land))
+    deployment = Deployment(
+        host,
+        port,
+        control=control,
+        plane=openflow,
+        collecting=collecting.settings(land),
+        replanning=ReplanningSettings() if replan is Replan.AUTO else None,
+    )
     serve(folder, network, deployment, announce=announce)
 
 

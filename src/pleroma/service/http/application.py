@@ -12,6 +12,7 @@ import pleroma
 from pleroma.control import Controller
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.sample_intake import SampleIntake
+from pleroma.service.collecting.sampling_rates import SamplingRates
 from pleroma.service.http import openapi, problems
 from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
@@ -27,6 +28,7 @@ from pleroma.service.http.resources.plan_tree import plan_tree
 from pleroma.service.http.resources.plans import plans
 from pleroma.service.http.resources.principals import principals
 from pleroma.service.http.resources.registrations import registrations
+from pleroma.service.http.resources.replanning import replanning as replanning_routes
 from pleroma.service.http.resources.samples import samples as sample_routes
 from pleroma.service.http.resources.schemas import schemas
 from pleroma.service.http.resources.statistics import statistics
@@ -35,6 +37,9 @@ from pleroma.service.http.resources.trace import trace
 from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
 from pleroma.service.lease_keeper import LeaseKeeper
+from pleroma.service.replanning.plan_loop import PlanLoop
+from pleroma.service.replanning.replanning_settings import ReplanningSettings
+from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
 
 _DESCRIPTION = "The controller of a content-based publish/subscribe network. docs/api.md is the guide to this."
@@ -45,16 +50,21 @@ def create_app(
     plane: DataPlane,
     settings: ServiceSettings | None = None,
     collection: Collection | None = None,
+    replanning: ReplanningSettings | None = None,
 ) -> FastAPI:
     """The API of a controller and a data plane that are open and stay open. `app.state.service` holds its parts.
 
-    Leases expire only inside `async with app.state.service.leases`, and a collection lands only inside its own.
+    Leases expire only inside `async with app.state.service.leases`, a collection lands only inside its own, and plans
+    are looked at only inside that of `app.state.service.replanning`.
     """
     settings = settings or ServiceSettings()
     metrics = Metrics(partial(gauges, controller, plane, collection))
     leased = LeaseKeeper(controller, settings.lease_seconds)
-    samples = SampleIntake(collection, None, partial(_announce_rate, controller))
-    service = Service(controller, plane, settings, metrics, leased, samples, collection)
+    rates = None if replanning is None else SamplingRates()
+    samples = SampleIntake(collection, rates, partial(_announce_rate, controller))
+    claims = WatcherClaims()
+    loop = None if replanning is None else PlanLoop(controller, plane, samples, claims, replanning)
+    service = Service(controller, plane, settings, metrics, leased, samples, collection, loop, claims)
     gate = Middleware(
         Gate,
         callers=Callers(controller.state),
@@ -102,6 +112,7 @@ def _routes(service: Service) -> list[BaseRoute]:
         streams(service),
         plans(service),
         plan_tree(service),
+        replanning_routes(service),
         schemas(service),
         principals(service),
         network_routes(service),

@@ -12,6 +12,8 @@ from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.metrics import Metrics
 from pleroma.service.lease_keeper import LeaseKeeper
+from pleroma.service.replanning.plan_loop import PlanLoop
+from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
 
 
@@ -25,6 +27,9 @@ class Service:
     samples: SampleIntake
     collection: Collection | None = None
     """What is collected for the pipeline; None where there is no lake."""
+    replanning: PlanLoop | None = None
+    """The controller's own re-planning; None where it is off."""
+    claims: WatcherClaims = field(default_factory=WatcherClaims)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service is about to stop, so that streams end."""
 

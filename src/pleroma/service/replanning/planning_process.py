@@ -1,0 +1,73 @@
+"""The planning process as the controller sees it: started when there is something to look at, stopped by its pid.
+
+It is a process and not a thread, because a search computes for seconds and requests must not wait for it. If it dies, it
+is started anew, and everything is told to it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import sys
+from asyncio.subprocess import PIPE, Process
+
+from pleroma.errors import ServiceError
+from pleroma.replanning.live_replanner import Look
+from pleroma.service.replanning.planning_worker import LENGTH_BYTES, Ask, LookFailed, framed
+
+
+class PlanningProcess:
+    """One look at a time."""
+
+    def __init__(self, max_search_seconds: float) -> None:
+        self.incarnation = 0
+        """Counts how often the process was started: what an earlier one knew has to be told again."""
+        self._max_search_seconds = max_search_seconds
+        self._process: Process | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Start the process if it does not run."""
+        if not self.is_running:
+            module = "pleroma.service.replanning.planning_worker"
+            self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", module, stdin=PIPE, stdout=PIPE)
+            self.incarnation += 1
+
+    async def look(self, ask: Ask) -> Look:
+        """Have the process look at a schema. It is stopped if it takes too long or says something else."""
+        try:
+            async with asyncio.timeout(self._max_search_seconds):
+                answer = await self._exchange(framed(ask))
+        except BaseException as error:
+            await self.stop()
+            if isinstance(error, TimeoutError):
+                raise ServiceError(f"a search took more than {self._max_search_seconds:g} s") from None
+            if isinstance(error, (OSError, EOFError, pickle.PickleError)):
+                raise ServiceError("the planning process has died") from None
+            raise
+        if isinstance(answer, LookFailed):
+            raise ServiceError(answer.reason)
+        return answer
+
+    async def _exchange(self, message: bytes) -> Look | LookFailed:
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise EOFError
+        process.stdin.write(message)
+        await process.stdin.drain()
+        length = await process.stdout.readexactly(LENGTH_BYTES)
+        body = await process.stdout.readexactly(int.from_bytes(length, "big"))
+        answer: Look | LookFailed = pickle.loads(body)  # noqa: S301  # our own process wrote it
+        return answer
+
+    async def stop(self) -> None:
+        """Stop the process, whatever it does."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

@@ -1,0 +1,79 @@
+"""The planning process: reads news of schemas from its standard input, and writes what a look at each found.
+
+Messages are pickled, each behind its length. The process ends when its input does, so it never outlives the controller.
+Run as `python -m pleroma.service.replanning.planning_worker`, by the controller only.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from typing import Any, BinaryIO, NamedTuple
+
+from pleroma.content import Schema
+from pleroma.errors import PleromaError
+from pleroma.replanning.decisions import WatchSettings
+from pleroma.replanning.live_replanner import LiveReplanner, Look, SchemaNews
+
+LENGTH_BYTES = 8
+NICENESS = 10
+"""Requests and packets go before planning."""
+
+
+class Ask(NamedTuple):
+    """News of a schema. The first of a schema, and the first after the schema was made anew, tell everything."""
+
+    schema: Schema
+    settings: WatchSettings
+    news: SchemaNews
+    is_first: bool
+
+
+class LookFailed(NamedTuple):
+    reason: str
+
+
+def framed(message: object) -> bytes:
+    body = pickle.dumps(message)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the whole group; the controller decides
+    os.nice(NICENESS)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not come among the answers
+    serve_planning(sys.stdin.buffer, answers)
+
+
+def serve_planning(asked: BinaryIO, answers: BinaryIO) -> None:
+    """Answer until the input ends."""
+    planners: dict[str, LiveReplanner] = {}
+    while (message := _read(asked)) is not None:
+        answers.write(framed(_answer(planners, message)))
+        answers.flush()
+
+
+def _answer(planners: dict[str, LiveReplanner], asked: Ask) -> Look | LookFailed:
+    name = asked.schema.name
+    try:
+        if asked.is_first or name not in planners:
+            planners[name] = LiveReplanner(asked.schema, asked.settings, asked.news)
+        return planners[name].look(asked.news)
+    except (PleromaError, ValueError, AssertionError) as error:
+        planners.pop(name, None)
+        return LookFailed(f"{type(error).__name__}: {error}")
+
+
+def _read(stream: BinaryIO) -> Any:
+    """The next message; None at the end."""
+    length = stream.read(LENGTH_BYTES)
+    if len(length) < LENGTH_BYTES:
+        return None
+    return pickle.loads(stream.read(int.from_bytes(length, "big")))  # noqa: S301  # the controller wrote it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What the planning process knows of a schema: so that it is told only what has changed since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pleroma.content.batch import EventBatch
+from pleroma.control import Registered, SchemaEntry
+from pleroma.replanning.decisions import Outcome
+from pleroma.replanning.live_replanner import RegistrationNews, SchemaNews
+from pleroma.replanning.plan_in_force import PlanInForce
+from pleroma.routing import Topology
+
+
+@dataclass(slots=True)
+class SchemaMirror:
+    """Of one schema and one process."""
+
+    incarnation: int
+    handed: tuple[Outcome, int | None] | None = None
+    """What became of the plan that was proposed last, to be told once."""
+    _told: dict[str, set[str]] = field(default_factory=lambda: {"subscription": set(), "advertisement": set()})
+    _epoch: int | None = None
+    _topology: Topology | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return self._epoch is None
+
+    def news(
+        self,
+        now: datetime,
+        entry: SchemaEntry,
+        registered: list[Registered],
+        topology: Topology,
+        events: tuple[EventBatch, ...],
+    ) -> SchemaNews:
+        """What has changed since the last call; everything at the first."""
+        plan = None
+        if entry.epoch != self._epoch:
+            self._epoch = entry.epoch
+            plan = PlanInForce(entry.epoch, entry.index, entry.plan.members)
+        network = None if topology == self._topology else topology
+        self._topology = topology
+        handed, self.handed = self.handed, None
+        return SchemaNews(
+            now=now,
+            subscriptions=self._changes("subscription", registered),
+            advertisements=self._changes("advertisement", registered),
+            plan=plan,
+            topology=network,
+            events=events,
+            handed=handed,
+        )
+
+    def _changes(self, kind: str, registered: list[Registered]) -> RegistrationNews:
+        held = {each.id: each for each in registered if each.kind == kind}
+        told = self._told[kind]
+        self._told[kind] = set(held)
+        come = {each: (str(held[each].host), held[each].boxes) for each in held if each not in told}
+        return RegistrationNews(come, sorted(told - held.keys()))
