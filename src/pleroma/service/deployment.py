@@ -27,4 +27,4 @@ class Deployment:
     collecting: CollectingSettings | None = None
     """Where there is one, what the pipeline needs goes into a lake."""
     replanning: ReplanningSettings | None = None
-    """Where there are some, the controller looks for better plans by itself; a broker, which wastes nothing, does not."""
+    """With these, the controller looks for better plans by itself. A broker, which wastes nothing, does not."""

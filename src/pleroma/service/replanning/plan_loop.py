@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol, Self
+from typing import Self
 
 import structlog
 

@@ -1,7 +1,7 @@
 """The planning process as the controller sees it: started when there is something to look at, stopped by its pid.
 
-It is a process and not a thread, because a search computes for seconds and requests must not wait for it. If it dies, it
-is started anew, and everything is told to it again.
+It is a process and not a thread, because a search computes for seconds and requests must not wait for it. If it dies,
+it is started anew, and everything is told to it again.
 """
 
 from __future__ import annotations

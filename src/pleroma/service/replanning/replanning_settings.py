@@ -13,7 +13,7 @@ def _for_the_first_hour() -> WatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class ReplanningSettings:
-    """`looking.window` is the time between two looks at a schema, `looking.cool_down` the pause between two searches."""
+    """`looking.window` is the time between two looks, `looking.cool_down` the pause between two searches."""
 
     looking: WatchSettings = field(default_factory=_for_the_first_hour)
     max_search_seconds: float = 300.0

@@ -1,4 +1,4 @@
-"""Which schemas a watcher of the lake takes care of: while it says so, the controller does not re-plan them by itself."""
+"""Which schemas a watcher of the lake takes care of: while it says so, the controller does not re-plan them."""
 
 from __future__ import annotations
 
