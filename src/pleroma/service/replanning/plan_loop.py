@@ -17,13 +17,13 @@ import structlog
 from pleroma.control import ChangePlan, Controller, SchemaEntry
 from pleroma.errors import ControllerClosed, PlanChanging, PlanMoved, PleromaError
 from pleroma.replanning.live_replanner import Look
+from pleroma.replanning.planning_worker import Ask
 from pleroma.replanning.proposals import Proposal
 from pleroma.replanning.situation import limits_that_count
 from pleroma.routing import Topology
 from pleroma.service.collecting.network_landing import KnownNetwork
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.replanning.planning_process import PlanningProcess
-from pleroma.service.replanning.planning_worker import Ask
 from pleroma.service.replanning.replanning_settings import ReplanningSettings
 from pleroma.service.replanning.schema_mirror import SchemaMirror
 from pleroma.service.replanning.watcher_claims import WatcherClaims

@@ -14,7 +14,7 @@ from asyncio.subprocess import PIPE, Process
 
 from pleroma.errors import ServiceError
 from pleroma.replanning.live_replanner import Look
-from pleroma.service.replanning.planning_worker import LENGTH_BYTES, Ask, LookFailed, framed
+from pleroma.replanning.planning_worker import LENGTH_BYTES, Ask, LookFailed, framed
 
 
 class PlanningProcess:
@@ -33,7 +33,7 @@ class PlanningProcess:
     async def start(self) -> None:
         """Start the process if it does not run."""
         if not self.is_running:
-            module = "pleroma.service.replanning.planning_worker"
+            module = "pleroma.replanning.planning_worker"
             self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", module, stdin=PIPE, stdout=PIPE)
             self.incarnation += 1
 

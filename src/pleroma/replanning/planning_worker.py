@@ -1,7 +1,7 @@
 """The planning process: reads news of schemas from its standard input, and writes what a look at each found.
 
 Messages are pickled, each behind its length. The process ends when its input does, so it never outlives the controller.
-Run as `python -m pleroma.service.replanning.planning_worker`, by the controller only.
+Run as `python -m pleroma.replanning.planning_worker`, by the controller only.
 """
 
 from __future__ import annotations
