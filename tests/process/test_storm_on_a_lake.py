@@ -108,7 +108,7 @@ def _check_subscriptions(lake):
         for moment in (BEGIN + number * STEP, BEGIN + (number + 1) * STEP - STEP / 1000):
             found = {(row.id, row.host) for row in lake.subscriptions("stock", moment)}
             assert found == {(name, host) for name, _, host, _ in subscribed(number)}
-    settle(lake, "stock")
-    settle(lake, "stock")
+    settle(lake, "subscriptions", "stock")
+    settle(lake, "subscriptions", "stock")
     assert lake.subscription_history("stock").entries == entries
     assert len(lake.table("subscriptions").rows()) == len(entries)

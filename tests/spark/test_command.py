@@ -13,7 +13,7 @@ import numpy as np
 import pleroma.cli
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.landed import RegistrationRow
 from pleroma.selection import traffic_summary
 from pleroma.selection.advice import AdviceQuestion, advise_from
 from pleroma.workloads import EXPRESSIVE, generate
@@ -26,7 +26,7 @@ def test_a_lake_is_tuned_on_by_spark_submit(tmp_path):
     lake = Lake.at(str(tmp_path / "lake"))
     lake.land_schema(data.schema)
     lake.land_subscriptions(
-        data.schema.name, NOON, [SubscriptionRow(f"s{n}", "anna", "h1", f) for n, f in enumerate(data.subscriptions)]
+        data.schema.name, NOON, [RegistrationRow(f"s{n}", "anna", "h1", f) for n, f in enumerate(data.subscriptions)]
     )
     moments = [NOON + timedelta(seconds=n) for n in range(len(data.events))]
     lake.land_events(data.events, moments, 1, 1.0)

@@ -9,7 +9,7 @@ from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.pipeline import read, register
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.landed import RegistrationRow, ReportedCounters, ReportRow
 from pleroma.pipeline.lake.maintenance import maintain
 from support.strategies import STOCK
 
@@ -129,7 +129,7 @@ def test_the_parquet_reader_gets_only_files_and_columns_of_the_query(spark, lake
 def test_other_tables_are_read_too(spark, lake):
     report(lake, "s1")
     wanted = Filter.parse(STOCK, "price > 3")
-    lake.land_subscriptions("stock", NOON, [SubscriptionRow("s1", "me", "h1", wanted)])
+    lake.land_subscriptions("stock", NOON, [RegistrationRow("s1", "me", "h1", wanted)])
     lake.land_subscriptions("stock", NOON + HOUR, [])
     maintain(lake, FOR_EVER_DAYS)
     for frame in both(spark, lake, kind="reports"):

@@ -8,7 +8,7 @@ import numpy as np
 from pleroma.content.batch import EventBatch
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.landed import RegistrationRow, ReportedCounters, ReportRow
 from pleroma.workloads import StockModel, Workload, generate_stock
 
 DAY = datetime(2026, 11, 15, tzinfo=UTC)
@@ -31,7 +31,7 @@ def land(url: Path, parts: int = 6) -> tuple[Lake, Workload, EventBatch]:
     lake.land_schema(data.schema, DAY)
     lake.land_plan(IndexPlan(1, GridIndex.regular(data.schema, 12)), DAY)
     lake.land_plan(IndexPlan(2, GridIndex.regular(data.schema, 16, ["ticker", "volume"])), SHIFT)
-    rows = [SubscriptionRow(f"s{n:02}", "p", HOSTS[n % 3], each) for n, each in enumerate(data.subscriptions)]
+    rows = [RegistrationRow(f"s{n:02}", "p", HOSTS[n % 3], each) for n, each in enumerate(data.subscriptions)]
     lake.land_subscriptions(name, DAY, rows[:-5])
     lake.land_subscriptions(name, SHIFT, rows)
     chosen = data.events[np.random.default_rng(1).permutation(len(data.events))[:EVENTS]]

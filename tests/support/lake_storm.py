@@ -48,7 +48,7 @@ def tidy(lake: Lake) -> None:
 
 def settle_on(lake: Lake) -> None:
     while True:
-        settle(lake, "stock")
+        settle(lake, "subscriptions", "stock")
 
 
 def seen(path: Path) -> Iterator[tuple[int, list[int]]]:

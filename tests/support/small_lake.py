@@ -31,7 +31,7 @@ def quotes(count: int) -> EventBatch:
 
 
 def small_lake(url: str) -> Lake:
-    """Events of two hours and two plans, subscriptions that came and went, reports, windows, decisions, a bad file."""
+    """Events of two hours and two plans, registrations that came and went, reports, windows, decisions, a bad file."""
     lake = Lake.at(url)
     lake.land_schema(STOCK, BEGIN)
     lake.land_sampling("stock", 0.5)
@@ -44,6 +44,9 @@ def small_lake(url: str) -> Lake:
     lake.land_subscriptions("stock", BEGIN, [("s1", "ann", "h1", low), ("s2", "ben", "h2", high)], 1)
     lake.land_subscriptions("stock", BEGIN + 20 * MINUTE, [("s1", "ann", "h1", low)], 2)
     lake.land_subscriptions("stock", BEGIN + 40 * MINUTE, [("s3", "cy", "h3", high)], 3)
+    promised = lake.registrations("advertisements")
+    promised.land("stock", BEGIN, [("a1", "dee", "h4", high), ("a2", "dee", "h5", low)], 4)
+    promised.land("stock", BEGIN + 40 * MINUTE, [("a1", "dee", "h4", high)], 5)
     for number in range(2):
         rows = ReportRow("s1", "ann", 6, 2, 1, 0), ReportRow("s2", "ben", 3, 5, 0, number)
         lake.land_reports(

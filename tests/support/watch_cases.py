@@ -14,7 +14,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import PlanMoved
 from pleroma.index import GridIndex, Index, IndexPlan
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.landed import RegistrationRow
 from pleroma.replanning.plan_in_force import PlanInForce
 from pleroma.replanning.windows import HISTOGRAM_BINS, MetricKey
 
@@ -37,13 +37,13 @@ BY_PRICE = GridIndex(SCHEMA, (0,) * BITS)
 BY_VOLUME = GridIndex(SCHEMA, (1,) * BITS)
 
 
-def subscriptions(count: int = 24) -> list[SubscriptionRow]:
+def subscriptions(count: int = 24) -> list[RegistrationRow]:
     """Ranges of prices all over the domain, and of volumes that all contain 500."""
     made = []
     for i in range(count):
         price, volume = (i * 37) % 90, 401 + (i * 41) % 100
         text = f"price >= {price} and price < {price + 10} and volume >= {volume} and volume < {volume + 100}"
-        made.append(SubscriptionRow(f"s{i}", "ann", f"h{i % 3}", Filter.parse(SCHEMA, text)))
+        made.append(RegistrationRow(f"s{i}", "ann", f"h{i % 3}", Filter.parse(SCHEMA, text)))
     return made
 
 
@@ -64,7 +64,7 @@ def moments(start: datetime, length: timedelta, count: int) -> list[datetime]:
 def new_lake(
     folder: Path,
     index: Index = BY_PRICE,
-    rows: Sequence[SubscriptionRow] | None = None,
+    rows: Sequence[RegistrationRow] | None = None,
     since: datetime = AN_HOUR_BEFORE,
 ) -> Lake:
     lake = Lake.at(str(folder))
@@ -92,7 +92,7 @@ def land(
 
 
 def slow_counts(
-    events: Sequence[Event], plan: Index, rows: Sequence[SubscriptionRow], epoch: int = 1, judged: bool = True
+    events: Sequence[Event], plan: Index, rows: Sequence[RegistrationRow], epoch: int = 1, judged: bool = True
 ) -> dict[MetricKey, int]:
     """The counts of a window, by the definitions."""
     counts: dict[MetricKey, int] = defaultdict(int)

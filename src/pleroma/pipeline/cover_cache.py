@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pleroma.content import Filter
 from pleroma.errors import PlanError
 from pleroma.index import DzSet, Index, SelectiveIndex
-from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
+from pleroma.pipeline.lake.landed import LandedPlan, RegistrationRow
 
 MAX_COVERS = 200_000
 """Covers that are remembered, of subscriptions that may be gone and plans that may be over."""
@@ -19,7 +19,7 @@ class CoverCache:
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], tuple[Filter, DzSet]] = {}
 
-    def covers(self, plan: LandedPlan, rows: Iterable[SubscriptionRow]) -> list[DzSet]:
+    def covers(self, plan: LandedPlan, rows: Iterable[RegistrationRow]) -> list[DzSet]:
         """The cover of each subscription under a plan, in the order of the rows."""
         if len(self._known) > MAX_COVERS:
             self._known.clear()

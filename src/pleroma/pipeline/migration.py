@@ -23,11 +23,11 @@ from pleroma.pipeline.lake.lake_table import LANDING, LakeTable, Landing, TableS
 from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
 from pleroma.pipeline.lake.moments import hours_of, microseconds
 from pleroma.pipeline.lake.old_layout import OldFile, OldKind, OldLake
-from pleroma.pipeline.lake.subscription_history import (
+from pleroma.pipeline.lake.registration_history import (
     BEGUN,
     OVER,
-    SubscriptionText,
-    TimedSubscription,
+    RegistrationText,
+    TimedRegistration,
     changed,
     table_of,
 )
@@ -151,10 +151,10 @@ class _Migration:
         if held:
             yield _OldRows(number, pa.concat_tables(held))
 
-    def _land_subscriptions(self, schema: Schema, snapshots: Sequence[tuple[datetime, list[SubscriptionText]]]) -> int:
+    def _land_subscriptions(self, schema: Schema, snapshots: Sequence[tuple[datetime, list[RegistrationText]]]) -> int:
         """Land the differences between snapshots, all at once: how many subscriptions."""
-        over: list[TimedSubscription] = []
-        in_force: dict[str, TimedSubscription] = {}
+        over: list[TimedRegistration] = []
+        in_force: dict[str, TimedRegistration] = {}
         for since, rows in snapshots:
             ending, _, in_force = changed(in_force, rows, since)
             over += ending
@@ -170,7 +170,7 @@ class _Migration:
                 (OVER, [each for each in entries if each.until]),
                 (BEGUN, [each for each in entries if not each.until]),
             )
-            rows = pa.concat_tables([table_of(schema, chosen, name) for name, chosen in states])
+            rows = pa.concat_tables([table_of("subscriptions", schema, chosen, name) for name, chosen in states])
             return Landing(rows, {key: 1, latest: max(microseconds(snapshots[-1][0]), state.landed(latest))})
 
         return table.land(decide) if snapshots else 0
@@ -196,11 +196,11 @@ class _Migration:
             self._advance(1)
 
 
-def _until(entries: Iterable[TimedSubscription], end: datetime) -> Iterator[TimedSubscription]:
+def _until(entries: Iterable[TimedRegistration], end: datetime) -> Iterator[TimedRegistration]:
     """What was in force before a moment, as if all had ended by then: a controller has landed what came after."""
     for row, since, until in entries:
         if since < end:
-            yield TimedSubscription(row, since, min(until or end, end))
+            yield TimedRegistration(row, since, min(until or end, end))
 
 
 def _parsed(file: OldFile, parse: Callable[[Any], T], data: Any) -> T:

@@ -14,8 +14,8 @@ from pleroma.index import MAX_MEMBERS, IndexPlan
 from pleroma.pipeline.audit import tally as tally_module
 from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, AuditTally, InForce
 from pleroma.pipeline.cover_cache import controller_cover
-from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
-from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription, written
+from pleroma.pipeline.lake.landed import LandedPlan, RegistrationRow
+from pleroma.pipeline.lake.registration_history import RegistrationHistory, TimedRegistration, written
 from support.grids import grids
 from support.selective_indexes import cases as selective_cases
 from support.strategies import events, filters, schemas
@@ -37,13 +37,13 @@ def situations(draw):
         index = draw(grids(schema) | trees(schema, wanted, draw(st.sampled_from([3, 70]))))
         points = draw(st.lists(events(schema), min_size=1, max_size=8))
     other = draw(grids(schema))
-    rows = [SubscriptionRow(f"s{n}", "p", draw(st.sampled_from(HOSTS)), each) for n, each in enumerate(wanted)]
+    rows = [RegistrationRow(f"s{n}", "p", draw(st.sampled_from(HOSTS)), each) for n, each in enumerate(wanted)]
     kept = draw(st.integers(0, len(rows)))
     members = draw(st.just(MAX_MEMBERS) | st.integers(1, 20))
     plans = (LandedPlan(SINCE, IndexPlan(1, index, 40)), LandedPlan(SINCE, IndexPlan(2, other, members)))
     middle = SINCE + timedelta(minutes=draw(st.sampled_from([50, 60, 61])))
     entries = [
-        TimedSubscription(written(row), SINCE, None if number < kept else middle) for number, row in enumerate(rows)
+        TimedRegistration(written(row), SINCE, None if number < kept else middle) for number, row in enumerate(rows)
     ]
     count = len(points)
     minutes = draw(st.lists(st.integers(-30, 150), min_size=count, max_size=count))
@@ -52,8 +52,8 @@ def situations(draw):
     moments = [SINCE + timedelta(minutes=m) for m in minutes]
     if kept < len(rows) and draw(st.booleans()):  # one goes on with another filter, at another host
         changed = rows[-1]._replace(filter=rows[0].filter, host=HOSTS[0])
-        entries.append(TimedSubscription(written(changed), middle, None))
-    history = SubscriptionHistory(schema, tuple(entries), SINCE)
+        entries.append(TimedRegistration(written(changed), middle, None))
+    history = RegistrationHistory(schema, tuple(entries), SINCE)
     return InForce(schema, plans, history), list(zip(points, moments, epochs, rates, strict=True))
 
 

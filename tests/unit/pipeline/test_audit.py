@@ -9,10 +9,10 @@ from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, evaluate
 from pleroma.pipeline.audit.audit_pass import audit_here
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.landed import RegistrationRow
 from pleroma.pipeline.lake.maintenance import maintain
 from pleroma.pipeline.lake.period import Period
-from pleroma.pipeline.lake.subscription_history import BEGUN, OVER, TimedSubscription, table_of, written
+from pleroma.pipeline.lake.registration_history import BEGUN, OVER, TimedRegistration, table_of, written
 from pleroma.pipeline.lake.table_files import FileReader
 from pleroma.replanning.reported_counts import ReportedCounts
 from support.audited_lake import DAY, SHIFT, land
@@ -104,13 +104,14 @@ def land_month(lake, schema, rows):
     """
     start = DAY - timedelta(days=15)
     lives = [
-        TimedSubscription(written(rows[n % len(rows)]), start + timedelta(hours=n), start + timedelta(hours=n + 1))
+        TimedRegistration(written(rows[n % len(rows)]), start + timedelta(hours=n), start + timedelta(hours=n + 1))
         for n in range(30 * 24)
     ]
     table = lake.table("subscriptions")
     for first in range(0, len(lives), 6):
-        append(table, table_of(schema, lives[first : first + 6], OVER))
-    append(table, table_of(schema, [lives[-1]._replace(since=start + timedelta(days=30), until=None)], BEGUN))
+        append(table, table_of("subscriptions", schema, lives[first : first + 6], OVER))
+    coming = lives[-1]._replace(since=start + timedelta(days=30), until=None)
+    append(table, table_of("subscriptions", schema, [coming], BEGUN))
 
 
 def test_an_audit_of_a_day_reads_the_subscriptions_of_that_day_and_not_of_a_month(tmp_path, monkeypatch):
@@ -119,7 +120,7 @@ def test_an_audit_of_a_day_reads_the_subscriptions_of_that_day_and_not_of_a_mont
     lake = Lake.at(str(tmp_path / "lake"))
     lake.land_schema(data.schema, DAY - timedelta(days=15))
     lake.land_plan(whole.plans(name)[0].plan, DAY)
-    rows = [SubscriptionRow(f"s{n:02}", "p", "h1", each) for n, each in enumerate(data.subscriptions[:24])]
+    rows = [RegistrationRow(f"s{n:02}", "p", "h1", each) for n, each in enumerate(data.subscriptions[:24])]
     land_month(lake, data.schema, rows)
     maintain(lake, 10_000, now=DAY + timedelta(days=60))
     assert len(lake.table("subscriptions").files()) < 40
@@ -150,7 +151,7 @@ def test_a_quiet_day_and_a_lake_without_subscriptions_are_no_errors(tmp_path):
     empty = Lake.at(str(tmp_path / "empty"))
     empty.land_schema(data.schema, DAY)
     empty.land_plan(IndexPlan(1, lake.plans(data.schema.name)[0].plan.index), DAY)
-    empty.land_subscriptions(data.schema.name, DAY, list[SubscriptionRow]())
+    empty.land_subscriptions(data.schema.name, DAY, list[RegistrationRow]())
     empty.land_events(events[:5], [SHIFT] * 5, 1, 1.0)
     found = audit_here(empty, data.schema.name, Period.newest(empty, data.schema.name))
     assert (found.events, found.total.delivered) == (5, 0)

@@ -24,10 +24,10 @@ from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
 from pleroma.pipeline.lake.landed import (
     REPORT_COUNTERS,
     BatchId,
+    RegistrationRow,
     ReportedCounters,
     ReportRow,
     SampledEvents,
-    SubscriptionRow,
 )
 from pleroma.pipeline.lake.store import file_system
 from pleroma.routing.shapes import line
@@ -79,7 +79,7 @@ def volumes(lake, **span):
 
 
 def subscription(name, text="price > 3"):
-    return SubscriptionRow(name, "me", "h1", Filter.parse(STOCK, text))
+    return RegistrationRow(name, "me", "h1", Filter.parse(STOCK, text))
 
 
 @settings(max_examples=30)
@@ -106,7 +106,7 @@ def test_subscriptions_come_back_as_they_were(tmp_path_factory, data):
     wanted = data.draw(st.lists(filters(schema), max_size=4))
     lake = Lake.at(str(tmp_path_factory.mktemp("lake")))
     lake.land_schema(schema)
-    given_rows = [SubscriptionRow(f"s{n}", "me", f"h{n}", each) for n, each in enumerate(wanted)]
+    given_rows = [RegistrationRow(f"s{n}", "me", f"h{n}", each) for n, each in enumerate(wanted)]
     assert lake.land_subscriptions(schema.name, NOON, given_rows) == len(given_rows)
     assert lake.subscriptions(schema.name) == given_rows
 
@@ -249,7 +249,7 @@ def test_odd_names_stay_inside_the_lake(tmp_path, name):
     lake.land_events(EventBatch.from_columns(schema, {"price": [1.0]}), [NOON], 1, 1.0)
     lake.land_plan(IndexPlan(1, GridIndex.regular(schema, 2)), NOON)
     lake.land_reports([ReportedCounters(name, NOON, (ReportRow("s1", "me", 1),))])
-    lake.land_subscriptions(name, NOON, [SubscriptionRow("s1", "me", "h1", Filter.parse(schema, "price > 3"))])
+    lake.land_subscriptions(name, NOON, [RegistrationRow("s1", "me", "h1", Filter.parse(schema, "price > 3"))])
     lake.land_sampling(name, 0.5)
     again = Lake.at(lake.url)
     assert again.schemas() == [name]
@@ -531,5 +531,5 @@ def test_filters_may_be_landed_as_their_json_and_one_that_is_none_is_named(lake)
     assert [str(row.filter) for row in lake.subscriptions("stock")] == ["price < 5"]
     narrower = Schema("stock", STOCK.attributes[1:])
     lake.land_schema(narrower)
-    with pytest.raises(LakeError, match="subscription s1"):
+    with pytest.raises(LakeError, match="registration s1"):
         lake.subscriptions("stock")

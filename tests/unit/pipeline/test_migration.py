@@ -14,7 +14,7 @@ from pleroma.index import GridIndex, IndexPlan
 from pleroma.pipeline import migration
 from pleroma.pipeline.lake import lake_table
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.landed import RegistrationRow
 from pleroma.pipeline.lake.old_layout import OldLake
 from pleroma.pipeline.migration import MigrationResult, migrate
 from pleroma.pipeline.watch.journal import Journal
@@ -219,7 +219,7 @@ def test_files_of_two_writers_at_the_same_millisecond_are_both_landed(writer):
 
 def test_the_controller_goes_on_with_the_subscriptions_of_the_old_lake(writer):
     lake, _ = migrated(writer)
-    rows = [SubscriptionRow("s2", "me", "h1", Filter.parse(STOCK, "price < 900"))]
+    rows = [RegistrationRow("s2", "me", "h1", Filter.parse(STOCK, "price < 900"))]
     assert lake.land_subscriptions("stock", NOON + 3 * HOUR, rows, position=1) == 3
     assert lake.subscriptions("stock") == rows
     assert [row.id for row in lake.subscriptions("stock", NOON + 2 * HOUR)] == ["s2", "s1"]
@@ -232,7 +232,7 @@ def test_a_controller_may_have_begun_with_the_new_lake_before(writer):
     lake.land_schema(STOCK, began)
     lake.land_sampling("stock", 0.75)
     lake.land_plan(IndexPlan(3, GridIndex.regular(STOCK, 3)), began)
-    rows = [SubscriptionRow(name, "me", "h1", Filter.parse(STOCK, "price < 900")) for name in ("s2", "s7")]
+    rows = [RegistrationRow(name, "me", "h1", Filter.parse(STOCK, "price < 900")) for name in ("s2", "s7")]
     lake.land_subscriptions("stock", began, rows, position=40)
     for _ in range(2):
         migrated(writer, lake)

@@ -47,17 +47,29 @@ def test_whenever_settling_dies_the_answers_are_the_same_and_no_row_is_doubled(t
         count += 1
         try:
             with dying(monkeypatch, count):
-                settle(lake, "stock")
+                settle(lake, "subscriptions", "stock")
         except Died:
             deaths += 1
         assert Lake.at(lake.url).subscription_history("stock").entries == before
-        settle(Lake.at(lake.url), "stock")
+        settle(Lake.at(lake.url), "subscriptions", "stock")
         again = Lake.at(lake.url)
         assert again.subscription_history("stock").entries == before
         states = [row["state"] for row in again.table("subscriptions").rows().to_pylist()]
         assert sorted(states) == ["begun"] * 2 + ["over"] * 3
-        assert settle(again, "stock") == 0
+        assert settle(again, "subscriptions", "stock") == 0
     assert deaths == 4
+
+
+def test_maintenance_settles_advertisements_and_forgets_those_of_long_ago(lake):
+    landed = lake.registrations("advertisements")
+    for number in range(3):
+        landed.land("stock", NOON + number * HOUR, [(each, "me", "h1", "[{}]") for each in ("always", f"a{number}")])
+    before = landed.history("stock").entries
+    assert maintain(lake, FOR_EVER, LATER).settled == 2
+    assert landed.history("stock").entries == before
+    assert sorted(row["state"] for row in landed.table.rows().to_pylist()) == ["begun"] * 2 + ["over"] * 2
+    maintain(lake, 10, NOON + timedelta(days=30))
+    assert [each.row.id for each in landed.history("stock").entries] == ["always", "a2"]
 
 
 def test_a_subscription_that_ends_while_others_are_settled_is_not_lost(lake, monkeypatch):
@@ -83,10 +95,10 @@ def test_a_subscription_that_ends_while_others_are_settled_is_not_lost(lake, mon
     with monkeypatch.context() as patched:
         patched.setattr(lake_table, "write_deltalake", interrupted)
         patched.setattr(lake_table, "_PAUSE_SECONDS", 0.0)
-        settle(lake, "stock")
+        settle(lake, "subscriptions", "stock")
     last = next(hours) - 1
     assert last > 4
-    settle(lake, "stock")
+    settle(lake, "subscriptions", "stock")
     entries = lake.subscription_history("stock").entries
     assert sorted((row.id, since, until) for row, since, until in entries) == sorted(
         [
@@ -105,7 +117,7 @@ def test_a_change_that_is_settled_between_two_files_is_seen_whole_or_not_at_all(
     def interrupted(*given):
         monkeypatch.setattr(FileReader, "rows", real)
         subscribed(other, NOON + HOUR, "after")
-        settle(other, "stock")
+        settle(other, "subscriptions", "stock")
         return real(*given)
 
     for read in (lambda: lake.subscriptions("stock", NOON + 2 * HOUR), lambda: lake.subscriptions("stock")):
@@ -114,7 +126,7 @@ def test_a_change_that_is_settled_between_two_files_is_seen_whole_or_not_at_all(
         assert [each.id for each in read()] == ["before"]
         assert [each.id for each in read()] == ["after"]
         subscribed(lake, NOON + 3 * HOUR, "before")
-        settle(lake, "stock")
+        settle(lake, "subscriptions", "stock")
 
 
 def test_a_query_of_subscriptions_is_planned_on_one_version(lake, monkeypatch):
@@ -128,7 +140,7 @@ def test_a_query_of_subscriptions_is_planned_on_one_version(lake, monkeypatch):
         if table.definition.path == "subscriptions":
             with monkeypatch.context() as patched:
                 patched.setattr(LakeTable, "_actions", real)
-                settle(other, "stock")
+                settle(other, "subscriptions", "stock")
         return found
 
     monkeypatch.setattr(LakeTable, "_actions", settled_after)
@@ -158,7 +170,7 @@ def test_only_the_schema_that_is_settled_changes(lake):
     for number in range(3):
         subscribed(lake, NOON + number * HOUR, f"s{number}")
         lake.land_subscriptions("it's", NOON + number * HOUR, [(f"t{number}", "me", "h1", "[{}]")])
-    assert settle(lake, "it's") == 2
+    assert settle(lake, "subscriptions", "it's") == 2
     found = pa.TableGroupBy(lake.table("subscriptions").rows(), ["schema", "state"]).aggregate([([], "count_all")])
     assert {tuple(row.values()) for row in found.to_pylist()} == {
         ("it's", "begun", 1),
@@ -166,7 +178,7 @@ def test_only_the_schema_that_is_settled_changes(lake):
         ("stock", "begun", 3),
         ("stock", "ended", 2),
     }
-    assert settling.settle(lake, "stock") == 2
+    assert settling.settle(lake, "subscriptions", "stock") == 2
 
 
 def test_what_is_in_force_now_is_known_without_opening_what_is_over(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError, UnknownName
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_query import LakeQuery
-from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SubscriptionRow
+from pleroma.pipeline.lake.landed import RegistrationRow, ReportedCounters, ReportRow
 from pleroma.pipeline.lake.maintenance import maintain
 from pleroma.pipeline.lake.reading import Reading
 from pleroma.pipeline.lake.table_files import TableFile
@@ -193,8 +193,8 @@ def test_every_table_is_read_of_one_schema_or_of_all(lake):
 
 
 def test_subscriptions_are_read_with_the_time_they_were_in_force(lake):
-    one = SubscriptionRow("s1", "me", "h1", Filter.parse(STOCK, "price > 3"))
-    two = SubscriptionRow("s2", "me", "h2", Filter.parse(STOCK, "volume < 3"))
+    one = RegistrationRow("s1", "me", "h1", Filter.parse(STOCK, "price > 3"))
+    two = RegistrationRow("s2", "me", "h2", Filter.parse(STOCK, "volume < 3"))
     lake.land_subscriptions("stock", NOON, [one])
     lake.land_subscriptions("stock", NOON + HOUR, [two])
     maintain(lake, FOR_EVER_DAYS)

@@ -15,9 +15,9 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns
-from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
+from pleroma.pipeline.lake.landed import LandedPlan, RegistrationRow
 from pleroma.pipeline.lake.moments import from_microseconds
-from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription, written
+from pleroma.pipeline.lake.registration_history import RegistrationHistory, TimedRegistration, written
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
 from pleroma.replanning.reported_counts import ReportedCounts
 from pleroma.replanning.windows import MetricKey, TrafficWindow, empty_between, merged
@@ -40,8 +40,8 @@ ROWS = subscriptions(10)
 
 def timed(*stretches):
     """Subscriptions by the time that they are in force."""
-    entries = [TimedSubscription(written(row), since, until) for since, until, rows in stretches for row in rows]
-    return SubscriptionHistory(SCHEMA, tuple(entries), BEGIN)
+    entries = [TimedRegistration(written(row), since, until) for since, until, rows in stretches for row in rows]
+    return RegistrationHistory(SCHEMA, tuple(entries), BEGIN)
 
 
 class FixedHistory:
@@ -237,7 +237,7 @@ def test_a_damaged_plan_leaves_the_events_that_were_sent_by_it_unjudged(tmp_path
 
 def test_covers_follow_a_subscription_that_changes_under_its_id():
     history = FixedHistory()
-    changed = [SubscriptionRow(a.id, a.principal, a.host, b.filter) for a, b in zip(ROWS, ROWS[::-1], strict=True)]
+    changed = [RegistrationRow(a.id, a.principal, a.host, b.filter) for a, b in zip(ROWS, ROWS[::-1], strict=True)]
     history.held = timed((BEGIN, THIRD, ROWS), (THIRD, None, changed))
     events = traffic(30, False)
     both = windows_of([batch(events, [BEGIN] * 30, [1] * 30), batch(events, [THIRD] * 30, [1] * 30)], history)

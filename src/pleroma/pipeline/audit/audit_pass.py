@@ -22,7 +22,7 @@ from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
 from pleroma.pipeline.lake.moments import ONE_MICROSECOND
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.reading import Reading
-from pleroma.pipeline.lake.subscription_history import conditions_on
+from pleroma.pipeline.lake.registration_history import conditions_on
 from pleroma.pipeline.lake.table_files import Condition
 from pleroma.replanning.reported_counts import ReportedCounts
 

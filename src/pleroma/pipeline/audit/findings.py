@@ -13,7 +13,7 @@ from typing import Any
 
 from pleroma.pipeline.audit.counterfactual import Counterfactual
 from pleroma.pipeline.audit.tally import TALLY_COUNTERS, InForce
-from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.landed import RegistrationRow
 from pleroma.pipeline.lake.period import Period
 from pleroma.replanning.reported_counts import ReportedCounts
 
@@ -198,12 +198,12 @@ def _shares(sums: Mapping[tuple[str, int, str], Mapping[str, float]], kind: str)
     return {name: DeliverySum(each["delivered"], each["wasted"]) for (of, _, name), each in sums.items() if of == kind}
 
 
-def _subscriber(row: SubscriptionRow, share: DeliverySum, reported: ReportedCounts | None) -> SubscriptionFinding:
+def _subscriber(row: RegistrationRow, share: DeliverySum, reported: ReportedCounts | None) -> SubscriptionFinding:
     return SubscriptionFinding(row.id, row.principal, row.host, str(row.filter), share, reported)
 
 
 def _hosts(
-    known: Mapping[str, SubscriptionRow], shares: Mapping[str, DeliverySum], reported: Mapping[str, ReportedCounts]
+    known: Mapping[str, RegistrationRow], shares: Mapping[str, DeliverySum], reported: Mapping[str, ReportedCounts]
 ) -> list[HostFinding]:
     said: dict[str, ReportedCounts] = {}
     for each, counted in reported.items():

@@ -38,7 +38,7 @@ from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
 from pleroma.pipeline.lake.landed import LandedPlan
 from pleroma.pipeline.lake.moments import from_microseconds, microseconds
-from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, SubscriptionLife
+from pleroma.pipeline.lake.registration_history import RegistrationHistory, RegistrationLife
 
 CHUNK_EVENTS = 1 << 15
 """Events judged at a time: what is known of each at each host is kept in memory."""
@@ -73,13 +73,13 @@ class InForce:
 
     schema: Schema
     plans: tuple[LandedPlan, ...]
-    history: SubscriptionHistory
+    history: RegistrationHistory
 
 
 class _CoveredSubscriptions:
     """Subscriptions under one plan, as the arrays that `charge` reads."""
 
-    def __init__(self, plan: LandedPlan, lives: Sequence[SubscriptionLife], cache: CoverCache) -> None:
+    def __init__(self, plan: LandedPlan, lives: Sequence[RegistrationLife], cache: CoverCache) -> None:
         self._index = plan.plan.index
         self.rows = [each.row for each in lives]
         members = [(s, dz) for s, cover in enumerate(cache.covers(plan, self.rows)) for dz in cover]

@@ -1,4 +1,4 @@
-"""The lake: what was collected of schemas, plans, events, reports, subscriptions and the network, as Delta tables.
+"""The lake: what was collected of schemas, plans, events, reports, registrations and the network, as Delta tables.
 
 Controllers land, everybody reads. Callers give and get values; this file knows what they mean as rows, and `LakeTable`
 knows Delta. Nothing that was landed changes: a plan, a schema or a network is valid until the next begins.
@@ -22,7 +22,6 @@ from pleroma.content.arrow_columns import from_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, DamagedFile, IndexingError, LakeError, TopologyError, UnknownName
 from pleroma.index import IndexPlan
-from pleroma.pipeline.lake import subscription_history as history
 from pleroma.pipeline.lake.event_rows import events_landing, reports_landing
 from pleroma.pipeline.lake.lake_table import LakeTable, Landing, TableState
 from pleroma.pipeline.lake.lake_tables import (
@@ -34,17 +33,20 @@ from pleroma.pipeline.lake.lake_tables import (
     is_nameable,
 )
 from pleroma.pipeline.lake.landed import (
+    REGISTRATION_TABLES,
     BatchId,
     LandedPlan,
     LandedTopology,
     RefusedFile,
+    RegistrationRow,
+    RegistrationTable,
     ReportedCounters,
     SampledEvents,
-    SubscriptionRow,
 )
-from pleroma.pipeline.lake.moments import LAST_MOMENT, ONE_MICROSECOND, from_microseconds, microseconds, utc
+from pleroma.pipeline.lake.landed_registrations import LandedRegistrations
+from pleroma.pipeline.lake.moments import ONE_MICROSECOND, microseconds, utc
+from pleroma.pipeline.lake.registration_history import RegistrationHistory
 from pleroma.pipeline.lake.store import lake_url
-from pleroma.pipeline.lake.subscription_history import SubscriptionHistory, TimedSubscription
 from pleroma.pipeline.lake.table_files import Condition
 from pleroma.routing import Topology
 from pleroma.routing.topology_files import from_json as topology_from_json
@@ -52,7 +54,7 @@ from pleroma.routing.topology_files import to_json as topology_to_json
 
 Moments = Sequence[datetime] | NDArray[np.datetime64]
 
-_CONTROLLERS_TABLES: tuple[SharedTable, ...] = ("schemas", "plans", "subscriptions", "reports", "topology")
+_CONTROLLERS_TABLES: tuple[SharedTable, ...] = ("schemas", "plans", *REGISTRATION_TABLES, "reports", "topology")
 
 log = logging.getLogger("pleroma.pipeline")
 
@@ -66,9 +68,7 @@ class Lake:
         self._tables: dict[str, LakeTable] = {}
         self._read: dict[SharedTable, tuple[int, list[dict[str, Any]]]] = {}
         """The rows of small tables, with the version that they are of."""
-        self._subscribing = RLock()
-        self._in_force: dict[str, tuple[int, dict[str, TimedSubscription]]] = {}
-        """By schema: the subscriptions in force, and how far landing them had come then."""
+        self._registrations = {kind: LandedRegistrations(self, kind) for kind in REGISTRATION_TABLES}
 
     @classmethod
     def at(cls, url: str) -> Lake:
@@ -168,50 +168,18 @@ class Lake:
         """
         return self.table("reports").land(reports_landing([each for each in reported if is_nameable(each.schema)]))
 
+    def registrations(self, kind: RegistrationTable) -> LandedRegistrations:
+        return self._registrations[kind]
+
     def land_subscriptions(
         self,
         name: str,
         since: datetime,
-        rows: Iterable[SubscriptionRow | tuple[str, str, str, Filter | str]],
+        rows: Iterable[RegistrationRow | tuple[str, str, str, Filter | str]],
         position: int | None = None,
     ) -> int:
-        """All subscriptions of a schema from a moment on: how many began or ended.
-
-        A row has id, principal, host, and the filter or its JSON as text. `position` is the place in the controllers'
-        log that has these subscriptions: what the lake has of that place, or a later one, is left as it is.
-        """
-        schema = self.schema(name)
-        wanted = [history.written(row) for row in rows]
-        key, latest = f"subscriptions of {name}", f"latest subscriptions of {name}"
-        after: dict[int, dict[str, TimedSubscription]] = {}
-
-        def decide(state: TableState) -> Landing | None:
-            landed = state.landed(key)
-            number = landed + 1 if position is None else position
-            if number <= landed:
-                return None
-            moment = max(utc(since), from_microseconds(state.landed(latest) + 1))  # whatever the clock says
-            ending, beginning, after[number] = history.changed(self._in_force_at(name, landed), wanted, moment)
-            tables = history.table_of(schema, ending, history.ENDED), history.table_of(schema, beginning, history.BEGUN)
-            return Landing(pa.concat_tables(tables), {key: number, latest: microseconds(moment)})
-
-        with self._subscribing:
-            landed = self.table("subscriptions").land(decide)
-            if landed:
-                number = max(after)
-                self._in_force[name] = number, after[number]
-            return landed
-
-    def _in_force_at(self, name: str, landed: int) -> dict[str, TimedSubscription]:
-        """The subscriptions in force when landing them had come so far: what was landed last here, or what there is."""
-        number, known = self._in_force.get(name, (None, {}))
-        if number == landed:
-            return known
-        return {each.row.id: each for each in self._timed(name, LAST_MOMENT, None) if each.until is None}
-
-    def landed_position(self, name: str) -> int:
-        """The place in the controllers' log that the subscriptions of a schema in the lake are of; -1 if none are."""
-        return self.table("subscriptions").landed(f"subscriptions of {name}")
+        """All subscriptions of a schema from a moment on: how many began or ended."""
+        return self.registrations("subscriptions").land(name, since, rows, position)
 
     def land_topology(
         self, topology: Topology, rooms: Mapping[str, int], since: datetime, position: int | None = None
@@ -292,19 +260,19 @@ class Lake:
         found = (_plan(row) for row in self._rows("plans") if row["schema"] == name)
         return sorted(found, key=lambda each: each.epoch)
 
-    def subscriptions(self, name: str, at: datetime | None = None) -> list[SubscriptionRow]:
+    def subscriptions(self, name: str, at: datetime | None = None) -> list[RegistrationRow]:
         """The subscriptions in force at a moment, or now."""
-        if at is None:
-            return self.subscription_history(name, LAST_MOMENT).in_force(LAST_MOMENT)
-        moment = min(utc(at), LAST_MOMENT - ONE_MICROSECOND)
-        return self.subscription_history(name, moment, moment + ONE_MICROSECOND).in_force(moment)
+        return self.registrations("subscriptions").at(name, at)
+
+    def advertisements(self, name: str, at: datetime | None = None) -> list[RegistrationRow]:
+        """The advertisements in force at a moment, or now: none if the lake is of before they were landed."""
+        return self.registrations("advertisements").at(name, at)
 
     def subscription_history(
         self, name: str, start: datetime | None = None, end: datetime | None = None
-    ) -> SubscriptionHistory:
+    ) -> RegistrationHistory:
         """Every subscription that was in force at some moment of `[start, end)`."""
-        entries = history.within(self._timed(name, start, end), None if start is None else utc(start))
-        return SubscriptionHistory(self.schema(name), tuple(entries), self.known_since(name))
+        return self.registrations("subscriptions").history(name, start, end)
 
     def topology(self, at: datetime | None = None) -> LandedTopology | None:
         """The network as it was at a moment, or as it is; None if the lake does not know it."""
@@ -322,12 +290,6 @@ class Lake:
         table = self.event_table(name)
         rows = table.rows(between(names.at, start, end), [names.id, *columns.values()], self.noting(table))
         return _attributes(schema, rows.sort_by(names.id), columns)
-
-    def _timed(self, name: str, start: datetime | None, end: datetime | None) -> list[TimedSubscription]:
-        table = self.table("subscriptions")
-        within = None if start is None else utc(start), None if end is None else utc(end)
-        asked = tuple(history.conditions_on(name, *within))
-        return history.timed(table.rows_by(asked, history.ENTRY_COLUMNS, self.noting(table)))
 
     def noting(self, table: LakeTable) -> Callable[[str, LakeError], None]:
         """For those who read a table: what to do with a damaged file."""

@@ -12,9 +12,10 @@ from pleroma.errors import LakeError, UnknownName
 from pleroma.pipeline.lake.lake import Lake, between
 from pleroma.pipeline.lake.lake_table import LakeTable
 from pleroma.pipeline.lake.lake_tables import TABLES, EventColumns, SharedTable
+from pleroma.pipeline.lake.landed import REGISTRATION_TABLES
 from pleroma.pipeline.lake.moments import parsed
 from pleroma.pipeline.lake.reading import Reading
-from pleroma.pipeline.lake.subscription_history import conditions_on
+from pleroma.pipeline.lake.registration_history import conditions_on
 from pleroma.pipeline.lake.table_files import Condition, ValueSpan
 
 ROW_KINDS = ("events", *TABLES)
@@ -99,7 +100,7 @@ class LakeQuery:
         """All rows that satisfy one of these."""
         if self.kind == "events":
             return [between(EventColumns.of(self.lake.schema(self.schema or "")).at, self.start, self.end)]
-        if self.kind == "subscriptions":
+        if self.kind in REGISTRATION_TABLES:
             return list(conditions_on(self.schema or None, self.start, self.end))
         of_schema = (Condition("schema", "==", self.schema),) if self.schema else ()
         return [(*of_schema, *between(_HAPPENED_AT.get(self.kind, "since"), self.start, self.end))]

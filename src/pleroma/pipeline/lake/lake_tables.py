@@ -16,10 +16,13 @@ import pyarrow as pa
 
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import column_type
+from pleroma.pipeline.lake.landed import RegistrationTable
 
 MOMENT_TYPE = pa.timestamp("us", tz="UTC")
 BOXES_TYPE = pa.list_(pa.list_(pa.struct([("attribute", pa.string()), ("low", pa.float64()), ("high", pa.float64())])))
-SharedTable = Literal["schemas", "plans", "subscriptions", "reports", "topology", "windows", "decisions", "refused"]
+SharedTable = Literal[
+    "schemas", "plans", "subscriptions", "advertisements", "reports", "topology", "windows", "decisions", "refused"
+]
 
 
 class TableColumn(NamedTuple):
@@ -50,6 +53,35 @@ _LANDING = "the number of the landing that brought the row; every landing has th
 _LONGEST_FOLDER = 255
 """In bytes: so long may the name of a folder be."""
 
+
+def _registrations(path: RegistrationTable, host: str, filter: str, meaning: str) -> TableDefinition:
+    """The table of subscriptions or of advertisements."""
+    return TableDefinition(
+        path,
+        (
+            _SCHEMA,
+            TableColumn("state", pa.string(), "`begun`, `ended`, or `over`: see below"),
+            TableColumn(
+                "day", pa.string(), "the day it ended on, in UTC, such as 2026-11-15, in `over`; `-` otherwise"
+            ),
+            TableColumn("id", pa.string(), f"the {path.removesuffix('s')}"),
+            TableColumn("since", MOMENT_TYPE, "from when on it was in force"),
+            TableColumn("until", MOMENT_TYPE, "when it ended; null in `begun`"),
+            TableColumn("principal", pa.string(), "whose it is"),
+            TableColumn("host", pa.string(), host),
+            TableColumn("filter", pa.string(), filter),
+            TableColumn(
+                "boxes",
+                BOXES_TYPE,
+                "the same as boxes: for each attribute that a box limits, its first and "
+                "last coordinate (a number itself, the position of a category's word, the code of a text)",
+            ),
+        ),
+        partitioned_by=("schema", "state", "day"),
+        meaning=meaning,
+    )
+
+
 TABLES: dict[SharedTable, TableDefinition] = {
     "schemas": TableDefinition(
         "schemas",
@@ -72,29 +104,17 @@ TABLES: dict[SharedTable, TableDefinition] = {
         ),
         meaning="the index plans in force, one after the other",
     ),
-    "subscriptions": TableDefinition(
+    "subscriptions": _registrations(
         "subscriptions",
-        (
-            _SCHEMA,
-            TableColumn("state", pa.string(), "`begun`, `ended`, or `over`: see below"),
-            TableColumn(
-                "day", pa.string(), "the day it ended on, in UTC, such as 2026-11-15, in `over`; `-` otherwise"
-            ),
-            TableColumn("id", pa.string(), "the subscription"),
-            TableColumn("since", MOMENT_TYPE, "from when on it was in force"),
-            TableColumn("until", MOMENT_TYPE, "when it ended; null in `begun`"),
-            TableColumn("principal", pa.string(), "whose it is"),
-            TableColumn("host", pa.string(), "where its events are delivered"),
-            TableColumn("filter", pa.string(), "what it wants, as JSON"),
-            TableColumn(
-                "boxes",
-                BOXES_TYPE,
-                "the same as boxes: for each attribute that a box limits, its first and "
-                "last coordinate (a number itself, the position of a category's word, the code of a text)",
-            ),
-        ),
-        partitioned_by=("schema", "state", "day"),
+        host="where its events are delivered",
+        filter="what it wants, as JSON",
         meaning="when each subscription was in force, where, and what it wanted",
+    ),
+    "advertisements": _registrations(
+        "advertisements",
+        host="where its events are published",
+        filter="what it may publish, as JSON",
+        meaning="when each advertisement was in force, where, and what it promised",
     ),
     "reports": TableDefinition(
         "reports",

@@ -1,10 +1,10 @@
-"""What a lake gives back: plans, subscriptions and reports as values."""
+"""What a lake gives back: plans, registrations and reports as values."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.index import MAX_MEMBERS, IndexPlan
 from pleroma.routing import Topology
+
+RegistrationTable = Literal["subscriptions", "advertisements"]
+"""The tables of registrations: what is wanted where, and what is published where."""
+REGISTRATION_TABLES: tuple[RegistrationTable, ...] = get_args(RegistrationTable)
 
 
 class LandedPlan(NamedTuple):
@@ -82,7 +86,9 @@ class ReportedCounters(NamedTuple):
     batch: BatchId | None = None
 
 
-class SubscriptionRow(NamedTuple):
+class RegistrationRow(NamedTuple):
+    """A subscription or an advertisement."""
+
     id: str
     principal: str
     host: str

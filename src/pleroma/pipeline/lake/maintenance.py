@@ -18,9 +18,10 @@ from pleroma.errors import DamagedFile, LakeError
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_table import KEPT_HOURS, LakeTable
 from pleroma.pipeline.lake.lake_tables import TABLES, EventColumns
+from pleroma.pipeline.lake.landed import REGISTRATION_TABLES, RegistrationTable
 from pleroma.pipeline.lake.moments import hour_name, utc
+from pleroma.pipeline.lake.registration_history import OVER
 from pleroma.pipeline.lake.settling import settle
-from pleroma.pipeline.lake.subscription_history import OVER
 from pleroma.pipeline.lake.table_files import Condition, TableFile, ValueSpan
 
 LARGE_FILE_BYTES = 32 << 20
@@ -45,7 +46,7 @@ class MaintenanceResult:
     merged: int = 0
     """Files that became part of others."""
     settled: int = 0
-    """Subscriptions that ended, and are one row since."""
+    """Subscriptions and advertisements that ended, and are one row since."""
     expired: int = 0
     """Rows that were too old."""
     removed: int = 0
@@ -72,6 +73,8 @@ class _Chore(NamedTuple):
     """The column of the landing: only files that follow each other are merged."""
     expiring: tuple[Condition, ...] = ()
     """Which rows are too old."""
+    settling: RegistrationTable | None = None
+    """Whose registrations that have ended become one row."""
 
 
 def maintain(
@@ -81,7 +84,7 @@ def maintain(
     kept_hours: float = KEPT_HOURS,
     advance: Callable[[float], None] = lambda _: None,
 ) -> MaintenanceResult:
-    """Tidy all tables of a lake up; events, reports and ended subscriptions older than `keep_days` go.
+    """Tidy all tables of a lake up; events, reports and ended registrations older than `keep_days` go.
 
     `kept_hours` is how long files that were merged stay for those who read an older version. `advance` is called with
     the share of the work that has been done since its last call.
@@ -111,9 +114,9 @@ def _chores(lake: Lake, oldest: datetime, failures: list[MaintenanceResult]) -> 
             yield _Chore(lake.event_table(name), names.hour, names.landing, expiring)
     yield _Chore(lake.table("reports"), "hour", "landing", (Condition("hour", "<", hour_name(oldest)),))
     over = Condition("state", "==", OVER), Condition("until", "<", today)
-    yield _Chore(lake.table("subscriptions"), expiring=over)
+    yield from (_Chore(lake.table(kind), expiring=over, settling=kind) for kind in REGISTRATION_TABLES)
     yield _Chore(lake.table("refused"), expiring=(Condition("at", "<", today),))
-    others = TABLES.keys() - {"reports", "subscriptions", "refused"}
+    others = TABLES.keys() - {"reports", "refused", *REGISTRATION_TABLES}
     yield from (_Chore(lake.table(name)) for name in sorted(others))
 
 
@@ -127,8 +130,8 @@ def _tidied(lake: Lake, chore: _Chore, hour: str, kept_hours: float) -> Maintena
             failed.append(FailedTable(table.definition.path, str(error)))
             return 0
 
-    is_settled = table.definition.path == "subscriptions"
-    settled = sum(tried(partial(settle, lake, name)) for name in lake.schemas()) if is_settled else 0
+    kind = chore.settling
+    settled = 0 if kind is None else sum(tried(partial(settle, lake, kind, name)) for name in lake.schemas())
     expired = tried(lambda: table.delete(chore.expiring) if chore.expiring and table.files(chore.expiring) else 0)
     merged = tried(lambda: sum(_merged(lake, chore, run) for run in _runs(chore, hour)))
     removed = tried(lambda: table.vacuum(kept_hours))

@@ -30,8 +30,8 @@ from pleroma.index import IndexPlan
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE
 from pleroma.pipeline.lake.landed import REPORT_COUNTERS, LandedPlan
 from pleroma.pipeline.lake.moments import from_microseconds, utc
+from pleroma.pipeline.lake.registration_history import RegistrationText
 from pleroma.pipeline.lake.store import file_system, lake_url, reason_of
-from pleroma.pipeline.lake.subscription_history import SubscriptionText
 
 OldKind = Literal["schemas", "sampling", "plans", "events", "reports", "subscriptions", "windows", "decisions"]
 
@@ -48,7 +48,7 @@ _REPORT_COLUMNS = pa.schema(
         *((name, pa.int64()) for name in REPORT_COUNTERS),
     ]
 )
-_SNAPSHOT_COLUMNS = pa.schema([(name, pa.string()) for name in SubscriptionText._fields])
+_SNAPSHOT_COLUMNS = pa.schema([(name, pa.string()) for name in RegistrationText._fields])
 
 
 class OldFile(NamedTuple):
@@ -139,9 +139,9 @@ class OldLake:
     def reports(self, file: OldFile) -> Any:
         return self._rows(file, _REPORT_COLUMNS)
 
-    def snapshot(self, file: OldFile, schema: Schema) -> tuple[datetime, list[SubscriptionText]]:
+    def snapshot(self, file: OldFile, schema: Schema) -> tuple[datetime, list[RegistrationText]]:
         """All subscriptions of a schema, and since when they were in force."""
-        rows = [SubscriptionText(**row) for row in self._rows(file, _SNAPSHOT_COLUMNS).to_pylist()]
+        rows = [RegistrationText(**row) for row in self._rows(file, _SNAPSHOT_COLUMNS).to_pylist()]
         try:
             for text in {row.filter for row in rows}:
                 from_json(schema, json.loads(text))

@@ -1,7 +1,7 @@
-"""Settling: of a subscription that has ended, the rows `begun` and `ended` become one row `over`.
+"""Settling: of a subscription or an advertisement that has ended, the rows `begun` and `ended` become one row `over`.
 
-So the rows that everybody who asks about subscriptions has to read stay few. The row `over` is added first, and both
-others are removed in a second commit. Rows of the same subscription say the same together and apart, so whoever reads
+So the rows that everybody who asks about registrations has to read stay few. The row `over` is added first, and both
+others are removed in a second commit. Rows of the same registration say the same together and apart, so whoever reads
 in between, or after a process that died there, gets the same answers; the next one to settle does what is left.
 """
 
@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_table import Landing, TableState
-from pleroma.pipeline.lake.subscription_history import (
+from pleroma.pipeline.lake.landed import RegistrationTable
+from pleroma.pipeline.lake.registration_history import (
     BEGUN,
     ENDED,
     ENTRY_COLUMNS,
     OVER,
-    TimedSubscription,
+    TimedRegistration,
     entries_of,
     table_of,
     timed,
@@ -26,12 +27,12 @@ from pleroma.pipeline.lake.subscription_history import (
 from pleroma.pipeline.lake.table_files import Condition
 
 
-def settle(lake: Lake, name: str) -> int:
-    """Settle the subscriptions of a schema that have ended: how many."""
-    table, schema = lake.table("subscriptions"), lake.schema(name)
-    of_schema, key = Condition("schema", "==", name), f"settled subscriptions of {name}"
+def settle(lake: Lake, kind: RegistrationTable, name: str) -> int:
+    """Settle the registrations of a schema that have ended: how many."""
+    table, schema = lake.table(kind), lake.schema(name)
+    of_schema, key = Condition("schema", "==", name), f"settled {kind} of {name}"
     unsettled = of_schema, Condition("state", "in", (BEGUN, ENDED))
-    ended: set[TimedSubscription] = set()
+    ended: set[TimedRegistration] = set()
 
     def added(state: TableState) -> Landing | None:
         ended.clear()
@@ -42,7 +43,7 @@ def settle(lake: Lake, name: str) -> int:
         settled = of_schema, Condition("state", "==", OVER), Condition("until", ">=", first)
         new = ended - set(timed([table.rows(settled, ENTRY_COLUMNS)]))
         in_order = sorted(new, key=lambda each: (each.until, each.since, each.row))
-        return Landing(table_of(schema, in_order, OVER), {key: state.landed(key) + 1})
+        return Landing(table_of(kind, schema, in_order, OVER), {key: state.landed(key) + 1})
 
     def rest(rows: Any) -> Any | None:
         is_left = [(row, since) not in gone for row, since, _ in entries_of(rows)]

@@ -25,9 +25,9 @@ from pleroma.errors import DamagedFile
 from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
-from pleroma.pipeline.lake.landed import LandedPlan, SubscriptionRow
+from pleroma.pipeline.lake.landed import LandedPlan, RegistrationRow
 from pleroma.pipeline.lake.moments import from_microseconds
-from pleroma.pipeline.lake.subscription_history import SubscriptionHistory
+from pleroma.pipeline.lake.registration_history import RegistrationHistory
 from pleroma.replanning.situation import PlacedFilter
 from pleroma.replanning.traffic_counts import delivery_counts, value_counts
 from pleroma.replanning.windows import MetricKey
@@ -53,7 +53,7 @@ class History(Protocol):
 
     def plan(self, epoch: int) -> LandedPlan | None: ...
 
-    def subscriptions(self, start: datetime, end: datetime) -> SubscriptionHistory:
+    def subscriptions(self, start: datetime, end: datetime) -> RegistrationHistory:
         """What was in force in `[start, end)`, and maybe before and after."""
 
 
@@ -67,7 +67,7 @@ class LakeHistory:
     lake: Lake
     schema: str
     _plans: dict[int, LandedPlan] = field(default_factory=dict)
-    _read: tuple[int, datetime, datetime, SubscriptionHistory] | None = None
+    _read: tuple[int, datetime, datetime, RegistrationHistory] | None = None
     """The version of the table, and the time of what was read from it last."""
 
     def plan(self, epoch: int) -> LandedPlan | None:
@@ -78,7 +78,7 @@ class LakeHistory:
             self._plans[epoch] = found
         return self._plans[epoch]
 
-    def subscriptions(self, start: datetime, end: datetime) -> SubscriptionHistory:
+    def subscriptions(self, start: datetime, end: datetime) -> RegistrationHistory:
         version = self.lake.table("subscriptions").version
         if self._read is not None:
             known, first, last, held = self._read
@@ -137,7 +137,7 @@ class WindowCounter:
             yield WindowCounts(number * self._length, int(at[rows].max()), +counts)
 
     def _delivery_counts(
-        self, events: EventBatch, in_force: tuple[LandedPlan, list[SubscriptionRow]] | None, epoch: int
+        self, events: EventBatch, in_force: tuple[LandedPlan, list[RegistrationRow]] | None, epoch: int
     ) -> dict[MetricKey, int]:
         """What the plan of an epoch and the subscriptions in force make of events."""
         sent = {MetricKey("epoch", epoch): len(events)}
@@ -150,8 +150,8 @@ class WindowCounter:
         return sent | delivery_counts(plan.plan.index, placed, self._covers.covers(plan, rows), events)
 
     def _in_force(
-        self, epoch: int, history: SubscriptionHistory, stretch: int
-    ) -> tuple[LandedPlan, list[SubscriptionRow]] | None:
+        self, epoch: int, history: RegistrationHistory, stretch: int
+    ) -> tuple[LandedPlan, list[RegistrationRow]] | None:
         """The plan and the subscriptions that were in force; None if the lake lacks one, or they are of a schema that
         has changed since.
         """

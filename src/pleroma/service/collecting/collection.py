@@ -1,6 +1,6 @@
 """Collecting for the pipeline: what the controller knows and what clients send it goes into a lake.
 
-Schemas, plans, subscriptions and the network are landed when they have changed; events and reports are landed together
+Schemas, plans, registrations and the network are landed when they have changed; events and reports are landed together
 after a few seconds. All writing happens in one thread of its own: whoever sends something never waits for a file, and
 what cannot be landed waits until there is no room for more.
 """
@@ -20,14 +20,14 @@ from prometheus_client.core import Metric
 from pleroma.control import Controller, SchemaEntry
 from pleroma.control.accepted_batches import AcceptedBatches
 from pleroma.errors import LakeError, SetupError
-from pleroma.pipeline.lake.landed import BatchId, ReportedCounters, ReportRow, SampledEvents
+from pleroma.pipeline.lake.landed import REGISTRATION_TABLES, BatchId, ReportedCounters, ReportRow, SampledEvents
 from pleroma.service.collecting.collecting_settings import CollectingSettings
 from pleroma.service.collecting.lake_upkeep import LakeUpkeep
 from pleroma.service.collecting.lake_writer import LakeWriter
 from pleroma.service.collecting.landing_queue import LandingQueue, T, TableQueue
 from pleroma.service.collecting.network_landing import KnownNetwork, NetworkLanding
+from pleroma.service.collecting.registration_landing import RegistrationLanding
 from pleroma.service.collecting.sender_allowance import SenderAllowance
-from pleroma.service.collecting.subscription_landing import SubscriptionLanding
 from pleroma.service.metric_families import counter, gauge
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Collection:
         self.upkeep = LakeUpkeep(lake.url, settings.keep_days)
         self._controller = controller
         self._settings = settings
-        self._subscriptions = SubscriptionLanding(controller, lake, self.writer)
+        self._registrations = RegistrationLanding(controller, lake, self.writer)
         self._network = NetworkLanding(network, controller, lake, self.writer)
         self._accepted = AcceptedBatches()
         self._allowance = SenderAllowance()
@@ -184,11 +184,11 @@ class Collection:
 
     async def land(self, everything: bool = False) -> bool:
         """Land what is due, or everything that has come or changed: whether events or reports were to be landed."""
-        for entry in list(self._controller.state.schemas.values()):  # before its subscriptions, which need its schema
+        for entry in list(self._controller.state.schemas.values()):  # before its registrations, which need its schema
             if self._epochs.get(entry.name) != entry.epoch:
                 self._noticed.setdefault((entry.name, entry.epoch), datetime.now(UTC))
                 await self.writer.try_write(f"plans of {entry.name}", self._land_plan, entry)
-        await self._subscriptions.land(at_once=everything)
+        await self._registrations.land(at_once=everything)
         were_due = await self._land_waiting(everything)
         await self._network.land(at_once=everything)  # last: a network that cannot be asked is an error
         return were_due
@@ -234,9 +234,8 @@ class Collection:
 
 
 def _check_position(lake: Lake, schema: str, position: int) -> None:
-    landed = lake.landed_position(schema)
-    if landed > position:
-        reason = (
-            f"the lake has subscriptions of {schema!r} at position {landed} of a log, and this log ends at {position}"
-        )
-        raise LakeError(f"{reason}: it is the lake of another log", field="lake", value=lake.url)
+    for kind in REGISTRATION_TABLES:
+        landed = lake.registrations(kind).position(schema)
+        if landed > position:
+            reason = f"the lake has {kind} of {schema!r} at position {landed} of a log, and this log ends at {position}"
+            raise LakeError(f"{reason}: it is the lake of another log", field="lake", value=lake.url)

@@ -1,4 +1,4 @@
-"""Subscriptions in the lake are in force from the moment of the change, whenever it is written."""
+"""Subscriptions and advertisements in the lake are in force from the moment of the change, whenever it is written."""
 
 import asyncio
 import threading
@@ -7,14 +7,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pleroma.errors import LakeError
-from pleroma.pipeline.lake.lake import Lake
-from pleroma.service.collecting import subscription_landing
+from pleroma.pipeline.lake.landed_registrations import LandedRegistrations
+from pleroma.service.collecting import registration_landing
 from support.service.with_lake import collecting
 from support.waiting import run, until
 
 
 def ids(lake, moment=None):
     return [row.id for row in lake.subscriptions("stock", moment)]
+
+
+def promised(lake, moment=None):
+    return [row.id for row in lake.advertisements("stock", moment)]
 
 
 def versions(lake):
@@ -29,7 +33,7 @@ def test_the_lake_follows_the_subscriptions_and_nothing_else(tmp_path):
             before, began = versions(lake), datetime.now(UTC)
             await api.advertise("true", "h1")
             await collection.land(everything=True)
-            assert versions(lake) == before  # an advertisement is no subscription
+            assert versions(lake) == before  # an advertisement is in a table of its own
             one = await api.subscribe("price < 5", "h2")
             await collection.land(everything=True)
             assert [(row.id, row.host, str(row.filter)) for row in lake.subscriptions("stock")] == [
@@ -44,8 +48,32 @@ def test_the_lake_follows_the_subscriptions_and_nothing_else(tmp_path):
     run(main)
 
 
+def test_the_lake_follows_the_advertisements_too(tmp_path):
+    async def main():
+        async with collecting(tmp_path) as (api, collection, lake):
+            await collection.land()
+            began = datetime.now(UTC)
+            one = await api.advertise("price < 5", "h1")
+            await api.subscribe("price < 4", "h2")
+            await collection.land(everything=True)
+            assert [(row.id, row.host, str(row.filter)) for row in lake.advertisements("stock")] == [
+                (one["id"], "h1", "price < 5")
+            ]
+            during = datetime.now(UTC)
+            await api("DELETE", f"/v1/advertisements/{one['id']}", 204)
+            await collection.land(everything=True)
+            assert [promised(lake, each) for each in (began, during, None)] == [[], [one["id"]], []]
+            two = await api.advertise("true", "h1")
+            await collection.land(everything=True)
+        async with collecting(tmp_path) as (_, collection, lake):
+            await collection.land(everything=True)
+            assert promised(lake) == [two["id"]]
+
+    run(main)
+
+
 def test_after_some_were_landed_the_next_wait_for_a_moment(tmp_path, monkeypatch):
-    monkeypatch.setattr(subscription_landing, "_MIN_SECONDS", 1000.0)
+    monkeypatch.setattr(registration_landing, "_MIN_SECONDS", 1000.0)
 
     async def main():
         async with collecting(tmp_path) as (api, collection, lake):
@@ -101,7 +129,7 @@ def test_what_could_not_be_landed_is_landed_with_the_time_of_the_change(tmp_path
             one = await api.subscribe("price < 5", "h2")
             after = datetime.now(UTC)
             with monkeypatch.context() as failing:
-                failing.setattr(Lake, "land_subscriptions", refuse)
+                failing.setattr(LandedRegistrations, "land", refuse)
                 await collection.land(everything=True)
             await collection.land(everything=True)
             assert (ids(lake, before), ids(lake, after)) == ([], [one["id"]])
@@ -111,15 +139,15 @@ def test_what_could_not_be_landed_is_landed_with_the_time_of_the_change(tmp_path
 
 def test_a_subscription_stood_until_it_was_withdrawn_however_slow_the_files(tmp_path, monkeypatch):
     begun, may_end = threading.Event(), threading.Event()
-    land_subscriptions = Lake.land_subscriptions
+    land = LandedRegistrations.land
 
-    def slowly(lake, schema, since, rows, position):
+    def slowly(landed, schema, since, rows, position):
         if rows:
             begun.set()
             assert may_end.wait(20)
-        land_subscriptions(lake, schema, since, rows, position)
+        land(landed, schema, since, rows, position)
 
-    monkeypatch.setattr(Lake, "land_subscriptions", slowly)
+    monkeypatch.setattr(LandedRegistrations, "land", slowly)
 
     async def main():
         async with collecting(tmp_path, running=True) as (api, _, lake):

@@ -1,4 +1,4 @@
-"""The subscriptions in force at any moment are those that were landed last before it, however rows are kept."""
+"""What is in force at any moment, subscriptions or advertisements, is what was landed last before it, however kept."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pleroma.content import Filter, Real, Schema
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.landed import SubscriptionRow
+from pleroma.pipeline.lake.landed import REGISTRATION_TABLES, RegistrationRow
 from pleroma.pipeline.lake.maintenance import maintain
 from pleroma.pipeline.lake.settling import settle
 
@@ -26,7 +26,7 @@ steps = st.one_of(
 
 
 def rows_of(chosen):
-    return [SubscriptionRow(name, "me", host, Filter.parse(SCHEMA, text)) for name, (host, text) in chosen.items()]
+    return [RegistrationRow(name, "me", host, Filter.parse(SCHEMA, text)) for name, (host, text) in chosen.items()]
 
 
 def by_id(rows):
@@ -39,8 +39,8 @@ def in_force_by_hand(landed, moment):
 
 
 @settings(max_examples=25)
-@given(st.lists(steps, max_size=9), st.data())
-def test_what_was_landed_last_is_in_force(tmp_path_factory, drawn, data):
+@given(st.sampled_from(REGISTRATION_TABLES), st.lists(steps, max_size=9), st.data())
+def test_what_was_landed_last_is_in_force(tmp_path_factory, kind, drawn, data):
     lake = Lake.at(str(tmp_path_factory.mktemp("lake")))
     lake.land_schema(SCHEMA, NOON)
     landed, now = [], NOON
@@ -50,28 +50,29 @@ def test_what_was_landed_last_is_in_force(tmp_path_factory, drawn, data):
             if landed and landed[-1][0] >= now:  # the clock stood still: whatever is landed is later all the same
                 now = landed[-1][0] + timedelta(microseconds=1)
             before = landed[-1][1] if landed else []
-            changed = lake.land_subscriptions("stock", now, rows_of(chosen))
+            changed = lake.registrations(kind).land("stock", now, rows_of(chosen))
             if by_id(before) == by_id(rows_of(chosen)):
                 assert changed == 0
                 continue
             landed.append((now, rows_of(chosen)))
         elif what == "settle":
-            settle(lake, "stock")
+            settle(lake, kind, "stock")
         elif what == "tidy":
             maintain(lake, 10**5, NOON + timedelta(days=1))
         else:
             lake = Lake.at(lake.url)
-    history = lake.subscription_history("stock")
+    landed_there = lake.registrations(kind)
+    history = landed_there.history("stock")
     for number in range(LAST):
         moment = NOON + number * TICK / 2
         wanted = by_id(in_force_by_hand(landed, moment))
         assert by_id(history.in_force(moment)) == wanted
-        assert by_id(lake.subscriptions("stock", moment)) == wanted
-    assert by_id(lake.subscriptions("stock")) == by_id(landed[-1][1] if landed else [])
+        assert by_id(landed_there.at("stock", moment)) == wanted
+    assert by_id(landed_there.at("stock")) == by_id(landed[-1][1] if landed else [])
     assert history.moments == sorted({NOON, *(since for since, _ in landed)})
     start = NOON + data.draw(st.integers(0, LAST)) * TICK / 2
     end = start + data.draw(st.integers(1, LAST)) * TICK / 2
-    stretch = lake.subscription_history("stock", start, end)
+    stretch = landed_there.history("stock", start, end)
     for number in range(LAST):
         moment = NOON + number * TICK / 2
         if start <= moment < end:
