@@ -41,8 +41,9 @@ def test_explain_as_json_agrees_with_the_library():
     data = answer("explain", str(wanted), "--schema", STOCK, "--bits", 16, "--members", 5, "--base", "225.128.0.0/9")
     cover = GridIndex.regular(schema, 16).cover(wanted, max_members=5)
     assert [(c["dz"], c["prefix"]) for c in data["cover"]] == [(str(dz), str(IPV4.prefix(dz))) for dz in cover]
-    assert data["share"] == cover.volume
-    assert data["share_of_finer_cover"] <= data["share"]
+    assert data["space"] == cover.volume
+    assert data["finer"]["space"] <= data["space"]
+    assert (data["members"], data["limit"]) == (len(cover), 5)
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
@@ -73,6 +74,10 @@ def test_a_filter_that_nothing_matches_is_explained_too():
         (("explain", "true", "--schema", STOCK, "--plot", "x.pdf"), "--plot: a picture ends in .png or .svg"),
         (("explain", "true", "--schema", STOCK, "--plot", "no/where.png"), "does not exist"),
         (("explain", "true", "--schema", STOCK, "--dimensions", "price,Volum"), "did you mean 'volume'?"),
+        (
+            ("explain", "true", "--schema", "stock", "--url", "http://x", "--bits", 9),
+            "--bits: is what the plan in force",
+        ),
         (("simulate", "--topology", "rong:4"), "unknown topology 'rong'; did you mean 'ring'?"),
         (("simulate", "--publishers", 99), "publishers: 99 publishers on 8 hosts"),
         (("simulate", "--trees", "two"), "--trees: trees is one or forest"),

@@ -17,6 +17,7 @@ from pleroma.client.session.event_source import PublisherInfo
 from pleroma.client.session.inbox import QUEUE_EVENTS, SubscriptionInfo
 from pleroma.client.session.publisher import Publisher as AsyncPublisher
 from pleroma.client.session.subscription import Subscription as AsyncSubscription
+from pleroma.client.session.traffic_share import TrafficShare
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientClosed, ClientError
 from pleroma.wire import EventPacket
@@ -65,6 +66,10 @@ class Subscription:
     @property
     def id(self) -> str | None:
         return self._inner.id
+
+    @property
+    def share(self) -> TrafficShare | None:
+        return self._inner.share
 
     @property
     def info(self) -> SubscriptionInfo:

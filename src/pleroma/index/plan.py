@@ -49,6 +49,9 @@ class Index(Protocol):
 
     def cover(self, filter: Filter, *, max_length: int | None = None, max_members: int | None = None) -> DzSet: ...
 
+    def extent(self, dz: Dz) -> dict[int, tuple[float, float]]:
+        """The coordinates of a cell along every attribute."""
+
     def to_json(self) -> dict[str, Any]: ...
 
 

@@ -107,7 +107,7 @@ def test_without_samples_nobody_knows_the_waste(tmp_path):
         async with with_a_tree(tmp_path) as api:
             answer = await api.get(PATH)
             assert answer["events"] is None
-            assert answer["items"][0]["deliveries"] is answer["items"][0]["wasted"] is None
+            assert answer["items"][0]["deliveries"] is answer["items"][0]["wasted_at_hosts"] is None
 
     run(main)
 
@@ -146,7 +146,7 @@ def test_the_waste_of_a_node_is_that_of_the_events_in_it(tmp_path):
             assert answer["events"] == 5
 
             def counts(dz):
-                return tuple(found[dz][name] for name in ("events", "deliveries", "wasted"))
+                return tuple(found[dz][name] for name in ("events", "deliveries", "wasted_at_hosts"))
 
             assert counts("00") == (2, 2, 1)  # the second is nobody's
             assert counts("01") == (1, 1, 1)  # of price < 10 there is nothing

@@ -27,8 +27,10 @@ def test_a_subscription_is_made_read_listed_and_withdrawn(tmp_path):
                 "members": len(cover),
                 "epoch": 1,
                 "lease": None,
+                "share": None,
             }
             assert await api.get("/v1/subscriptions/s5") == made
+            del made["share"]
             assert await api.get("/v1/subscriptions") == {"items": [made], "next": None}
             assert (await api.get("/v1/switches/R8/flows"))["items"]
             await api("DELETE", "/v1/subscriptions/s5", 204)

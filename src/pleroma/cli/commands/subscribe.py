@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json as codec
+import shlex
 from dataclasses import asdict
 from typing import Annotated
 
@@ -52,6 +53,9 @@ async def _subscribe(
         await client.subscribe(schema, wanted) as subscription,
     ):
         err.print(f"subscribed at {client.host} as {subscription.id}", markup=False)
+        if subscription.share is not None and subscription.share.is_poor:
+            why = f"pleroma explain {shlex.quote(wanted)} --schema {shlex.quote(schema)} --url {url}"
+            err.print(f"warning: {subscription.share}; see {why}", markup=False, soft_wrap=True)
         try:
             async with asyncio.timeout(seconds):
                 async for event in subscription:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from pleroma.cli.pictures.figure_style import BLUE, FAINT, GREEN, NOTE_SIZE, RED
 from pleroma.content import Attribute, Category, Filter, Text
 from pleroma.content.text import CODED_BYTES
 from pleroma.index import DzSet, GridIndex, Index, SelectiveIndex, TreeIndex
+from pleroma.index.tree_walk import LEAF
 
 if TYPE_CHECKING:
     from pleroma.workloads import Workload
@@ -30,10 +32,11 @@ DIGIT_WIDTH = 0.0085
 TITLE_FILTER_LETTERS = 80
 
 
-def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> None:
-    """The first two indexed dimensions; a schema of one attribute is drawn as a strip."""
+def draw_cover(index: GridIndex | TreeIndex, wanted: Filter, cover: DzSet, path: Path) -> None:
+    """The first two dimensions of a grid, or those that a tree is cut along most often; of one attribute, a strip."""
     figure, canvas = one_panel(6.2)
-    shown = list(dict.fromkeys((*index.order, *range(len(index.schema)))))[:2]
+    first: Sequence[int] = index.order if isinstance(index, GridIndex) else _most_cut(index)
+    shown = list(dict.fromkeys((*first, *range(len(index.schema)))))[:2]
     attributes = [index.schema.attributes[d] for d in shown]
     breadth = attributes[0].extent[1] - attributes[0].extent[0]
     for dz in cover:
@@ -49,7 +52,10 @@ def draw_cover(index: GridIndex, wanted: Filter, cover: DzSet, path: Path) -> No
         x, y, width, height = _rectangle(sides)
         canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=RED, lw=2))
     _frame(canvas, shown, attributes)
-    _cells(canvas, index, shown, _rectangle([a.extent for a in attributes]))
+    if isinstance(index, TreeIndex):
+        _leaves(canvas, index, shown)
+    else:
+        _cells(canvas, index, shown, _rectangle([a.extent for a in attributes]))
     canvas.set_title(shortened(str(wanted), TITLE_FILTER_LETTERS), fontsize=TITLE_SIZE)
     handles = [Rectangle((0, 0), 1, 1, fc=BLUE, alpha=0.45), Rectangle((0, 0), 1, 1, fc="none", ec=RED, lw=2)]
     figure.legend(handles, [f"{len(cover)} dz that enclose it", "the filter"], loc="outside lower center", ncols=2)
@@ -87,6 +93,11 @@ def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: st
         canvas.set(**{name: (low - margin, high + margin)})
     canvas.set_title(f"{title}: {index.bits} bits", fontsize=TITLE_SIZE)
     save_figure(figure, path)
+
+
+def _most_cut(tree: TreeIndex) -> list[int]:
+    """The dimensions that a tree is cut along, most often first."""
+    return [d for d, _ in Counter(d for d in tree.dimensions if d != LEAF).most_common()]
 
 
 def _frame(canvas: Axes, shown: Sequence[int], attributes: Sequence[Attribute]) -> None:

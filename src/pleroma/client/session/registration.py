@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pleroma.client.session.traffic_share import TrafficShare
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.errors import ClientError
@@ -36,6 +37,8 @@ class ClientRegistration:
     host: str | None = None
     """The host that it is registered at; None if it is not registered."""
     id: str | None = None
+    share: TrafficShare | None = None
+    """What the controller told of it when it was registered last; None where nothing was sampled."""
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def request(self, host: str) -> dict[str, Any]:
@@ -47,7 +50,7 @@ class ClientRegistration:
         identity = answer.get("id")
         if not isinstance(identity, str):
             raise ClientError("the controller's answer has no id", field="id", value=identity)
-        self.id, self.host = identity, host
+        self.id, self.host, self.share = identity, host, TrafficShare.read(answer)
 
     def withdrawn(self) -> None:
         """The controller has withdrawn it, as this client asked."""

@@ -9,6 +9,7 @@ from typing import Self
 from pleroma.client.session.inbox import QUEUE_EVENTS, Inbox, SubscriptionInfo
 from pleroma.client.session.registration import ClientRegistration
 from pleroma.client.session.subscribed_schemas import EventListener
+from pleroma.client.session.traffic_share import TrafficShare
 from pleroma.content import Event, Filter
 from pleroma.errors import ClientClosed, PleromaError
 from pleroma.wire import EventPacket
@@ -42,6 +43,11 @@ class Subscription:
     @property
     def filter(self) -> Filter:
         return self.registration.filter
+
+    @property
+    def share(self) -> TrafficShare | None:
+        """What it brought of the traffic and what it wanted when it was registered; None where nothing was sampled."""
+        return self.registration.share
 
     @property
     def info(self) -> SubscriptionInfo:

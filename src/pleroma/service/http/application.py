@@ -20,6 +20,7 @@ from pleroma.service.http.gate import Gate
 from pleroma.service.http.gauges import gauges
 from pleroma.service.http.limits import BodyLimit, Buckets
 from pleroma.service.http.metrics import Metrics, RequestMeter
+from pleroma.service.http.resources.explanations import explanations
 from pleroma.service.http.resources.health import health
 from pleroma.service.http.resources.hosts import hosts
 from pleroma.service.http.resources.leases import leases
@@ -34,6 +35,7 @@ from pleroma.service.http.resources.schemas import schemas
 from pleroma.service.http.resources.statistics import statistics
 from pleroma.service.http.resources.streams import streams
 from pleroma.service.http.resources.trace import trace
+from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
 from pleroma.service.lease_keeper import LeaseKeeper
@@ -64,7 +66,8 @@ def create_app(
     samples = SampleIntake(collection, rates, partial(_announce_rate, controller))
     claims = WatcherClaims()
     loop = None if replanning is None else PlanLoop(controller, plane, samples, claims, replanning)
-    service = Service(controller, plane, settings, metrics, leased, samples, collection, loop, claims)
+    traffic = SampledTraffic(samples.recent)
+    service = Service(controller, plane, settings, metrics, leased, samples, traffic, collection, loop, claims)
     gate = Middleware(
         Gate,
         callers=Callers(controller.state),
@@ -113,6 +116,7 @@ def _routes(service: Service) -> list[BaseRoute]:
         plans(service),
         plan_tree(service),
         replanning_routes(service),
+        explanations(service),
         schemas(service),
         principals(service),
         network_routes(service),

@@ -11,6 +11,7 @@ from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.metrics import Metrics
+from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.lease_keeper import LeaseKeeper
 from pleroma.service.replanning.plan_loop import PlanLoop
 from pleroma.service.replanning.watcher_claims import WatcherClaims
@@ -25,6 +26,7 @@ class Service:
     metrics: Metrics
     leases: LeaseKeeper
     samples: SampleIntake
+    traffic: SampledTraffic
     collection: Collection | None = None
     """What is collected for the pipeline; None where there is no lake."""
     replanning: PlanLoop | None = None

@@ -1,4 +1,4 @@
-"""A plan as a tree of cuts, with what each part of the event space costs: rules, deliveries, waste.
+"""A plan as a tree of cuts, with what each part of the event space costs: rules, deliveries, waste at hosts.
 
 All dz below a node form one stretch of the line of all dz. So rules and events, once sorted, are counted for any node
 by looking for the two ends of its stretch. Grids are trees as well, whose nodes are computed when asked for.
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pleroma.arrays.types import Ints
 from pleroma.content import Filter
-from pleroma.content.batch import EventBatch
 from pleroma.errors import DzError, NoTree
+from pleroma.evaluation.ordered_codes import OrderedCodes
 from pleroma.index import ROOT, Dz, DzSet, GridIndex, Index, TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import SwitchId
+from pleroma.service.http.sampled_traffic import EncodedSample
 
 
 class PlanNode(NamedTuple):
@@ -42,12 +43,12 @@ class HostSubscription(NamedTuple):
 class DeliverySums(NamedTuple):
     """Sampled events in the order of their dz, with running sums of how often they are delivered, and wanted.
 
-    `delivered[i]` is the sum over the first i events.
+    `delivered[i]` is the sum over the first i dz.
     """
 
-    keys: list[int]
-    delivered: list[int]
-    wanted: list[int]
+    codes: OrderedCodes
+    delivered: Ints
+    wanted: Ints
 
 
 def plan_nodes(index: Index, at: Dz = ROOT, depth: int | None = None) -> Iterator[PlanNode]:
@@ -101,22 +102,18 @@ def stretch(keys: Sequence[int], dz: Dz) -> tuple[int, int]:
     return bisect_left(keys, dz_key(dz)), bisect_left(keys, dz.end << 8)
 
 
-def delivery_sums(
-    index: Index, prefix: Dz, events: EventBatch, subscriptions: Iterable[HostSubscription]
-) -> DeliverySums:
+def delivery_sums(sample: EncodedSample, subscriptions: Iterable[HostSubscription]) -> DeliverySums:
     """Count to how many hosts the regions bring each event, and at how many of them somebody wants it."""
-    dzs = [prefix.then(index.dzs(events.event(row))[0]) for row in range(len(events))]
-    delivered, wanted = np.zeros(len(events), np.int64), np.zeros(len(events), np.int64)
+    delivered, wanted = np.zeros((2, len(sample.events)), np.int64)
     by_host: dict[str, list[HostSubscription]] = {}
     for each in subscriptions:
         by_host.setdefault(each.host, []).append(each)
     for mine in by_host.values():
-        regions = DzSet(dz for each in mine for dz in each.region)
-        delivered += np.array([regions.covers(dz) for dz in dzs], np.bool_)
-        wanted += np.logical_or.reduce([events.matches(each.filter) for each in mine])
-    order = sorted(range(len(dzs)), key=lambda row: dz_key(dzs[row]))
-    sums = ([0, *accumulate(each[order].tolist())] for each in (delivered, wanted))
-    return DeliverySums([dz_key(dzs[row]) for row in order], *sums)
+        delivered += sample.codes.within(DzSet(dz for each in mine for dz in each.region))
+        wanted += np.logical_or.reduce([sample.events.matches(each.filter) for each in mine])
+    order = sample.codes.events
+    sums = (np.concatenate([[0], np.cumsum(each[order])]) for each in (delivered, wanted))
+    return DeliverySums(sample.codes, *sums)
 
 
 def node_answer(
@@ -136,8 +133,8 @@ def node_answer(
         "fullest": max(counts, default=0),
     }
     if sums is None:
-        return shown | {"events": None, "deliveries": None, "wasted": None}
-    begin, end = stretch(sums.keys, whole)
-    deliveries = sums.delivered[end] - sums.delivered[begin]
-    wasted = deliveries - (sums.wanted[end] - sums.wanted[begin])
-    return shown | {"events": end - begin, "deliveries": deliveries, "wasted": wasted}
+        return shown | {"events": None, "deliveries": None, "wasted_at_hosts": None}
+    (begin,), (end,) = sums.codes.stretches(DzSet([whole]))
+    deliveries = int(sums.delivered[end] - sums.delivered[begin])
+    wasted = deliveries - int(sums.wanted[end] - sums.wanted[begin])
+    return shown | {"events": int(end - begin), "deliveries": deliveries, "wasted_at_hosts": wasted}

@@ -25,7 +25,7 @@ class TreeNode(StrictModel):
     fullest: int = Field(description="At or below it, in the table that has most of them")
     events: int | None = Field(description="Events sampled of late in it; null where nothing was sampled")
     deliveries: int | None = Field(description="Of these events to hosts, by the regions in force")
-    wasted: int | None = Field(description="Deliveries to hosts at which nobody wants the event")
+    wasted_at_hosts: int | None = Field(description="Deliveries to hosts at which nobody wants the event")
 
 
 class TreeAnswer(StrictModel):

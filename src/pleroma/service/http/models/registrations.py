@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
+from pleroma.service.http.models.explanations import ShareAnswer
+from pleroma.service.http.models.given_filters import GivenFilter
 from pleroma.service.http.models.pages import Paging
 from pleroma.service.http.models.strict_model import StrictModel
 
 
-class NewRegistration(StrictModel):
+class NewRegistration(GivenFilter):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"schema": "stock", "filter": "price >= 50", "host": "h1", "key": "my-1"}]}
     )
 
-    name: str = Field(alias="schema", max_length=64)
-    filter: Annotated[str, Field(max_length=65_536)] | None = Field(None, description="In the filter language")
-    boxes: list[dict[str, Any]] | None = Field(None, description="The same as JSON, for programs")
     host: str = Field(max_length=200)
     key: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         None, description="A repetition with the same key and body gets the same answer, and nothing happens twice"
@@ -25,12 +24,6 @@ class NewRegistration(StrictModel):
     lease: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         None, description="A name of the program's own: what is registered under it stands while it is renewed"
     )
-
-    @model_validator(mode="after")
-    def _one_filter(self) -> Self:
-        if (self.filter is None) == (self.boxes is None):
-            raise ValueError("give one of filter and boxes")
-        return self
 
 
 class SubscriptionAnswer(StrictModel):
@@ -42,6 +35,10 @@ class SubscriptionAnswer(StrictModel):
     members: int = Field(description="How many dz cover the filter")
     epoch: int
     lease: str | None = Field(description="Null where it stands until it is withdrawn")
+
+
+class SharedSubscription(SubscriptionAnswer):
+    share: ShareAnswer | None = Field(description="Of the events sampled of late; null where nothing was sampled")
 
 
 class AdvertisementAnswer(SubscriptionAnswer):

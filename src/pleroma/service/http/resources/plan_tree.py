@@ -19,6 +19,7 @@ from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.plan_tree import TreeAnswer, TreePaging
 from pleroma.service.http.models.problems import ErrorAnswer
 from pleroma.service.http.paging import page
+from pleroma.service.http.sampled_traffic import EncodedSample
 from pleroma.service.http.strict_route import StrictRoute
 from pleroma.service.http.tree_costs import (
     DeliverySums,
@@ -47,8 +48,8 @@ def plan_tree(service: Service) -> APIRouter:
         """From the node `at` down to `depth` levels below it, a node before its parts, in pages.
 
         `rules` are those at or below the node in the tables of all switches, `fullest` those in the table that has most
-        of them. `deliveries` and `wasted` are what the regions in force make of the events sampled of late, as they
-        would come to the hosts; null where nothing was sampled. Grids are answered as the trees that they are.
+        of them. `deliveries` and `wasted_at_hosts` are what the regions in force make of the events sampled of late,
+        as they would come to the hosts; null where nothing was sampled. Grids are answered as the trees that they are.
         """
         admin(request)
         entry = service.schema(name)
@@ -64,7 +65,7 @@ def plan_tree(service: Service) -> APIRouter:
             "kind": "tree" if isinstance(index, TreeIndex) else "grid",
             "bits": index.bits,
             "leaves": root.leaves,
-            "events": None if sums is None else len(sums.keys),
+            "events": None if sums is None else sums.codes.event_count,
         }
 
         def shown(node: PlanNode) -> dict[str, object]:
@@ -80,19 +81,19 @@ class _SampleCosts:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: dict[str, tuple[tuple[int, int], DeliverySums | None]] = {}
+        self._known: dict[str, tuple[int, EncodedSample, DeliverySums]] = {}
 
     async def of(self, entry: SchemaEntry) -> DeliverySums | None:
         """The deliveries of a schema's samples; None where nothing was sampled."""
-        recent = self._service.samples.recent
-        version = self._service.controller.position, recent.count
-        if entry.name in self._known and self._known[entry.name][0] == version:
-            return self._known[entry.name][1]
-        events = recent.of(entry.name)
-        sums = None
-        if events is not None:
-            sums = await asyncio.to_thread(delivery_sums, entry.index, entry.prefix, events, self._subscriptions(entry))
-        self._known[entry.name] = version, sums
+        position = self._service.controller.position
+        sample = await self._service.traffic.of(entry)
+        if sample is None:
+            return None
+        known = self._known.get(entry.name)
+        if known is not None and known[0] == position and known[1] is sample:
+            return known[2]
+        sums = await asyncio.to_thread(delivery_sums, sample, self._subscriptions(entry))
+        self._known[entry.name] = position, sample, sums
         return sums  # and not what another request found meanwhile, by another plan
 
     def _subscriptions(self, entry: SchemaEntry) -> Iterator[HostSubscription]:

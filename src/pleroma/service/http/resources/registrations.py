@@ -13,50 +13,53 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from pleroma.content import Filter, Schema
-from pleroma.content.filter_json import from_json, to_json
+from pleroma.content.filter_json import to_json
 from pleroma.control import Principal, Register, Registered, Withdraw
 from pleroma.control.state.command import RegistrationKind
-from pleroma.errors import ContentError, NotFound, UnknownName
+from pleroma.errors import NotFound
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
+from pleroma.service.http.given_filter import read_given
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.pages import Page
 from pleroma.service.http.models.registrations import (
     AdvertisementAnswer,
     NewRegistration,
     RegistrationPaging,
+    SharedSubscription,
     SubscriptionAnswer,
 )
 from pleroma.service.http.paging import page
+from pleroma.service.http.sampled_traffic import EncodedSample
 from pleroma.service.http.strict_route import StrictRoute
-
-_MAX_CHARACTERS_IN_LOOP, _MAX_BOXES_IN_LOOP = 300, 8
-"""A filter with more characters or boxes is read in a thread: the work grows with the product of its parts."""
 
 
 def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
-    shape = AdvertisementAnswer if kind == "advertisement" else SubscriptionAnswer
+    is_publisher = kind == "advertisement"
+    shape = AdvertisementAnswer if is_publisher else SharedSubscription
+    listed = AdvertisementAnswer if is_publisher else SubscriptionAnswer
     router = APIRouter(prefix=f"/v1/{kind}s", tags=[f"{kind}s"], route_class=StrictRoute)
 
     @router.post("", status_code=201, response_model=shape, summary=f"Register {_article(kind)}")
     async def create(request: Request, new: NewRegistration) -> Response:
         principal = caller(request)
-        wanted = await _filter(service, new)
+        _, wanted = await read_given(service, new)
         command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease, wanted)
         if new.lease is not None:
             service.leases.begin(principal.name, new.lease)
         done = await service.controller.submit(command, _key(principal, new.key))
-        return json_response({**done.value, "principal": principal.name, "lease": new.lease}, 201)
+        answer = {**done.value, "principal": principal.name, "lease": new.lease}
+        return json_response(await _with_share(service, kind, done.value["id"], answer), 201)
 
-    @router.get("", response_model=Page[shape], summary=f"List the {kind}s")  # type: ignore[valid-type]
+    @router.get("", response_model=Page[listed], summary=f"List the {kind}s")  # type: ignore[valid-type]
     async def many(request: Request, at: Annotated[RegistrationPaging, Query()]) -> Response:
         found = _behind(service, kind, caller(request), at)
         return json_response(page(found, at.limit, _shape, lambda each: each.id))
 
     @router.get("/{id}", response_model=shape, summary=f"One {kind}")
     async def one(request: Request, id: str) -> Response:
-        return json_response(_shape(_visible(service, kind, caller(request), id)))
+        found = _visible(service, kind, caller(request), id)
+        return json_response(await _with_share(service, kind, id, _shape(found)))
 
     @router.delete("/{id}", status_code=204, summary=f"Withdraw {_article(kind)}")
     async def withdraw(request: Request, id: str) -> Response:
@@ -77,21 +80,18 @@ def _key(principal: Principal, key: str | None) -> str | None:
     return None if key is None else f"{principal.name}/{key}"
 
 
-async def _filter(service: Service, new: NewRegistration) -> Filter:
-    entry = service.state.schemas.get(new.name)
-    if entry is None:
-        raise UnknownName("schema", new.name, service.state.schemas, field="schema")
-    try:
-        if len(new.filter or "") > _MAX_CHARACTERS_IN_LOOP or len(new.boxes or ()) > _MAX_BOXES_IN_LOOP:
-            return await asyncio.to_thread(_read, entry.schema, new)
-        return _read(entry.schema, new)
-    except ContentError as error:
-        error.field = error.field or ("boxes" if new.filter is None else "filter")
-        raise
+async def _with_share(service: Service, kind: RegistrationKind, id: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer about a subscription, with the share of the traffic that it brings; one about an advertisement."""
+    registered = service.state.registrations.get(id)
+    if kind == "advertisement":
+        return answer
+    if registered is None or (sample := await service.traffic.of(registered.entry)) is None:
+        return answer | {"share": None}
+    return answer | {"share": await asyncio.to_thread(_share, sample, registered)}
 
 
-def _read(schema: Schema, new: NewRegistration) -> Filter:
-    return from_json(schema, new.boxes) if new.filter is None else Filter.parse(schema, new.filter)
+def _share(sample: EncodedSample, registered: Registered) -> dict[str, Any]:
+    return sample.share(registered.region, registered.filter)
 
 
 def _visible(service: Service, kind: RegistrationKind, principal: Principal, id: str) -> Registered:

@@ -1,0 +1,46 @@
+"""Explanations: what becomes of a filter under the plan in force, before anybody subscribes to it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from pleroma.content import Filter
+from pleroma.control import SchemaEntry
+from pleroma.control.state.rights import check_registration
+from pleroma.index import AddressRange, DzSet
+from pleroma.index.explanation import explained
+from pleroma.service.http.context import Service
+from pleroma.service.http.gate import caller
+from pleroma.service.http.given_filter import read_given
+from pleroma.service.http.json_answers import json_response
+from pleroma.service.http.models.explanations import ExplanationAnswer, NewExplanation
+from pleroma.service.http.sampled_traffic import EncodedSample
+from pleroma.service.http.strict_route import StrictRoute
+
+
+def explanations(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/explain", tags=["subscriptions"], route_class=StrictRoute)
+
+    @router.post("", response_model=ExplanationAnswer, summary="What becomes of a filter under the plan in force")
+    async def explain(request: Request, asked: NewExplanation) -> Response:
+        """Of filters that the caller may subscribe to. Nothing is registered."""
+        entry, wanted = await read_given(service, asked)
+        check_registration(caller(request), "subscription", wanted)
+        sample = await service.traffic.of(entry)
+        return json_response(await asyncio.to_thread(_explained, entry, wanted, service.plane.addresses, sample))
+
+    return router
+
+
+def _explained(
+    entry: SchemaEntry, wanted: Filter, addresses: AddressRange, sample: EncodedSample | None
+) -> dict[str, Any]:
+    prefix, plan = entry.prefix, entry.plan
+    answer = explained(wanted, plan.index, plan.members, addresses, prefix)
+    region = DzSet.parse(*(each["dz"] for each in answer["cover"])).under(prefix)
+    share = None if sample is None else sample.share(region, wanted)
+    return {"schema": entry.name, "epoch": plan.epoch} | answer | {"share": share}
