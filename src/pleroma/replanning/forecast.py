@@ -14,9 +14,9 @@ import numpy as np
 from pleroma.arrays.types import Ints, Marks
 from pleroma.content.batch import EventBatch
 from pleroma.errors import TopologyError
-from pleroma.index import EVERYTHING, DzSet, Index, Waste
+from pleroma.index import EVERYTHING, ROOT, Dz, Index, Waste
 from pleroma.replanning.plan_in_force import opened
-from pleroma.replanning.situation import NetworkSituation
+from pleroma.replanning.situation import NetworkSituation, PlacedFilter
 from pleroma.routing import Advertise, HostId, Registration, Router, Subscribe, SwitchId, Topology
 from pleroma.switches.simulated.batch_forwarding import forward
 from pleroma.switches.simulated.simulation import judged_at_hosts
@@ -41,11 +41,10 @@ def forecast(situation: NetworkSituation, index: Index, members: int, events: Ev
     network = situation.topology
     if network is None:
         raise TopologyError("the network is not known", field="topology")
-    covering = opened(index)
     router = Router(network, max_length=max(index.bits, 1))
-    router.load(_registrations(situation, network, covering, members))
+    router.load(registrations_of(situation, network, index, members))
     origin, sent = _origins(situation, network, events, seed)
-    codes = covering.encode(events.points()[sent])
+    codes = opened(index).encode(events.points()[sent])
     forwarding = forward(network, router.tables, codes, codes.of_event(origin))
     number = {host.name: at for at, host in enumerate(network.hosts)}
     homes = np.array([number[each.host] for each in situation.subscriptions], np.int64)
@@ -58,23 +57,24 @@ def forecast(situation: NetworkSituation, index: Index, members: int, events: Ev
     return Forecast(at_hosts, rules, {switch: each.wanted for switch, each in router.coarsened.items()})
 
 
-def _registrations(
-    situation: NetworkSituation, network: Topology, index: Index, members: int
+def registrations_of(
+    situation: NetworkSituation, network: Topology, index: Index, members: int, prefix: Dz = ROOT
 ) -> Iterator[Registration]:
-    def covered(number: int, placed: tuple[HostId, DzSet], kind: type[Registration]) -> Registration:
-        return kind(f"{kind.__name__} {number}", *placed)
+    """What the router of a controller is told of a situation under a plan whose dz begin with a prefix."""
 
-    promised = situation.advertisements
-    if promised:
-        for number, each in enumerate(promised):
-            yield covered(number, (each.host, index.cover(each.filter, max_members=members)), Advertise)
+    def covered(number: int, placed: PlacedFilter, kind: type[Registration]) -> Iterator[Registration]:
+        region = opened(index).cover(placed.filter, max_members=members)
+        if region:
+            yield kind(f"{prefix} {kind.__name__} {number}", placed.host, region.under(prefix))
+
+    if situation.advertisements:
+        for number, each in enumerate(situation.advertisements):
+            yield from covered(number, each, Advertise)
     else:
         for number, host in enumerate(network.hosts):
-            yield covered(number, (host.name, EVERYTHING), Advertise)
+            yield Advertise(f"{prefix} anything {number}", host.name, EVERYTHING.under(prefix))
     for number, each in enumerate(situation.subscriptions):
-        region = index.cover(each.filter, max_members=members)
-        if region:
-            yield covered(number, (each.host, region), Subscribe)
+        yield from covered(number, each, Subscribe)
 
 
 def _origins(situation: NetworkSituation, network: Topology, events: EventBatch, seed: int) -> tuple[Ints, Marks]:

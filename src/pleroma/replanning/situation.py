@@ -49,6 +49,10 @@ class NetworkSituation:
         promised = None if advertisements is None else there(advertisements)
         return cls(schema, there(subscriptions), topology, promised)
 
+    def on(self, topology: Topology) -> NetworkSituation:
+        """The same on a network with other limits."""
+        return replace(self, topology=topology)
+
     @property
     def filters(self) -> list[Filter]:
         """What is subscribed to, subscription by subscription."""
