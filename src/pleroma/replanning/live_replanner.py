@@ -19,13 +19,13 @@ import numpy as np
 from pleroma.content import Schema
 from pleroma.content.batch import EventBatch
 from pleroma.content.filter_json import from_json
-from pleroma.errors import PleromaError
-from pleroma.index import DzSet
+from pleroma.errors import PleromaError, TuningError
+from pleroma.index import DzSet, Index
 from pleroma.replanning.decisions import COMPLETED_OUTCOMES, Decision, Outcome, WatchSettings, decide, reference
 from pleroma.replanning.drift import alike, drift
 from pleroma.replanning.imagined_traffic import imagined_events
 from pleroma.replanning.plan_in_force import PlanInForce, opened
-from pleroma.replanning.proposals import Proposal, is_better, propose
+from pleroma.replanning.proposals import Outlook, Proposal, is_better, outlook, propose
 from pleroma.replanning.situation import NetworkSituation, PlacedFilter
 from pleroma.replanning.traffic_counts import delivery_counts, value_counts
 from pleroma.replanning.windows import MetricKey, TrafficWindow, merged
@@ -67,6 +67,16 @@ class Look(NamedTuple):
     proposal: Proposal | None
 
 
+class PlanForecast(NamedTuple):
+    """What a plan would do with recent events, and what the plan in force does with the same."""
+
+    planned: Outlook
+    in_force: Outlook
+    events: int
+    """Recent events that this is about; 0 if there are none, and events were imagined."""
+    subscriptions: int
+
+
 class LiveReplanner:
     """Looks at one schema. The first news tell everything."""
 
@@ -103,6 +113,22 @@ class LiveReplanner:
         if decision.outcome in COMPLETED_OUTCOMES:
             self._known_then = frozenset(self._subscriptions)
         return Look(window, decision, proposal if decision.outcome == "handing" else None)
+
+    def forecast(self, news: SchemaNews, index: Index, members: int) -> PlanForecast:
+        """What an index would do now. No window is closed: the news tell of no events."""
+        self._take(news)
+        situation = self._situation()
+        recent = _joined(self._schema, [each for _, each in self._events])
+        events = recent if len(recent) else imagined_events(situation, seed=self._settings.seed)
+        if not situation.subscriptions or not len(events):
+            raise TuningError("nobody subscribes to anything that is published", field="schema")
+        planned = outlook(situation, index, members, events)
+        in_force = outlook(situation, self._plan.index, self._plan.members, events)
+        return PlanForecast(planned, in_force, len(recent), len(situation.subscriptions))
+
+    def _situation(self) -> NetworkSituation:
+        promised = self._advertisements.values() or None
+        return NetworkSituation.placed(self._schema, self._subscriptions.values(), self._topology, promised)
 
     def _take(self, news: SchemaNews) -> None:
         if news.handed is not None and self._decisions and self._decisions[-1].outcome == "handing":
@@ -156,12 +182,7 @@ class LiveReplanner:
         """The decision with what the search found, and the plan that it proposes."""
         settings = self._settings
         learned = alike(list(self._windows), settings.look_back, settings.drift)
-        situation = NetworkSituation.placed(
-            self._schema,
-            self._subscriptions.values(),
-            self._topology,
-            self._advertisements.values() or None,
-        )
+        situation = self._situation()
         if not situation.subscriptions:
             return replace(decision, outcome="failed", detail="no host that subscribes is there"), None
         begun = learned[0].start if learned else self._looked

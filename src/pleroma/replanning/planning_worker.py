@@ -14,8 +14,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from pleroma.content import Schema
 from pleroma.errors import PleromaError
+from pleroma.index import Index
 from pleroma.replanning.decisions import WatchSettings
-from pleroma.replanning.live_replanner import LiveReplanner, Look, SchemaNews
+from pleroma.replanning.live_replanner import LiveReplanner, Look, PlanForecast, SchemaNews
 
 LENGTH_BYTES = 8
 NICENESS = 10
@@ -23,12 +24,17 @@ NICENESS = 10
 
 
 class Ask(NamedTuple):
-    """News of a schema. The first of a schema, and the first after the schema was made anew, tell everything."""
+    """News of a schema, and what is asked: a look at it, or what a plan would do.
+
+    The first news of a schema tell everything.
+    """
 
     schema: Schema
     settings: WatchSettings
     news: SchemaNews
     is_first: bool
+    plan: tuple[Index, int] | None = None
+    """An index and a limit of dz per registration, for a forecast."""
 
 
 class LookFailed(NamedTuple):
@@ -56,14 +62,16 @@ def serve_planning(asked: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def _answer(planners: dict[str, LiveReplanner], asked: Ask) -> Look | LookFailed:
+def _answer(planners: dict[str, LiveReplanner], asked: Ask) -> Look | PlanForecast | LookFailed:
     name = asked.schema.name
     try:
         if asked.is_first or name not in planners:
             planners[name] = LiveReplanner(asked.schema, asked.settings, asked.news)
-        return planners[name].look(asked.news)
-    except (PleromaError, ValueError, AssertionError) as error:
-        planners.pop(name, None)
+        planner = planners[name]
+        return planner.look(asked.news) if asked.plan is None else planner.forecast(asked.news, *asked.plan)
+    except PleromaError as error:
+        return LookFailed(str(error))
+    except (ValueError, AssertionError) as error:
         return LookFailed(f"{type(error).__name__}: {error}")
 
 

@@ -126,6 +126,7 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
             await stack.enter_async_context(collection)
         server = await stack.enter_async_context(http_server(app, listening))
         await stack.enter_async_context(app.state.service.leases)
+        await stack.enter_async_context(app.state.service.planner)
         if app.state.service.replanning is not None:
             await stack.enter_async_context(app.state.service.replanning)
         yield Running(url_of(listening), folder / TOKEN_FILE, token, app, server)

@@ -40,6 +40,7 @@ from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
 from pleroma.service.lease_keeper import LeaseKeeper
 from pleroma.service.replanning.plan_loop import PlanLoop
+from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.replanning_settings import ReplanningSettings
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
@@ -65,9 +66,10 @@ def create_app(
     rates = None if replanning is None else SamplingRates()
     samples = SampleIntake(collection, rates, partial(_announce_rate, controller))
     claims = WatcherClaims()
-    loop = None if replanning is None else PlanLoop(controller, plane, samples, claims, replanning)
+    planner = Planner(controller, plane, samples, replanning or ReplanningSettings())
+    loop = None if replanning is None else PlanLoop(controller, planner, claims, replanning.looking.window)
     traffic = SampledTraffic(samples.recent)
-    service = Service(controller, plane, settings, metrics, leased, samples, traffic, collection, loop, claims)
+    service = Service(controller, plane, settings, metrics, leased, samples, traffic, planner, collection, loop, claims)
     gate = Middleware(
         Gate,
         callers=Callers(controller.state),

@@ -14,6 +14,7 @@ from pleroma.service.http.metrics import Metrics
 from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.lease_keeper import LeaseKeeper
 from pleroma.service.replanning.plan_loop import PlanLoop
+from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
 
@@ -27,6 +28,7 @@ class Service:
     leases: LeaseKeeper
     samples: SampleIntake
     traffic: SampledTraffic
+    planner: Planner
     collection: Collection | None = None
     """What is collected for the pipeline; None where there is no lake."""
     replanning: PlanLoop | None = None

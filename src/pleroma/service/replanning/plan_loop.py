@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Self
 
 import structlog
@@ -17,15 +16,8 @@ import structlog
 from pleroma.control import ChangePlan, Controller, SchemaEntry
 from pleroma.errors import ControllerClosed, PlanChanging, PlanMoved, PleromaError
 from pleroma.replanning.live_replanner import Look
-from pleroma.replanning.planning_worker import Ask
 from pleroma.replanning.proposals import Proposal
-from pleroma.replanning.situation import limits_that_count
-from pleroma.routing import Topology
-from pleroma.service.collecting.network_landing import KnownNetwork
-from pleroma.service.collecting.sample_intake import SampleIntake
-from pleroma.service.replanning.planning_process import PlanningProcess
-from pleroma.service.replanning.replanning_settings import ReplanningSettings
-from pleroma.service.replanning.schema_mirror import SchemaMirror
+from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 
 log = structlog.get_logger("pleroma.service")
@@ -37,11 +29,11 @@ class PlanLoop:
     def __init__(
         self,
         controller: Controller,
-        network: KnownNetwork,
-        samples: SampleIntake,
+        planner: Planner,
         claims: WatcherClaims,
-        settings: ReplanningSettings,
+        seconds: float,
     ) -> None:
+        """Every schema is looked at every so many seconds."""
         self.looks: dict[str, Look] = {}
         """By schema, what the last look found."""
         self.changes: Counter[str] = Counter()
@@ -49,12 +41,9 @@ class PlanLoop:
         self.failure: str | None = None
         """Why a schema could not be looked at, in one line, while that is so."""
         self._controller = controller
-        self._network = network
-        self._samples = samples
+        self._planner = planner
         self._claims = claims
-        self._settings = settings
-        self._process = PlanningProcess(settings.max_search_seconds)
-        self._mirrors: dict[str, SchemaMirror] = {}
+        self._seconds = seconds
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -66,11 +55,10 @@ class PlanLoop:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        await self._process.stop()
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._settings.looking.window)
+            await asyncio.sleep(self._seconds)
             for entry in list(self._controller.state.schemas.values()):
                 try:
                     await self.look(entry)
@@ -84,43 +72,29 @@ class PlanLoop:
 
     async def look(self, entry: SchemaEntry) -> None:
         """Look at a schema once, unless somebody else takes care of it or there is nothing to plan for."""
-        if self._stands_back(entry):
+        if self._stands_back(entry) or not self._planner.has_work(entry):
             return
-        registered = [each for each in self._controller.state.registrations.values() if each.entry is entry]
-        if not any(each.kind == "subscription" for each in registered) and entry.name not in self._mirrors:
-            return
-        await self._process.start()
-        mirror = self._mirrors.get(entry.name)
-        if mirror is None or mirror.incarnation != self._process.incarnation:
-            mirror = self._mirrors[entry.name] = SchemaMirror(self._process.incarnation)
-        is_first, events = mirror.is_new, tuple(each.events for each in self._samples.fresh(entry.name))
-        news = mirror.news(datetime.now(UTC), entry, registered, self._topology(entry), events)
-        try:
-            found = await self._process.look(Ask(entry.schema, self._settings.looking, news, is_first))
-        except PleromaError:
-            self._mirrors.pop(entry.name, None)  # what the process knows of the schema is not certain any more
-            raise
+        found = await self._planner.look(entry)
         self.looks[entry.name] = found
         if found.proposal is not None:
-            await self._hand_over(entry, mirror, found.proposal, found.decision.epoch)
+            await self._hand_over(entry, found.proposal, found.decision.epoch)
 
     def _stands_back(self, entry: SchemaEntry) -> bool:
         return self._controller.state.plans.change is not None or self._claims.is_claimed(entry.name)
 
-    async def _hand_over(self, entry: SchemaEntry, mirror: SchemaMirror, found: Proposal, after: int | None) -> None:
+    async def _hand_over(self, entry: SchemaEntry, found: Proposal, after: int | None) -> None:
         if self._stands_back(entry):
-            mirror.handed = "moved", None
-            return
+            return self._planner.handed(entry, "moved")
         command = ChangePlan(entry.name, found.index, after=after, members=found.members)
         try:
             done = await self._controller.plan_changes.change(command)
         except (PlanMoved, PlanChanging):
-            mirror.handed = "moved", None
+            self._planner.handed(entry, "moved")
         except PleromaError as error:
-            mirror.handed = "failed", None
+            self._planner.handed(entry, "failed")
             log.warning("a better plan was refused", schema=entry.name, reason=str(error))
         else:
-            mirror.handed = "adopted", done["epoch"]
+            self._planner.handed(entry, "adopted", done["epoch"])
             self.changes[entry.name] += 1
             log.info(
                 "a better plan is in force",
@@ -130,12 +104,3 @@ class PlanLoop:
                 waste_after=round(found.after.rate, 3),
                 rules=found.rules,
             )
-
-    def _topology(self, entry: SchemaEntry) -> Topology:
-        """The network with the rules that each switch has left for a schema."""
-        topology, rooms = self._network.topology(), self._network.rooms()
-        if not topology.limits and not rooms:
-            return topology
-        tables = self._controller.state.router.tables
-        used = {switch: sum(not entry.prefix.covers(flow.dz) for flow in table) for switch, table in tables.items()}
-        return limits_that_count(topology, rooms, used)

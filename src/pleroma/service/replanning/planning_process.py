@@ -13,7 +13,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 
 from pleroma.errors import ServiceError
-from pleroma.replanning.live_replanner import Look
+from pleroma.replanning.live_replanner import Look, PlanForecast
 from pleroma.replanning.planning_worker import LENGTH_BYTES, Ask, LookFailed, framed
 
 
@@ -37,7 +37,7 @@ class PlanningProcess:
             self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", module, stdin=PIPE, stdout=PIPE)
             self.incarnation += 1
 
-    async def look(self, ask: Ask) -> Look:
+    async def ask(self, ask: Ask) -> Look | PlanForecast:
         """Have the process look at a schema. It is stopped if it takes too long or says something else."""
         try:
             async with asyncio.timeout(self._max_search_seconds):
@@ -53,7 +53,7 @@ class PlanningProcess:
             raise ServiceError(answer.reason)
         return answer
 
-    async def _exchange(self, message: bytes) -> Look | LookFailed:
+    async def _exchange(self, message: bytes) -> Look | PlanForecast | LookFailed:
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise EOFError
@@ -61,7 +61,7 @@ class PlanningProcess:
         await process.stdin.drain()
         length = await process.stdout.readexactly(LENGTH_BYTES)
         body = await process.stdout.readexactly(int.from_bytes(length, "big"))
-        answer: Look | LookFailed = pickle.loads(body)  # noqa: S301  # our own process wrote it
+        answer: Look | PlanForecast | LookFailed = pickle.loads(body)  # noqa: S301  # our own process wrote it
         return answer
 
     async def stop(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from pleroma.index.plan import MAX_MEMBERS
+from pleroma.service.http.examples import EXAMPLE_INDEX
 from pleroma.service.http.models.strict_model import StrictModel
 
 MAX_CLAIM_SECONDS = 3600
@@ -26,3 +28,28 @@ class ReplanningAnswer(StrictModel):
     window: dict[str, Any] | None = Field(description="The traffic between the controller's last two looks")
     decision: dict[str, Any] | None = Field(description="What the controller decided at its last look, and why")
     failure: str | None = Field(description="Why the controller cannot look at schemas, while that is so")
+
+
+class ForecastQuestion(StrictModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"index": EXAMPLE_INDEX, "members": 256}]})
+
+    index: dict[str, Any] = Field(description="An index as in a plan")
+    members: Annotated[int, Field(ge=1, le=MAX_MEMBERS)] | None = Field(
+        None, description="Cells that a registration is enclosed with, at most; as in the plan in force if left out"
+    )
+
+
+class OutlookAnswer(StrictModel):
+    waste_at_hosts: float = Field(description="The share of packets at hosts that nobody there wants")
+    packets: int = Field(description="That come to hosts")
+    wasted: int
+    rules: int = Field(description="Of the fullest switch")
+    rules_by_switch: dict[str, int]
+
+
+class ForecastAnswer(StrictModel):
+    name: str = Field(alias="schema")
+    events: int = Field(description="Sampled events that this is about; 0 where they had to be imagined")
+    subscriptions: int
+    planned: OutlookAnswer
+    in_force: OutlookAnswer = Field(description="What the plan in force does with the same events")

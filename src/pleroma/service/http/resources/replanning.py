@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from pleroma.control.state.regions import check_plan
+from pleroma.index import index_from_json
+from pleroma.replanning.proposals import Outlook
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import tuner
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models.replanning import ReplanningAnswer, WatcherClaim
+from pleroma.service.http.models.replanning import (
+    ForecastAnswer,
+    ForecastQuestion,
+    ReplanningAnswer,
+    WatcherClaim,
+)
 from pleroma.service.http.strict_route import StrictRoute
 
 
@@ -39,4 +49,29 @@ def replanning(service: Service) -> APIRouter:
         service.claims.claim(service.schema(name).name, claim.seconds)
         return Response(status_code=204)
 
+    @router.post("/forecast", response_model=ForecastAnswer, summary="What an index would do with recent events")
+    async def forecast(request: Request, name: str, asked: ForecastQuestion) -> Response:
+        """On the network as it is, for the subscriptions and advertisements there are, by the sampled events of late.
+
+        Where nothing was sampled, events are imagined at random places of subscriptions.
+        """
+        tuner(request)
+        entry = service.schema(name)
+        index = index_from_json(entry.schema, asked.index)
+        check_plan(index, entry, service.state.settings)
+        found = await service.planner.forecast(entry, index, asked.members or entry.plan.members)
+        answer = {"schema": entry.name, "events": found.events, "subscriptions": found.subscriptions}
+        return json_response(answer | {"planned": _outlook(found.planned), "in_force": _outlook(found.in_force)})
+
     return router
+
+
+def _outlook(found: Outlook) -> dict[str, Any]:
+    waste = found.waste
+    return {
+        "waste_at_hosts": waste.rate,
+        "packets": waste.deliveries,
+        "wasted": waste.wasted,
+        "rules": found.rules,
+        "rules_by_switch": dict(found.by_switch),
+    }

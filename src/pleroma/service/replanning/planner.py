@@ -1,0 +1,92 @@
+"""The planner asks the planning process about a schema, and first tells it what has changed since the last time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Self
+
+from pleroma.control import Controller, Registered, SchemaEntry
+from pleroma.errors import PleromaError, ServiceError
+from pleroma.index import Index
+from pleroma.replanning.decisions import Outcome
+from pleroma.replanning.live_replanner import Look, PlanForecast
+from pleroma.replanning.planning_worker import Ask
+from pleroma.replanning.situation import limits_that_count
+from pleroma.routing import Topology
+from pleroma.service.collecting.network_landing import KnownNetwork
+from pleroma.service.collecting.sample_intake import SampleIntake
+from pleroma.service.replanning.planning_process import PlanningProcess
+from pleroma.service.replanning.replanning_settings import ReplanningSettings
+from pleroma.service.replanning.schema_mirror import SchemaMirror
+
+
+class Planner:
+    """One question at a time. As `async with`, it ends its process when it is left."""
+
+    def __init__(
+        self, controller: Controller, network: KnownNetwork, samples: SampleIntake, settings: ReplanningSettings
+    ) -> None:
+        self.settings = settings
+        self._controller = controller
+        self._network = network
+        self._samples = samples
+        self._process = PlanningProcess(settings.max_search_seconds)
+        self._mirrors: dict[str, SchemaMirror] = {}
+        self._turn = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._process.stop()
+
+    def has_work(self, entry: SchemaEntry) -> bool:
+        """Whether anything is subscribed to, or was at the last look."""
+        return entry.name in self._mirrors or any(each.kind == "subscription" for each in self._registered(entry))
+
+    async def look(self, entry: SchemaEntry) -> Look:
+        """Close a window of a schema, and search for a better plan if there is a reason."""
+        found = await self._ask(entry, None)
+        if not isinstance(found, Look):
+            raise ServiceError(f"a look was asked for, and not {type(found).__name__}")
+        return found
+
+    async def forecast(self, entry: SchemaEntry, index: Index, members: int) -> PlanForecast:
+        """What an index would do with recent events."""
+        found = await self._ask(entry, (index, members))
+        if not isinstance(found, PlanForecast):
+            raise ServiceError(f"a forecast was asked for, and not {type(found).__name__}")
+        return found
+
+    def handed(self, entry: SchemaEntry, outcome: Outcome, epoch: int | None = None) -> None:
+        """Note what became of the plan that the last look proposed."""
+        if entry.name in self._mirrors:
+            self._mirrors[entry.name].handed = outcome, epoch
+
+    async def _ask(self, entry: SchemaEntry, plan: tuple[Index, int] | None) -> Look | PlanForecast:
+        async with self._turn:
+            await self._process.start()
+            mirror = self._mirrors.get(entry.name)
+            if mirror is None or mirror.incarnation != self._process.incarnation:
+                mirror = self._mirrors[entry.name] = SchemaMirror(self._process.incarnation)
+            is_first = mirror.is_new
+            events = tuple(each.events for each in self._samples.fresh(entry.name)) if plan is None else ()
+            news = mirror.news(datetime.now(UTC), entry, self._registered(entry), self._topology(entry), events)
+            try:
+                return await self._process.ask(Ask(entry.schema, self.settings.looking, news, is_first, plan))
+            except PleromaError:
+                self._mirrors.pop(entry.name, None)  # what the process knows of the schema is not certain any more
+                raise
+
+    def _registered(self, entry: SchemaEntry) -> list[Registered]:
+        return [each for each in self._controller.state.registrations.values() if each.entry is entry]
+
+    def _topology(self, entry: SchemaEntry) -> Topology:
+        """The network with the rules that each switch has left for a schema."""
+        topology, rooms = self._network.topology(), self._network.rooms()
+        if not topology.limits and not rooms:
+            return topology
+        tables = self._controller.state.router.tables
+        used = {switch: sum(not entry.prefix.covers(flow.dz) for flow in table) for switch, table in tables.items()}
+        return limits_that_count(topology, rooms, used)
