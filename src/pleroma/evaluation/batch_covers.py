@@ -1,4 +1,4 @@
-"""The covers of many subscriptions at once, as rows of dz: the members of `Index.cover`, without an object for each.
+"""The covers of many subscriptions by grids, as rows of dz: the members of `Index.cover`, without an object for each.
 
 A grid covers one subscription after the other in compiled code. A selective index does so region by region, with a
 share of the allowed members in each, and then coarsens each subscription's cover to the allowed members, exactly.
@@ -6,7 +6,6 @@ share of the allowed members in each, and then coarsens each subscription's cove
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +13,14 @@ import numpy as np
 
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints
-from pleroma.content import Filter
 from pleroma.errors import ContentError, PlanError
 from pleroma.evaluation.grid_evaluator import cells
 from pleroma.evaluation.sample import Sample
-from pleroma.index import Dz, GridIndex, Index, SelectiveIndex
+from pleroma.index import Dz, GridIndex, SelectiveIndex
 from pleroma.index.axis import Axis
 from pleroma.index.coarsening_kernels import coarsened
 from pleroma.index.cover_kernels import HALF_CODE_BITS, BitOrder, Boxes, cover
-from pleroma.index.dz_rows import DzRows, joined, packed
+from pleroma.index.dz_rows import DzRows, joined
 from pleroma.index.grid_tables import kernel_limit
 from pleroma.index.selective_codes import homes_of
 
@@ -47,14 +45,6 @@ class BatchCovers:
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
 
-def covers_of(index: Index, subscriptions: Sequence[Filter], sample: Sample, max_members: int | None) -> BatchCovers:
-    """The covers by any index of these subscriptions, which the sample has too; a tree makes them one by one."""
-    if isinstance(index, GridIndex) or (isinstance(index, SelectiveIndex) and not index.quiet):
-        return covered(index, sample, max_members)
-    found = [packed(index.cover(each, max_members=max_members)) for each in subscriptions]
-    return BatchCovers(np.concatenate(found), _firsts([len(each) for each in found]))
-
-
 def covered(index: GridIndex | SelectiveIndex, sample: Sample, max_members: int | None = None) -> BatchCovers:
     """The covers of a sample's owners. The boxes of an owner stand together."""
     if index.schema != sample.schema:
@@ -77,18 +67,18 @@ def covered(index: GridIndex | SelectiveIndex, sample: Sample, max_members: int 
             found = _of_grid(region.grid, sample.boxes_alone(boxes), share)
             parts.append(BatchCovers(_behind(region.number, found.rows), found.first))
     if not parts:
-        return BatchCovers(np.zeros((0, 2), np.uint64), _firsts(np.zeros(sample.owners)))
+        return BatchCovers(np.zeros((0, 2), np.uint64), firsts(np.zeros(sample.owners)))
     rows, owner = np.concatenate([part.rows for part in parts]), np.concatenate([part.owner for part in parts])
     counts = np.bincount(owner, minlength=sample.owners)
-    return BatchCovers(*_limited(rows[np.argsort(owner, kind="stable")], _firsts(counts), most))
+    return BatchCovers(*_limited(rows[np.argsort(owner, kind="stable")], firsts(counts), most))
 
 
 def _of_grid(grid: GridIndex, sample: Sample, most: Ints) -> BatchCovers:
     """Owner i has at most `most[i]` members."""
-    boxes = _firsts(np.bincount(sample.owner, minlength=sample.owners))
+    boxes = firsts(np.bincount(sample.owner, minlength=sample.owners))
     if not grid.axes:
         some = np.diff(boxes) > 0
-        return BatchCovers(np.zeros((int(some.sum()), 2), np.uint64), _firsts(some))
+        return BatchCovers(np.zeros((int(some.sum()), 2), np.uint64), firsts(some))
     low = np.column_stack([_cells(axis, sample.first[:, d]) for d, axis in grid.axes.items()])
     high = np.column_stack([_cells(axis, sample.last[:, d]) for d, axis in grid.axes.items()])
     return BatchCovers(*_covers(grid.tables.bit_order, low, high, boxes, most))
@@ -98,7 +88,8 @@ def _cells(axis: Axis, values: Floats) -> Ints:
     return np.minimum(cells(axis, values), (1 << axis.bits) - 1)
 
 
-def _firsts(counts: Any) -> Ints:
+def firsts(counts: Any) -> Ints:
+    """By owner, where its rows begin, and behind the last, where they end."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 

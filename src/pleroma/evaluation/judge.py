@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
-from pleroma.evaluation.batch_covers import covers_of
 from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.index_covers import covers_of
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of, rules_of
 from pleroma.index import Index, TreeIndex, Waste

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
-from pleroma.evaluation.batch_covers import covers_of
 from pleroma.evaluation.grid_evaluator import GridEvaluator
+from pleroma.evaluation.index_covers import covers_of
 from pleroma.evaluation.judge import Outcome, checked
 from pleroma.evaluation.placement import Placement
 from pleroma.evaluation.sample import Sample

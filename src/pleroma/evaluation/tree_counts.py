@@ -43,6 +43,19 @@ def load_of(index: TreeIndex, sample: Sample) -> tuple[Ints, Ints]:
     return events, _counted(_nodes(index), sample, events)[2]
 
 
+class FilledNodes(NamedTuple):
+    """Owner i fills the nodes `nodes[first[i]]` to `nodes[first[i + 1]]`, in preorder and none inside another."""
+
+    nodes: Ints
+    first: Ints
+
+
+def filled_nodes(index: TreeIndex, sample: Sample) -> FilledNodes:
+    """The fewest nodes of a tree with all leaves that an owner meets, and no others."""
+    boxes = _OwnedBoxes(sample.first, sample.last, sample.owner)
+    return FilledNodes(*_fill(_nodes(index), boxes, sample.owners))
+
+
 def _events(index: TreeIndex, sample: Sample) -> Ints:
     leaves = index.tables.leaves_of(sample.points)
     return np.bincount(leaves, minlength=len(index.dimensions)).astype(np.int64)
@@ -80,20 +93,54 @@ class _Scratch(NamedTuple):
 
 
 @compiled
+def _scratch(size: Int) -> _Scratch:
+    return _Scratch(
+        np.full(size, -1, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(256, np.int64)
+    )
+
+
+@compiled
+def _end_of_owner(owner: Ints, begin: Int) -> Int:
+    """Where the boxes end that have the same owner as box `begin`."""
+    end = begin + 1
+    while end < owner.shape[0] and owner[end] == owner[begin]:
+        end += 1
+    return end
+
+
+@compiled
+def _fill(nodes: Nodes, boxes: _OwnedBoxes, owners: Int) -> tuple[Ints, Ints]:
+    """The nodes that each owner fills, one owner after the other, and where those of each begin."""
+    scratch = _scratch(nodes.dims.shape[0])
+    first = np.zeros(owners + 1, np.int64)
+    kept = np.empty(1024, np.int64)
+    count: Int = 0
+    begin = 0
+    while begin < boxes.owner.shape[0]:
+        end = _end_of_owner(boxes.owner, begin)
+        more = _merge_leaves(nodes, _meet_leaves(nodes, boxes, begin, end, scratch), scratch)
+        if count + more > kept.shape[0]:
+            longer = np.empty(2 * (count + more), np.int64)
+            longer[:count] = kept[:count]
+            kept = longer
+        kept[count : count + more] = scratch.merged[:more]
+        count += more
+        first[boxes.owner[begin] + 1] = more
+        begin = end
+    return kept[:count].copy(), np.cumsum(first)
+
+
+@compiled
 def _count(nodes: Nodes, boxes: _OwnedBoxes, events: Ints) -> tuple[Int, Marks, Ints]:
     """Deliveries, the nodes that are rules, and the owners that meet each leaf."""
     size = nodes.dims.shape[0]
     rules = np.zeros(size, np.bool_)
     owners = np.zeros(size, np.int64)
-    scratch = _Scratch(
-        np.full(size, -1, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(256, np.int64)
-    )
+    scratch = _scratch(size)
     deliveries: Int = 0
     begin = 0
     while begin < boxes.owner.shape[0]:
-        end = begin + 1
-        while end < boxes.owner.shape[0] and boxes.owner[end] == boxes.owner[begin]:
-            end += 1
+        end = _end_of_owner(boxes.owner, begin)
         found = _meet_leaves(nodes, boxes, begin, end, scratch)
         for leaf in scratch.leaves[:found]:
             deliveries += events[leaf]
