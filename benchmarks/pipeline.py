@@ -63,7 +63,7 @@ def run(advance: Callable[[float], None], full: bool = False) -> dict[str, Any]:
                 advance(2)
                 if cores == 2:
                     rows = read(spark, lakes[READ_SIZE].url, data.schema.name)
-                    through, _ = _timed(partial(gather, rows, data.schema, data.subscriptions))
+                    through, _ = _timed(partial(gather, rows, data.schema, data.subscriptions, statistics=True))
                     advance(1)
                     source = _module("_source").measure(spark, lakes[READ_SIZE], data.schema.name)
                     advance(1)
@@ -156,7 +156,7 @@ def _parts(data: Workload, count: int) -> Iterator[EventBatch]:
 
 def _kernel(data: Workload, count: int) -> float:
     """Seconds of one thread with all events in memory."""
-    once = SummaryPass.of(data.schema, data.subscriptions)
+    once = SummaryPass.of(data.schema, data.subscriptions, statistics=True)
     batches = [
         NumberedBatch(rows, np.arange(len(rows)) + n * LANDED_ROWS) for n, rows in enumerate(_parts(data, count))
     ]
@@ -167,7 +167,7 @@ def _kernel(data: Workload, count: int) -> float:
 
 
 def _pass(spark: Any, lake: Lake, data: Workload) -> TrafficSummary:
-    return gather_landed(spark, lake, data.schema.name, data.subscriptions)
+    return gather_landed(spark, lake, data.schema.name, data.subscriptions, statistics=True)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:

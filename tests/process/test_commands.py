@@ -125,7 +125,19 @@ def test_tune_writes_the_best_plan_and_draws_its_cells(tmp_path):
     assert pleroma("workload", "make", folder, *made).returncode == 0
     plan = tmp_path / "plan.json"
     data = answer(
-        "tune", folder, "--bits", 9, "--members", 8, "--plan", plan, "--plot", tmp_path, "--topology", "star:3"
+        "tune",
+        folder,
+        "--bits",
+        9,
+        "--members",
+        8,
+        "--plan",
+        plan,
+        "--plot",
+        tmp_path,
+        "--topology",
+        "star:3",
+        "--compare",
     )
     best = data["techniques"][0]
     assert data["best"] == best["technique"]
@@ -141,7 +153,7 @@ def test_tune_writes_the_best_plan_and_draws_its_cells(tmp_path):
     assert given == set(best["bits"])
     for picture in ("cells.png", "waste.png"):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
-    shown = pleroma("tune", folder, "--bits", 6).stdout
+    shown = pleroma("tune", folder, "--bits", 6, "--compare").stdout
     assert "best first" in shown
     assert "ges + selective" in shown
     run = answer("simulate", folder, "--plan", plan, "--members", 8, "--topology", "star:3")

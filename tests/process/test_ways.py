@@ -107,7 +107,7 @@ def some_traffic():
 
 def better_plan(service, bits, wanted, seen):
     """As the replanner does it: look at the plan in force, learn a tree, and hand it over."""
-    settings = WatchSettings(bits=bits, rules=50, selections=(), splits=())
+    settings = WatchSettings(bits=bits, rules=50)
     with ControllerPlanHolder(service.url, service.token, "stock") as holder:
         in_force = holder.current()
         situation = NetworkSituation(STOCK, tuple(PlacedFilter(HostId("h1"), each) for each in wanted))

@@ -116,12 +116,12 @@ def test_tuning_finds_the_same_plan_when_a_worker_is_killed(cluster, cluster_spa
     held = cluster_spark.range(0, PARTS, 1, PARTS).mapInArrow(kernel, from_arrow_schema(columns.schema))
 
     def job():
-        return gather(held, data.schema, data.subscriptions, draw=2_000)
+        return gather(held, data.schema, data.subscriptions, draw=2_000, statistics=True)
 
-    here = traffic_summary.summarise_traffic(data.events, data.subscriptions, draw=2_000)
+    here = traffic_summary.summarise_traffic(data.events, data.subscriptions, draw=2_000, statistics=True)
     with worker_killed_during(job, cluster, marks, set(range(PARTS))) as there:
         assert there.events == here.events == 3_000
-        question = AdviceQuestion(data.subscriptions, 16, selections=("evs", "cs"), splits=("regular",))
+        question = AdviceQuestion(data.subscriptions, 16, compare=True, selections=("evs", "cs"), splits=("regular",))
         mine, its = (advise_from(each, question) for each in (here, there))
         assert [IndexPlan(1, each.index).dumps() for each in its] == [IndexPlan(1, each.index).dumps() for each in mine]
         for each in dataclasses.fields(here.statistics):

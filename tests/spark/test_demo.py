@@ -39,8 +39,6 @@ def watch_in(spark, audits):
         patience=1,
         cool_down=4.0,
         least=60,
-        selections=(),
-        splits=("regular",),
         trigger=0.3,
     )
 

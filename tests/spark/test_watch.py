@@ -36,7 +36,7 @@ from support.watch_cases import (
     traffic,
 )
 
-QUICK = {"selections": ("evs",), "splits": ("regular",), "draw": 2000}
+QUICK = {"draw": 2000}
 SETTINGS = WatchSettings(window=10, lateness=2, threshold=0.3, patience=2, cool_down=20, least=50, **QUICK)
 COUNT = 120
 LONG = 120
@@ -212,7 +212,6 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch_leaves_nothing_done_tw
 
     command = [sys.executable, "-m", "pleroma.cli", "pipeline", "watch", str(tmp_path / "lake"), "--json"]
     limits = ["--window", "10s", "--lateness", "2s", "--least", "50", "--cool-down", "20s", "--once"]
-    limits += ["--selections", "evs", "--splits", "regular"]
     with serving(kill) as controller:
         where = ["--url", controller.url, "--token-file", str(tmp_path / "token"), "--master", "local[1]"]
         environment = os.environ | {"JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}

@@ -9,14 +9,15 @@ if TYPE_CHECKING:
     from pleroma.selection.advice import Advice
     from pleroma.switches.simulated.simulation import Simulation
 
-ADVICE_COLUMNS = ("", "technique", "bits", "waste", "flow entries", "without limit", "seconds")
+ADVICE_COLUMNS = ("", "technique", "bits", "waste", "flow entries", "dz each", "without limit", "seconds")
 
 
-def techniques_tried(more: int = 0) -> int:
-    """How many steps of progress trying all techniques takes."""
-    from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
+def techniques_tried(compare: bool, every: bool = False) -> int:
+    """How many techniques are tried: the tree, one from every event, and those of a comparison, as far as asked for."""
+    from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
-    return (len(DEFAULT_SELECTIONS) + 1) * len(DEFAULT_SPLITS) + 1 + more
+    others = (len(DEFAULT_SELECTIONS) + 1) * len(DEFAULT_SPLITS) if compare else 0
+    return 1 + every + others
 
 
 def write_plan(best: Advice, path: Path | None) -> None:
@@ -24,13 +25,13 @@ def write_plan(best: Advice, path: Path | None) -> None:
     from pleroma.index import IndexPlan
 
     if path is not None:
-        path.write_text(IndexPlan(1, best.index, best.plan_members).dumps() + "\n", encoding="utf-8")
+        path.write_text(IndexPlan(1, best.index, best.members).dumps() + "\n", encoding="utf-8")
 
 
 def table_title(members: int | None, rules: int | None) -> str:
     limits = [] if members is None else [f"{members} dz per subscription"]
     limits += [] if rules is None else [f"{rules:,} rules"]
-    return f"techniques with at most {' and '.join(limits)}, best first"
+    return f"plans with at most {' and '.join(limits)}, best first" if limits else "plans, best first"
 
 
 def table_row(advice: Advice, best: bool) -> tuple[Any, ...]:
@@ -43,7 +44,8 @@ def table_row(advice: Advice, best: bool) -> tuple[Any, ...]:
         given += f" in {advice.rectangles} rectangles"
     waste, free = f"{advice.outcome.waste.rate:.1%}", f"{advice.unlimited.rate:.1%}"
     mark = "*" if best else ""
-    return mark, advice.technique, given, waste, advice.outcome.rules, free, f"{advice.seconds:.2f}"
+    seconds = f"{advice.seconds:.2f}"
+    return mark, advice.technique, given, waste, advice.outcome.rules, advice.members, free, seconds
 
 
 def advice_figures(advice: Advice, placed: Simulation | None = None) -> dict[str, Any]:

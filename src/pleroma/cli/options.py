@@ -18,9 +18,6 @@ import typer
 
 from pleroma.errors import SetupError
 
-DEFAULT_MAX_MEMBERS = 32
-"""Dz per subscription at most, where neither that nor a number of rules is given."""
-
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line instead of tables.")]
 SparkMaster = Annotated[
     str | None,
@@ -31,10 +28,13 @@ LakeArgument = Annotated[
 ]
 LakeSchema = Annotated[str | None, typer.Option(help="Which schema of the lake; not needed where there is one.")]
 WorkloadFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A workload made by `pleroma workload`.")]
-Selections = Annotated[
-    str | None, typer.Option(help="Ways to select dimensions that are tried: ges,sms; all, otherwise.")
+CompareFlag = Annotated[
+    bool, typer.Option("--compare", help="Try the papers' techniques too, not only a tree; many times slower.")
 ]
-Splits = Annotated[str | None, typer.Option(help="Ways to split that are tried: regular,adaptive; all, otherwise.")]
+Selections = Annotated[
+    str | None, typer.Option(help="Ways to select dimensions that are compared: ges,sms; all, otherwise.")
+]
+Splits = Annotated[str | None, typer.Option(help="Ways to split that are compared: regular,adaptive; all, otherwise.")]
 StateFolder = Annotated[Path, typer.Option(help="Where the log is kept; what was accepted is there after a restart.")]
 PlanFile = Annotated[Path | None, typer.Option(help="Write the best plan here, as JSON.")]
 
@@ -43,12 +43,15 @@ PlanFile = Annotated[Path | None, typer.Option(help="Write the best plan here, a
 class BudgetOptions:
     """What a plan may use."""
 
-    bits: Annotated[int, typer.Option(help="Bits to spend: 23 for IPv4, up to 112 for IPv6.")] = 23
+    bits: Annotated[
+        int,
+        typer.Option(help="Bits to spend: 23 over IPv4, up to 112 over IPv6; a controller's first plan has 56."),
+    ] = 23
     rules: Annotated[
-        int | None, typer.Option(help="Rules that a switch has room for; techniques may take fewer bits to keep to it.")
+        int | None, typer.Option(help="Rules that a switch without a limit of its own has room for; 2,000, otherwise.")
     ] = None
     members: Annotated[
-        int | None, typer.Option(help="At most this many dz per subscription; 32, or any number with --rules.")
+        int | None, typer.Option(help="At most this many dz per subscription; what the plan needs, otherwise.")
     ] = None
 
     def check(self) -> None:
@@ -57,10 +60,6 @@ class BudgetOptions:
         for name, given, most in (("rules", self.rules, None), ("members", self.members, MAX_MEMBERS)):
             if given is not None and (given < 1 or (most is not None and given > most)):
                 raise SetupError(f"{given} {name} are no budget", field=f"--{name}", value=given)
-
-    @property
-    def max_members(self) -> int | None:
-        return DEFAULT_MAX_MEMBERS if self.members is None and self.rules is None else self.members
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

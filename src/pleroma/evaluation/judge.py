@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
+from pleroma.evaluation.batch_covers import BatchCovers
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.index_covers import covers_of
 from pleroma.evaluation.sample import Sample
@@ -43,9 +44,15 @@ class Judge:
     def outcome(self, index: Index, max_members: int | None = None) -> Outcome:
         if isinstance(index, TreeIndex) and max_members is None:
             return judge_tree(index, self.sample, self.wanted)
-        covers = covers_of(index, self.subscriptions, self.sample, max_members)
+        return self.outcome_of(index, covers_of(index, self.subscriptions, self.sample, max_members))
+
+    def outcome_of(self, index: Index, covers: BatchCovers) -> Outcome:
+        """The outcome where the subscriptions have these covers by the index."""
+        return Outcome(self.waste(index, covers), unfilled(ordered(covers.rows)))
+
+    def waste(self, index: Index, covers: BatchCovers) -> Waste:
         made = int(events_in(index.encode(self.sample.points), covers.rows).sum())
-        return Outcome(checked(made, self.wanted), unfilled(ordered(covers.rows)))
+        return checked(made, self.wanted)
 
 
 def judge(index: Index, subscriptions: Sequence[Filter], events: EventBatch, max_members: int | None = None) -> Outcome:

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
+from pleroma.evaluation.batch_covers import BatchCovers
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.index_covers import covers_of
 from pleroma.evaluation.judge import Outcome, checked
 from pleroma.evaluation.placement import Placement
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.shared_dz import SharedDz
-from pleroma.index import Index
+from pleroma.index import Index, Waste
 from pleroma.index.codes import Codes
 
 
@@ -33,9 +34,18 @@ class NetworkJudge:
         self.wanted = GridEvaluator(self.sample.grouped(place.homes), 1).wanted
 
     def outcome(self, index: Index, max_members: int | None = None) -> Outcome:
-        covers = covers_of(index, self.subscriptions, self.sample, max_members)
-        shared = SharedDz.of(covers.rows, self.place.homes[covers.owner])
-        return outcome_on(shared, index.encode(self.sample.points), self.wanted, self.place)
+        return self.outcome_of(index, covers_of(index, self.subscriptions, self.sample, max_members))
+
+    def outcome_of(self, index: Index, covers: BatchCovers) -> Outcome:
+        """The outcome where the subscriptions have these covers by the index."""
+        return outcome_on(self._shared(covers), index.encode(self.sample.points), self.wanted, self.place)
+
+    def waste(self, index: Index, covers: BatchCovers) -> Waste:
+        """The waste at the hosts alone, without counting rules."""
+        return checked(self._shared(covers).deliveries(index.encode(self.sample.points)), self.wanted)
+
+    def _shared(self, covers: BatchCovers) -> SharedDz:
+        return SharedDz.of(covers.rows, self.place.homes[covers.owner])
 
 
 def outcome_on(shared: SharedDz, codes: Codes, wanted: int, place: Placement) -> Outcome:

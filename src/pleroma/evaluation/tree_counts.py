@@ -115,7 +115,7 @@ def _fill(nodes: Nodes, boxes: _OwnedBoxes, owners: Int) -> tuple[Ints, Ints]:
     first = np.zeros(owners + 1, np.int64)
     kept = np.empty(1024, np.int64)
     count: Int = 0
-    begin = 0
+    begin: Int = 0
     while begin < boxes.owner.shape[0]:
         end = _end_of_owner(boxes.owner, begin)
         more = _merge_leaves(nodes, _meet_leaves(nodes, boxes, begin, end, scratch), scratch)
@@ -138,7 +138,7 @@ def _count(nodes: Nodes, boxes: _OwnedBoxes, events: Ints) -> tuple[Int, Marks, 
     owners = np.zeros(size, np.int64)
     scratch = _scratch(size)
     deliveries: Int = 0
-    begin = 0
+    begin: Int = 0
     while begin < boxes.owner.shape[0]:
         end = _end_of_owner(boxes.owner, begin)
         found = _meet_leaves(nodes, boxes, begin, end, scratch)

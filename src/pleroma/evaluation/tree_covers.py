@@ -104,11 +104,14 @@ def _coarser(shape: _TreeShape, filled: Ints, counts: Ints, limits: _Limits) -> 
     _add_leaves(shape, filled, counts, 1)
     nodes, child = refined(shape.dims, shape.right, shape.end, shape.depth, counts, limits.length, limits.enough)
     _add_leaves(shape, filled, counts, -1)
-    places, parts = np.array(nodes), np.array(child)
+    places: Ints = np.array(nodes)
+    parts: Ints = np.array(child)
     if (places.shape[0] + 1) // 2 <= limits.members:
-        return np.sort(places[parts == 0])
-    sizes = ((shape.end[places] - places + 1) // 2).astype(np.float64)
-    return places[fewest(sizes, parts, limits.members)]
+        kept = np.sort(places[parts == 0])
+    else:
+        sizes = ((shape.end[places] - places + 1) // 2).astype(np.float64)
+        kept = places[fewest(sizes, parts, limits.members)]
+    return kept
 
 
 @compiled

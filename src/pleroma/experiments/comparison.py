@@ -17,7 +17,8 @@ from pleroma.experiments.frontier.frontier import WORKLOADS
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source, generated
 from pleroma.index import MAX_LENGTH
-from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, AdviceQuestion, advise
+from pleroma.selection.advice import AdviceQuestion, advise
+from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 from pleroma.selection.dimension_selection import TECHNIQUES
 from pleroma.selection.splits import SPLITS
 from pleroma.workloads import StockModel
@@ -110,6 +111,7 @@ class Comparison:
             workload.subscriptions,
             scenario.bits,
             max_members=self.members,
+            compare=True,
             selections=self.selections,
             splits=self.splits,
             seed=scenario.seed,

@@ -17,6 +17,9 @@ from pleroma.evaluation.sample import Sample
 from pleroma.index import MAX_LENGTH, TreeIndex
 from pleroma.learning.rule_counts import RuleCounter, SplitSequence, port_groupings
 
+DEFAULT_RULES = 2_000
+"""The rules of the fullest switch where neither a switch nor a user gives a limit: the TCAM of small switches has them.
+"""
 MAX_REGROWTHS = 3
 """A tree that has fewer rules than leaves is grown further, to twice the leaves at most, so often at most."""
 MAX_SPLITS = 1 << 20

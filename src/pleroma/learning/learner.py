@@ -32,6 +32,8 @@ TREES_IN_PARALLEL = 2
 """So many of the trees to be compared are grown at a time: most of that runs without the interpreter's lock."""
 BOX_SHARE = 0.1
 """What telling apart two subscriptions of one subscriber counts, where those of two subscribers count 1."""
+LEARNING_STEPS = len(SMOOTHINGS) + 1
+"""So many steps a learner advances, where it compares smoothings: one for each, and one for the tree."""
 CUT_AT_ONCE = "at once"
 """The name, among the trees compared, of the one whose cuts are all made for what they save at once.
 

@@ -17,7 +17,7 @@ from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
 from pleroma.replanning.drift import drift
 from pleroma.replanning.windows import TrafficWindow, written
-from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
+from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
 Reason = Literal["waste", "period", "subscriptions"]
 Outcome = Literal["handing", "adopted", "not_better", "moved", "away", "failed", "dry"]
@@ -58,9 +58,12 @@ class WatchSettings:
     """Bits of a plan; as many as the plan in force has if not given."""
     rules: int | None = None
     """Rules that a switch has room for."""
+    compare: bool = False
+    """Whether the papers' techniques are tried as well, beside a learned tree."""
     selections: tuple[str, ...] = DEFAULT_SELECTIONS
+    """Ways to select dimensions for a comparison."""
     splits: tuple[str, ...] = DEFAULT_SPLITS
-    """Techniques that are tried, beside a learned tree."""
+    """Ways to split for a comparison."""
     draw: int = 65_536
     """Events to learn from and to judge by, at most."""
     seed: int = 0

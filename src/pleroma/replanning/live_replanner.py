@@ -190,7 +190,13 @@ class LiveReplanner:
         if len(events) < settings.least:
             events = _joined(self._schema, [events, imagined_events(situation, seed=settings.seed)])
         try:
-            gathered = summarise_traffic(events, situation.filters, draw=MAX_LEARNED_EVENTS, seed=settings.seed)
+            gathered = summarise_traffic(
+                events,
+                situation.filters,
+                draw=MAX_LEARNED_EVENTS,
+                seed=settings.seed,
+                statistics=settings.compare,
+            )
             found = propose(self._plan, gathered, situation, settings)
         except PleromaError as error:
             return replace(decision, outcome="failed", detail=str(error)), None

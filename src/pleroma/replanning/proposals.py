@@ -40,12 +40,12 @@ class Proposal:
 def propose(
     in_force: PlanInForce, gathered: TrafficSummary, situation: NetworkSituation, settings: WatchSettings
 ) -> Proposal:
-    """The best plan that is found for gathered traffic in a situation."""
+    """The tree learned for gathered traffic in a situation; in a comparison, the best plan of any technique."""
     question = AdviceQuestion(
         situation.filters,
         settings.bits or in_force.index.bits,
-        max_members=None,
         rules=settings.rules,
+        compare=settings.compare,
         selections=settings.selections,
         splits=settings.splits,
         seed=settings.seed,
@@ -53,10 +53,8 @@ def propose(
     )
     best = advise_from(gathered, question)[0]
     before = outlook(situation, in_force.index, in_force.members, gathered.judging)
-    after = outlook(situation, best.index, best.plan_members, gathered.judging)
-    return Proposal(
-        best.technique, best.index, best.plan_members, before.waste, after.waste, after.rules, after.by_switch
-    )
+    after = outlook(situation, best.index, best.members, gathered.judging)
+    return Proposal(best.technique, best.index, best.members, before.waste, after.waste, after.rules, after.by_switch)
 
 
 @dataclass(frozen=True, slots=True)

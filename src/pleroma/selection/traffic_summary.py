@@ -1,7 +1,8 @@
-"""A summary of the traffic from one pass over it: statistics of all events, and a draw of events to try techniques on.
+"""A summary of the traffic from one pass over it: a draw of events to learn from, and statistics where they are wanted.
 
-A pass may be split over any partitions: their summaries merge to the same bits. Techniques that evaluate allocations of
-bits do so on the draw, so that none of them needs another pass.
+A pass may be split over any partitions: their summaries merge to the same bits. A tree is learned from the draw, and
+techniques that evaluate allocations of bits do so on the draw, so that none of them needs another pass. Only the
+papers' techniques that rank dimensions need statistics of all events.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class NumberedBatch(NamedTuple):
 class PartialSummary:
     """The summary of some of the events of a pass."""
 
-    statistics: TrafficStatistics
+    events: int
+    statistics: TrafficStatistics | None
+    """None if they are not wanted."""
     draw: EventDraw
     refused: int = 0
 
@@ -47,9 +50,12 @@ class PartialSummary:
         first, *others = parts
         if not others:
             return first
-        statistics = sum((part.statistics for part in others), first.statistics)
-        draws = EventDraw.merged(part.draw for part in (first, *others))
-        return cls(statistics, draws, sum(part.refused for part in (first, *others)))
+        parts = (first, *others)
+        statistics = first.statistics
+        if statistics is not None:
+            statistics = sum((part.statistics for part in others if part.statistics is not None), statistics)
+        draws = EventDraw.merged(part.draw for part in parts)
+        return cls(sum(part.events for part in parts), statistics, draws, sum(part.refused for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +63,54 @@ class SummaryPass:
     """How to summarise events for some subscriptions. It travels to wherever the events are."""
 
     schema: Schema
-    boxes: BoxBlocks
+    boxes: BoxBlocks | None
+    """The subscriptions for which events are counted; None if no statistics are wanted."""
     draw: int = DRAWN_EVENTS
     seed: int = 0
 
     @classmethod
     def of(
-        cls, schema: Schema, subscriptions: Sequence[Filter], draw: int = DRAWN_EVENTS, seed: int = 0
+        cls,
+        schema: Schema,
+        subscriptions: Sequence[Filter],
+        draw: int = DRAWN_EVENTS,
+        seed: int = 0,
+        *,
+        statistics: bool = False,
     ) -> SummaryPass:
         if not subscriptions:
             raise TuningError("there are no subscriptions to learn from", field="subscriptions")
         if isinstance(draw, bool) or not isinstance(draw, int) or draw < 2:
             raise TuningError(f"{draw!r} events are too few to draw", field="draw", value=draw)
-        return cls(schema, BoxBlocks.of(schema, subscriptions), draw, seed)
+        return cls(schema, BoxBlocks.of(schema, subscriptions) if statistics else None, draw, seed)
 
     def over(self, batches: Iterable[NumberedBatch]) -> PartialSummary:
-        statistics = TrafficStatistics.none(len(self.schema), self.boxes.count)
+        statistics = None if self.boxes is None else TrafficStatistics.none(len(self.schema), self.boxes.count)
         drawing = RunningDraw(self.schema, self.draw, self.seed)
-        refused = 0
+        events = refused = 0
         for batch in batches:
-            statistics += self.statistics(batch.events)
+            if statistics is not None and self.boxes is not None:
+                statistics += self._counted(self.boxes, batch.events)
             drawing.add(batch.events, batch.numbers)
+            events += len(batch.events)
             refused += batch.refused
-        return PartialSummary(statistics, drawing.result(), refused)
+        return PartialSummary(events, statistics, drawing.result(), refused)
 
-    def statistics(self, events: EventBatch) -> TrafficStatistics:
-        return TrafficStatistics.counted(self.boxes, keys_of(events), scaled(self.schema, events.points()))
+    def _counted(self, boxes: BoxBlocks, events: EventBatch) -> TrafficStatistics:
+        return TrafficStatistics.counted(boxes, keys_of(events), scaled(self.schema, events.points()))
 
     def finished(self, found: PartialSummary) -> TrafficSummary:
         """The summary of all events. The half of the draw to judge by is taken out of the statistics."""
         training, judging = found.draw.halves()
         if not len(judging.events):
             raise TuningError("two events are needed at least: one to learn from, one to judge by", field="events")
+        statistics = found.statistics
+        if statistics is not None and self.boxes is not None:
+            statistics -= self._counted(self.boxes, judging.events)
         return TrafficSummary(
-            found.statistics.events,
+            found.events,
             found.refused,
-            found.statistics - self.statistics(judging.events),
+            statistics,
             training.events,
             judging.events,
             HeldOutEvents(judging.tickets, self.seed),
@@ -103,8 +121,8 @@ class SummaryPass:
 class TrafficSummary:
     events: int
     refused: int
-    statistics: TrafficStatistics
-    """The statistics of all events but those to judge by."""
+    statistics: TrafficStatistics | None
+    """The statistics of all events but those to judge by; None if they were not wanted."""
     training: EventBatch
     judging: EventBatch
     held_out: HeldOutEvents
@@ -118,7 +136,8 @@ def summarise_traffic(
     numbers: Ints | None = None,
     draw: int = DRAWN_EVENTS,
     seed: int = 0,
+    statistics: bool = False,
 ) -> TrafficSummary:
     """The summary of events that are in this process. Without `numbers`, events are numbered as they come."""
-    once = SummaryPass.of(events.schema, subscriptions, draw, seed)
+    once = SummaryPass.of(events.schema, subscriptions, draw, seed, statistics=statistics)
     return once.finished(once.over([NumberedBatch(events, np.arange(len(events)) if numbers is None else numbers)]))

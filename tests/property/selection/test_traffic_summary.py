@@ -44,7 +44,7 @@ def split(draw, batch, numbers):
 def test_however_it_is_split_a_pass_leaves_the_same(drawn, data, numbered, most):
     schema, subscriptions, batch = drawn
     numbers = np.arange(len(batch)) if numbered else None
-    once = SummaryPass.of(schema, subscriptions, most, seed=3)
+    once = SummaryPass.of(schema, subscriptions, most, seed=3, statistics=True)
     whole = once.over([NumberedBatch(batch, numbers)])
     parts = split(data.draw, batch, numbers)
     middle = data.draw(st.integers(0, len(parts)))
@@ -78,10 +78,18 @@ def test_blocks_of_any_size_count_the_same(drawn, size, kept):
 @given(traffic())
 def test_what_judges_is_not_in_the_statistics(drawn):
     _, subscriptions, batch = drawn
-    found = summarise_traffic(batch, subscriptions)
+    found = summarise_traffic(batch, subscriptions, statistics=True)
     assert len(found.training) + len(found.judging) == found.events == len(batch)
     assert len(found.training) - len(found.judging) in (0, 1)
     alike(found.statistics, TrafficStatistics.of(Sample.of(found.training, subscriptions)))
+
+
+@given(traffic(), st.integers(2, 30))
+def test_without_statistics_a_pass_draws_and_counts_the_same_events(drawn, most):
+    _, subscriptions, batch = drawn
+    bare, counted = (summarise_traffic(batch, subscriptions, draw=most, statistics=each) for each in (False, True))
+    assert bare.statistics is None
+    assert (bare.events, bare.training, bare.judging) == (counted.events, counted.training, counted.judging)
 
 
 def test_a_draw_is_spread_over_all_events_and_changes_with_the_seed():
@@ -137,11 +145,11 @@ def test_who_learns_from_all_events_can_leave_out_those_that_judge(drawn, number
     if len(distinct) < 2:
         return
     numbers = np.arange(len(distinct)) if numbered else None
-    once = SummaryPass.of(schema, subscriptions, most)
+    once = SummaryPass.of(schema, subscriptions, most, statistics=True)
     found = once.finished(once.over([NumberedBatch(distinct, numbers)]))
     left = found.held_out.without(distinct, numbers)
     assert set(left) == set(distinct) - set(found.judging)
-    alike(found.statistics, once.statistics(left))
+    alike(found.statistics, TrafficStatistics.of(Sample.of(left, subscriptions)))
 
 
 def test_events_that_share_a_number_are_drawn_by_their_content():
@@ -158,6 +166,6 @@ def test_events_that_share_a_number_are_drawn_by_their_content():
 def test_what_is_constant_has_no_variance_at_all():
     schema = Schema("plane", (Real("a", False, 0.0, 1.0), Real("b", False, 0.0, 1.0)))
     batch = EventBatch.from_columns(schema, {"a": np.full(1_000, 1 / 3), "b": np.linspace(0.0, 0.7, 1_000)})
-    covariance = summarise_traffic(batch, [Filter.parse(schema, "a > 0.1")]).statistics.covariance
+    covariance = summarise_traffic(batch, [Filter.parse(schema, "a > 0.1")], statistics=True).statistics.covariance
     assert covariance[0].tolist() == [0.0, 0.0]
     assert covariance[1, 1] == pytest.approx(0.49 / 12, rel=0.1)

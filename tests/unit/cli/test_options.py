@@ -67,9 +67,3 @@ def test_a_budget_of_nothing_is_refused_by_the_name_of_its_option(given):
     with pytest.raises(SetupError, match="no budget") as refused:
         BudgetOptions(**given).check()
     assert refused.value.field == f"--{next(iter(given))}"
-
-
-def test_without_any_limit_a_subscription_has_32_dz():
-    assert BudgetOptions().max_members == 32
-    assert BudgetOptions(rules=10).max_members is None
-    assert BudgetOptions(rules=10, members=4).max_members == 4

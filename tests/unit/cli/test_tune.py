@@ -24,19 +24,31 @@ def tune(folder, *options):
 
 def test_within_so_many_rules_the_learned_tree_is_best_and_is_drawn_over_the_dimensions_asked_for(folder, tmp_path):
     plan = tmp_path / "plan.json"
-    run = tune(folder, "--bits", 12, "--rules", 120, "--plan", plan, "--plot", tmp_path, "--across", "d2,d0", "--json")
+    drawing = ("--plot", tmp_path, "--across", "d2,d0")
+    run = tune(folder, "--bits", 12, "--rules", 120, "--plan", plan, *drawing, "--compare", "--json")
     assert run.exit_code == 0, run.output
     data = json.loads(run.stdout.splitlines()[-1])
     assert data["best"] == "learned"
     best = data["techniques"][0]
     assert best["rules"] <= 120
-    assert best["members"] is None
+    assert best["members"] >= 16
     index = IndexPlan.loads(plan.read_text(encoding="utf-8")).index
     assert isinstance(index, TreeIndex)
     assert index.bits == 12
     assert (tmp_path / "cells.png").read_bytes().startswith(b"\x89PNG")
     within = [each["rules"] <= 120 for each in data["techniques"]]
     assert within == sorted(within, reverse=True)
+
+
+def test_the_tree_comes_alone_and_without_curves_unless_techniques_are_compared(folder, tmp_path):
+    run = tune(folder, "--bits", 12, "--plot", tmp_path, "--json")
+    assert run.exit_code == 0, run.output
+    data = json.loads(run.stdout.splitlines()[-1])
+    assert [each["technique"] for each in data["techniques"]] == ["learned"]
+    assert data["plots"] == [str(tmp_path / "cells.png")]
+    shown = tune(folder, "--bits", 12).stdout
+    assert "plans, best first" in shown
+    assert "dz each" in shown
 
 
 def test_what_is_no_number_of_rules_or_no_dimension_is_said(folder, tmp_path):

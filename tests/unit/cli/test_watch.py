@@ -37,6 +37,7 @@ def test_what_is_no_time_is_refused(text):
         (["--window", "0s"], "window"),
         (["--threshold", "30"], "threshold"),
         (["--schema", "nothing"], "nothing"),
+        (["--splits", "regular"], "--splits"),
         ([], "--url"),
         (["--url", "http://127.0.0.1:9", "--token", ""], "--token-file"),
     ],

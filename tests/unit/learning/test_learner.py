@@ -105,7 +105,7 @@ def test_with_the_same_rules_the_tree_wastes_several_times_less():
         for each in advise(
             narrow.events,
             AdviceQuestion(
-                narrow.subscriptions, 12, rules=600, max_members=None, selections=("ges",), splits=("adaptive",)
+                narrow.subscriptions, 12, rules=600, compare=True, selections=("ges",), splits=("adaptive",)
             ),
         )
     }
@@ -119,9 +119,7 @@ def test_what_was_learned_too_well_shows_on_other_events():
     workload = generate(replace(THESIS, distribution="zipfian", subscriptions=100, events=2_000, seed=3))
     few = workload.events[:400]
     parts = summarise_traffic(few, workload.subscriptions, seed=0)
-    limits = {"rules": 2_000, "max_members": None, "selections": (), "splits": ("regular",)}
-    advice = advise(few, AdviceQuestion(workload.subscriptions, 20, **limits))
-    tree = next(each for each in advice if each.technique == LEARNED)
+    (tree,) = advise(few, AdviceQuestion(workload.subscriptions, 20, rules=2_000, max_members=4_096))
     known = judge(tree.index, workload.subscriptions, parts.training).waste
     later = judge(tree.index, workload.subscriptions, workload.events[1_000:]).waste
     assert tree.outcome.waste == judge(tree.index, workload.subscriptions, parts.judging).waste

@@ -1,9 +1,17 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pleroma.errors import TuningError
-from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, AdviceQuestion, advise
+from pleroma.evaluation.judge import judge
+from pleroma.evaluation.placement import placement_of
+from pleroma.learning.fitting import DEFAULT_RULES
+from pleroma.routing import build
+from pleroma.selection.advice import AdviceQuestion, advise, advise_from
+from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
+from pleroma.selection.member_choice import MEMBER_LIMITS
+from pleroma.selection.traffic_summary import summarise_traffic
 from pleroma.workloads import THESIS, generate
 
 
@@ -16,7 +24,7 @@ def workload():
 
 @pytest.fixture(scope="module")
 def advice(workload):
-    return advise(workload.events, AdviceQuestion(workload.subscriptions, 10, max_members=16))
+    return advise(workload.events, AdviceQuestion(workload.subscriptions, 10, max_members=16, compare=True))
 
 
 def test_every_selection_is_tried_with_every_split_and_without(advice):
@@ -56,3 +64,64 @@ def test_nothing_to_learn_from_is_said_in_one_line(workload):
         advise(workload.events, AdviceQuestion([], 10))
     with pytest.raises(TuningError, match="1 to 112 bits"):
         advise(workload.events, AdviceQuestion(workload.subscriptions, 0))
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    """Subscriptions that crowd in hotspots: covers as fine as a tree have many members."""
+    return generate(replace(THESIS, distribution="zipfian", subscriptions=120, events=3_000, seed=4))
+
+
+def test_the_tree_comes_alone_and_needs_no_statistics_of_dimensions(workload):
+    summary = summarise_traffic(workload.events, workload.subscriptions)
+    assert summary.statistics is None
+    (tree,) = advise_from(summary, AdviceQuestion(workload.subscriptions, 10))
+    assert tree.technique == "learned"
+    with pytest.raises(TuningError, match="statistics"):
+        advise_from(summary, AdviceQuestion(workload.subscriptions, 10, compare=True))
+
+
+def test_without_a_limit_a_tree_alone_is_grown_for_the_default_number_of_rules(crowd):
+    question = AdviceQuestion(crowd.subscriptions, 23)
+    (tree,) = advise(crowd.events, question)
+    (same,) = advise(crowd.events, replace(question, rules=DEFAULT_RULES))
+    assert tree.index == same.index
+    assert 0.8 * DEFAULT_RULES < judge(tree.index, crowd.subscriptions, crowd.events).rules <= DEFAULT_RULES
+
+
+def test_in_a_comparison_the_tree_takes_no_more_rules_than_the_best_of_the_others(crowd):
+    question = AdviceQuestion(crowd.subscriptions, 12, compare=True, selections=("evs",), splits=("regular",))
+    *others, tree = sorted(advise(crowd.events, question), key=lambda each: each.technique == "learned")
+    best = min(others, key=lambda each: each.outcome.waste.rate)
+    assert tree.outcome.rules <= best.outcome.rules < DEFAULT_RULES
+
+
+@pytest.mark.parametrize("network", [None, "fat-tree:4"])
+def test_a_tree_gets_the_fewest_members_that_hardly_waste_more_than_any_number(crowd, network):
+    placement = None if network is None else placement_of(build(network), len(crowd.subscriptions))
+    question = AdviceQuestion(crowd.subscriptions, 23, placement=placement)
+    summary = summarise_traffic(crowd.events, crowd.subscriptions)
+    (tree,) = advise_from(summary, question)
+    training, unseen = question.judge(summary.training), question.judge(summary.judging)
+    wasted = [training.outcome(tree.index, limit).waste.wasted for limit in (*MEMBER_LIMITS, None)]
+    near = np.array(wasted) <= 1.02 * wasted[-1]
+    assert tree.members == MEMBER_LIMITS[int(np.argmax(near))]
+    assert tree.members > MEMBER_LIMITS[0]
+    assert tree.outcome == unseen.outcome(tree.index, tree.members)
+
+
+def test_a_limit_on_members_that_is_asked_for_is_kept(crowd):
+    (tree,) = advise(crowd.events, AdviceQuestion(crowd.subscriptions, 23, max_members=7))
+    assert tree.members == 7
+
+
+def test_progress_adds_up_to_the_number_of_techniques(crowd):
+    steps = []
+    summary = summarise_traffic(crowd.events, crowd.subscriptions, statistics=True)
+    advise_from(summary, AdviceQuestion(crowd.subscriptions, 12), advance=steps.append)
+    assert len(steps) > 1
+    assert sum(steps) == pytest.approx(1)
+    steps.clear()
+    few = {"selections": ("evs",), "splits": ("regular",)}
+    advise_from(summary, AdviceQuestion(crowd.subscriptions, 12, compare=True, **few), advance=steps.append)
+    assert sum(steps) == pytest.approx(3)

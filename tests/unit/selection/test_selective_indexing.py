@@ -94,7 +94,7 @@ def test_brute_force_with_a_split_in_the_loop_finds_the_best_set_for_that_split(
 def test_a_split_of_unknown_name_is_refused():
     workload = generate(replace(EXPRESSIVE, dimensions=2, subscriptions=3, events=10))
     with pytest.raises(UnknownName, match="selectve"):
-        advise(workload.events, AdviceQuestion(workload.subscriptions, 6, splits=["selectve"]))
+        advise(workload.events, AdviceQuestion(workload.subscriptions, 6, compare=True, splits=["selectve"]))
 
 
 def test_subscriptions_on_few_hosts_are_delivered_once_a_host():
@@ -113,7 +113,7 @@ def test_advice_chooses_dimensions_with_the_split_in_the_loop():
     (*_, brute) = sorted(
         advise(
             workload.events,
-            AdviceQuestion(workload.subscriptions, 8, max_members=None, selections=["bes"], splits=["adaptive"]),
+            AdviceQuestion(workload.subscriptions, 8, compare=True, selections=["bes"], splits=["adaptive"]),
         ),
         key=lambda each: len(each.by_count),
     )

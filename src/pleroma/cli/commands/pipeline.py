@@ -17,7 +17,16 @@ from pleroma.cli.advice_table import (
     techniques_tried,
     write_plan,
 )
-from pleroma.cli.options import BudgetOptions, JsonFlag, LakeSchema, PlanFile, SparkMaster, check_file, grouped
+from pleroma.cli.options import (
+    BudgetOptions,
+    CompareFlag,
+    JsonFlag,
+    LakeSchema,
+    PlanFile,
+    SparkMaster,
+    check_file,
+    grouped,
+)
 from pleroma.cli.output import out, progress, show_json, show_table
 
 if TYPE_CHECKING:
@@ -42,7 +51,9 @@ class EventOptions:
 
     start: Annotated[datetime | None, typer.Option("--from", help="Events from this moment on (UTC).")] = None
     end: Annotated[datetime | None, typer.Option("--to", help="Events before this moment (UTC).")] = None
-    draw: Annotated[int, typer.Option(min=2, help="Events to try techniques on; statistics are of all.")] = 100_000
+    draw: Annotated[int, typer.Option(min=2, help="Events to learn from and to judge by; statistics are of all.")] = (
+        100_000
+    )
     every: Annotated[
         bool, typer.Option("--every-event", help="Also grow a tree from all events: a pass over them for each level.")
     ] = False
@@ -60,13 +71,15 @@ def tune(
     master: SparkMaster = None,
     budget: BudgetOptions,
     events: EventOptions,
+    compare: CompareFlag = False,
     plan: PlanFile = None,
     json: JsonFlag = False,
 ) -> None:
-    """Try the techniques on all that was collected, and mark the best.
+    """Learn a tree from all that was collected; --compare tries the papers' techniques as well.
 
-    One pass over the events, where they are, makes the statistics and draws the events that techniques are tried on:
-    half of these train, half judge. The result is the plan that `pleroma tune` finds on the same events.
+    One pass over the events, where they are, draws those that a tree is learned from: half of these train, half judge.
+    For a comparison, the pass makes the statistics that the papers' techniques ask for. The result is the plan that
+    `pleroma tune` finds on the same events.
     """
     from pleroma.pipeline.spark_session import session
 
@@ -74,7 +87,7 @@ def tune(
     budget.check()
     with session(master) as spark:
         traffic, subscriptions = _collected(spark, source, schema, events)
-        summary, found = _tried(spark, traffic, subscriptions, budget, events)
+        summary, found = _tried(spark, traffic, subscriptions, budget, events, compare)
     write_plan(found[0], plan)
     if json:
         read = {"events": summary.events, "refused": summary.refused, "subscriptions": len(subscriptions)}
@@ -82,7 +95,7 @@ def tune(
         show_json(read | told | ({"plan": str(plan)} if plan else {}))
         return
     rows = [table_row(each, each is found[0]) for each in found]
-    show_table(table_title(budget.max_members, budget.rules), ADVICE_COLUMNS, rows)
+    show_table(table_title(budget.members, budget.rules), ADVICE_COLUMNS, rows)
     counts = f"{summary.events:,} events, {summary.refused:,} outside the domains"
     out.print(f"{counts}, {len(subscriptions):,} subscriptions")
     if plan is not None:
@@ -95,6 +108,7 @@ def _tried(
     subscriptions: list[Filter],
     budget: BudgetOptions,
     events: EventOptions,
+    compare: bool,
 ) -> tuple[TrafficSummary, list[Advice]]:
     """A summary of the events, and what the techniques make of it, the best first."""
     from pleroma.pipeline.passes.collected_events import LakeEvents
@@ -105,15 +119,22 @@ def _tried(
 
     scratch = traffic.scratch if isinstance(traffic, LakeEvents) else None
     with progress("reading events", 1) as advance, followed(spark, advance):
-        summary = gather_from(traffic, subscriptions, draw=events.draw, seed=events.seed, scratch=scratch)
+        summary = gather_from(
+            traffic, subscriptions, draw=events.draw, seed=events.seed, statistics=compare, scratch=scratch
+        )
 
     def grown(limit: Budget) -> TreeIndex:
         held_out = summary.held_out
         return grown_from(traffic, subscriptions, budget.bits, limit, seed=events.seed, held_out=held_out)
 
-    with progress("trying techniques", techniques_tried(events.every)) as advance:
+    with progress("trying techniques", techniques_tried(compare, events.every)) as advance:
         question = AdviceQuestion(
-            subscriptions, budget.bits, max_members=budget.max_members, rules=budget.rules, seed=events.seed
+            subscriptions,
+            budget.bits,
+            max_members=budget.members,
+            rules=budget.rules,
+            compare=compare,
+            seed=events.seed,
         )
         found = advise_from(summary, question, grow_from_all=grown if events.every else None, advance=advance)
     return summary, found

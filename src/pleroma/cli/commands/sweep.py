@@ -32,7 +32,7 @@ class ScenarioOptions:
 
     def comparison(self) -> Comparison:
         from pleroma.experiments.comparison import Comparison
-        from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
+        from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
         return Comparison(
             listed(self.workloads),

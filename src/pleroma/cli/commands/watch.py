@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.options import LakeArgument, LakeSchema, Selections, SparkMaster, Splits, grouped, listed
+from pleroma.cli.options import CompareFlag, LakeArgument, LakeSchema, Selections, SparkMaster, Splits, grouped, listed
 from pleroma.cli.output import err, show_json
 from pleroma.errors import ControllerAway, SetupError
 
@@ -79,13 +79,17 @@ class WatchOptions:
     least: Annotated[int, typer.Option(help="Events that a window needs to say anything.")] = 200
     bits: Annotated[int | None, typer.Option(min=1, help="Bits for a plan; as many as now, otherwise.")] = None
     rules: Annotated[int | None, typer.Option(min=1, help="Rules that a switch has room for.")] = None
+    compare: CompareFlag = False
     selections: Selections = None
     splits: Splits = None
 
     def settings(self) -> WatchSettings:
         from pleroma.replanning.decisions import WatchSettings
-        from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS
+        from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
+        if not self.compare and (self.selections or self.splits):
+            option = "--selections" if self.selections else "--splits"
+            raise SetupError("names techniques of a comparison: give --compare as well", field=option)
         window = seconds("--window", self.window)
         return WatchSettings(
             window=window,
@@ -99,6 +103,7 @@ class WatchOptions:
             least=self.least,
             bits=self.bits,
             rules=self.rules,
+            compare=self.compare,
             selections=DEFAULT_SELECTIONS if self.selections is None else listed(self.selections),
             splits=DEFAULT_SPLITS if self.splits is None else listed(self.splits),
             trigger=min(max(window / 10, SHORTEST_TRIGGER_SECONDS), LONGEST_TRIGGER_SECONDS),

@@ -262,6 +262,5 @@ class ClosedLoop:
 
 def first_plan(data: Workload, seen: EventBatch) -> Index:
     """A tree learned from these events and all subscriptions."""
-    members = SIMULATION_MEMBERS
-    question = AdviceQuestion(data.subscriptions, DEMO_BITS, max_members=members, selections=(), splits=("regular",))
+    question = AdviceQuestion(data.subscriptions, DEMO_BITS, max_members=SIMULATION_MEMBERS)
     return advise(seen, question)[0].index

@@ -179,7 +179,14 @@ def best_plan(data: Workload, seen: EventBatch, topology: Topology) -> tuple[Ind
     """The plan that wastes least at the hosts of a network, of the best that the techniques find, and its technique."""
     sample = seen[:TUNING_EVENTS]
     splits = ("adaptive", "selective")
-    question = AdviceQuestion(data.subscriptions, DEMO_BITS, selections=DEMO_SELECTIONS, splits=splits)
+    question = AdviceQuestion(
+        data.subscriptions,
+        DEMO_BITS,
+        max_members=SIMULATION_MEMBERS,
+        compare=True,
+        selections=DEMO_SELECTIONS,
+        splits=splits,
+    )
     found = advise(sample, question)
     tried = replace(data, events=sample)
     results = [(simulate(topology, tried, each.index).waste.rate, each) for each in found[:PLANS_TRIED]]

@@ -24,7 +24,8 @@ from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
 from pleroma.experiments.workload_source import Source
 from pleroma.index import Waste
-from pleroma.selection.advice import DEFAULT_SELECTIONS, DEFAULT_SPLITS, LEARNED
+from pleroma.selection.advice import LEARNED
+from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 from pleroma.workloads import EXPRESSIVE, StockModel
 
 _UNIFORM_MODEL = replace(EXPRESSIVE, events=24_000, width=0.2, placement="inside")

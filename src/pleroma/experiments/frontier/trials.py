@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pleroma.arrays.types import Ints
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.batch_covers import covered
-from pleroma.evaluation.index_covers import covers_of
 from pleroma.evaluation.grid_evaluator import GridEvaluator, deliveries
+from pleroma.evaluation.index_covers import covers_of
 from pleroma.evaluation.judge import Outcome, checked
 from pleroma.evaluation.placement import Placement, spread_of
 from pleroma.evaluation.sample import Sample

@@ -45,13 +45,16 @@ class PartialRows:
     """Makes rows of partial results and the other way round, for a schema, a number of boxes and a size of draw."""
 
     schema: Schema
-    boxes: int
+    boxes: int | None
+    """None if there are no statistics: the head is then all there is."""
     draw: int
 
     def rows(self, part: int, found: PartialSummary) -> Iterator[pa.RecordBatch]:
         statistics, draw = found.statistics, found.draw
-        yield _row(part, HEAD_PIECE, _head(statistics, found.refused), draw.tickets, _table(draw.events))
-        for number, begin in enumerate(range(0, self.boxes, BOXES_PER_PIECE)):
+        yield _row(part, HEAD_PIECE, _head(found), draw.tickets, _table(draw.events))
+        if statistics is None:
+            return
+        for number, begin in enumerate(range(0, statistics.boxes, BOXES_PER_PIECE)):
             counts = np.stack(
                 [each[begin : begin + BOXES_PER_PIECE] for each in (statistics.covered, statistics.alone)]
             )
@@ -69,9 +72,14 @@ class PartialRows:
     def partial(self, batches: Iterable[pa.RecordBatch]) -> PartialSummary:
         """The result that all rows make together."""
         sums, draw, _ = self._summed(batches)
+        events, refused = sums.get(HEAD_PIECE, np.zeros(2, np.int64))[:2].tolist()
+        statistics = None if self.boxes is None else self._statistics(events, self.boxes, sums)
+        return PartialSummary(events, statistics, draw, refused)
+
+    def _statistics(self, events: int, boxes: int, sums: dict[int, Ints]) -> TrafficStatistics:
         dims = len(self.schema)
-        head = iter(sums.get(HEAD_PIECE, np.zeros(_head_size(dims), np.int64)).tolist())
-        events, matches, refused = next(head), next(head), next(head)
+        head = iter(sums.get(HEAD_PIECE, np.zeros(_head_size(dims), np.int64))[2:].tolist())
+        matches = next(head)
 
         def taken(*shape: int) -> Ints:
             return np.fromiter(head, np.int64, int(np.prod(shape))).reshape(shape)
@@ -79,12 +87,9 @@ class PartialRows:
         values, products, touched = taken(dims), taken(2, dims, dims), taken(dims)
         pairs, false_rates = taken(dims, dims), taken(dims, dims)
         counts = [sums[piece].reshape(2, -1, dims) for piece in range(len(sums) - 1)]
-        empty = np.zeros((2, self.boxes, dims), np.int64)
+        empty = np.zeros((2, boxes, dims), np.int64)
         covered, alone = np.concatenate(counts, axis=1) if counts else empty
-        statistics = TrafficStatistics(
-            events, self.boxes, values, products, touched, pairs, false_rates, matches, covered, alone
-        )
-        return PartialSummary(statistics, draw, refused)
+        return TrafficStatistics(events, boxes, values, products, touched, pairs, false_rates, matches, covered, alone)
 
     def _summed(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[int, Ints], EventDraw, int]:
         sums: dict[int, Ints] = {}
@@ -107,10 +112,14 @@ class PartialRows:
         return from_columns(self.schema, {name: table[name] for name in self.schema.names})
 
 
-def _head(statistics: TrafficStatistics, refused: int) -> Ints:
-    first = np.array([statistics.events, statistics.matches, refused], np.int64)
+def _head(found: PartialSummary) -> Ints:
+    """Counts of events and, where there are statistics, all their sums but those by box."""
+    counts = np.array([found.events, found.refused], np.int64)
+    if (statistics := found.statistics) is None:
+        return counts
     names = ("values", "products", "touched", "pairs", "false_rates")
-    return np.concatenate([first, *(getattr(statistics, name).ravel() for name in names)])
+    sums = (getattr(statistics, name).ravel() for name in names)
+    return np.concatenate([counts, np.array([statistics.matches], np.int64), *sums])
 
 
 def _head_size(dims: int) -> int:

@@ -1,8 +1,8 @@
 """The pass over events, on Spark: what `selection.traffic_summary` does in one process, by tasks, merged as a tree.
 
 Tasks run the same kernels on the same batches of columns. Their results are whole numbers and draws, which merge to the
-same bits however the events were split. Events stay where they are. Subscriptions are sent with the tasks, or, if they
-are too many for that, are in a file that tasks read block by block.
+same bits however the events were split. Events stay where they are. Where statistics are wanted, subscriptions are sent
+with the tasks, or, if they are too many for that, are in a file that tasks read block by block.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def gather(
     numbers: str | None = None,
     draw: int = DRAWN_EVENTS,
     seed: int = 0,
+    statistics: bool = False,
     scratch: str | None = None,
 ) -> TrafficSummary:
     """A summary of the events of any DataFrame that has a column for each attribute.
@@ -44,7 +45,8 @@ def gather(
     The column `numbers` (`id`, where there is one) tells apart events with the same content. `scratch` is a folder or
     URI where a file of boxes may be written while the pass runs, seen by all workers.
     """
-    return gather_from(FrameEvents.of(events, schema, numbers), subscriptions, draw=draw, seed=seed, scratch=scratch)
+    traffic = FrameEvents.of(events, schema, numbers)
+    return gather_from(traffic, subscriptions, draw=draw, seed=seed, statistics=statistics, scratch=scratch)
 
 
 def gather_landed(
@@ -57,10 +59,11 @@ def gather_landed(
     end: datetime | None = None,
     draw: int = DRAWN_EVENTS,
     seed: int = 0,
+    statistics: bool = False,
 ) -> TrafficSummary:
     """A summary of the events that a lake has from `[start, end)`."""
     traffic = LakeEvents.of(spark, lake, name, start, end)
-    return gather_from(traffic, subscriptions, draw=draw, seed=seed, scratch=traffic.scratch)
+    return gather_from(traffic, subscriptions, draw=draw, seed=seed, statistics=statistics, scratch=traffic.scratch)
 
 
 def gather_from(
@@ -69,10 +72,12 @@ def gather_from(
     *,
     draw: int = DRAWN_EVENTS,
     seed: int = 0,
+    statistics: bool = False,
     scratch: str | None = None,
 ) -> TrafficSummary:
-    once = SummaryPass.of(traffic.schema, subscriptions, draw, seed)
-    if once.boxes.count <= MAX_BROADCAST_BOXES or scratch is None:
+    """A summary of collected events. The `statistics` of dimensions are counted where techniques will be compared."""
+    once = SummaryPass.of(traffic.schema, subscriptions, draw, seed, statistics=statistics)
+    if once.boxes is None or once.boxes.count <= MAX_BROADCAST_BOXES or scratch is None:
         return once.finished(_merged(traffic, once))
     with StoredBoxes.written(once.boxes, scratch) as stored:
         return once.finished(_merged(traffic, replace(once, boxes=stored)))
@@ -89,7 +94,7 @@ class SummaryTask:
 
 def _merged(traffic: CollectedEvents, once: SummaryPass) -> PartialSummary:
     """Merge partial results, by some tasks first and then here. Spark chooses how many tasks by the rows' bytes."""
-    pieces = PartialRows(once.schema, once.boxes.count, once.draw)
+    pieces = PartialRows(once.schema, None if once.boxes is None else once.boxes.count, once.draw)
     partials = traffic.map_parts(SummaryTask(once, pieces), PARTIAL_SQL)
     together = partials.repartition(partials["piece"], partials["part"] % MERGE_TASKS)
     return pieces.partial(together.mapInArrow(pieces.merged_rows, PARTIAL_SQL).toArrow().to_batches())

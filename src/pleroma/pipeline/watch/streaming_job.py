@@ -123,8 +123,17 @@ def start_watching(
     def gather(start: datetime, end: datetime, subscriptions: Sequence[Filter]) -> TrafficSummary:
         from pleroma.pipeline.passes.summary_pass import gather_landed
 
-        draw, seed = settings.draw, settings.seed
-        return gather_landed(spark, lake, schema, subscriptions, start=start, end=end, draw=draw, seed=seed)
+        return gather_landed(
+            spark,
+            lake,
+            schema,
+            subscriptions,
+            start=start,
+            end=end,
+            draw=settings.draw,
+            seed=settings.seed,
+            statistics=settings.compare,
+        )
 
     def begin() -> StreamingQuery:
         progress.clear_unbegun()

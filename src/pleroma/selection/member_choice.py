@@ -1,0 +1,30 @@
+"""How many dz a subscription may have under a tree: as few as waste hardly more than any number of them would.
+
+Every member of a cover costs room and time wherever the cover goes: in requests, in the router, in the log. A tree is
+grown so that covers as fine as its leaves fit the tables, so that too few members waste what was learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pleroma.evaluation.batch_covers import BatchCovers
+from pleroma.evaluation.tree_covers import TreeCovers
+from pleroma.index import MAX_MEMBERS, Waste
+
+MEMBER_LIMITS = (16, 32, 64, 128, 256, 512, 1024, MAX_MEMBERS)
+"""The limits that are tried, in dz per subscription; the last is taken where none is good enough."""
+TOLERATED_SHARE = 0.02
+"""A limit may waste so much more than none, as a share of what is wasted without."""
+TOLERATED_RATE = 0.001
+"""A limit may in any case waste so much more, as a share of all deliveries: next to nothing is tolerable."""
+
+
+def chosen_members(covers: TreeCovers, waste: Callable[[BatchCovers], Waste]) -> int:
+    """The least limit under which covers waste hardly more than without one. `waste` tells what covers waste."""
+    without = waste(covers.within(None))
+    tolerated = without.deliveries + max(TOLERATED_SHARE * without.wasted, TOLERATED_RATE * without.deliveries)
+    for limit in MEMBER_LIMITS:
+        if limit >= covers.most or waste(covers.within(limit)).deliveries <= tolerated:
+            return limit
+    return MEMBER_LIMITS[-1]
