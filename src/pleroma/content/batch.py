@@ -101,6 +101,14 @@ class EventBatch:
             columns.append(np.array(entries, _dtype(attribute)))
         return cls(schema, tuple(columns))
 
+    @classmethod
+    def joined(cls, schema: Schema, parts: Sequence[EventBatch]) -> EventBatch:
+        """The events of all parts, one part after the other."""
+        if not parts:
+            return cls.from_events(schema, ())
+        columns = zip(*(each.columns for each in parts), strict=True)
+        return cls(schema, tuple(np.concatenate(each) for each in columns))
+
     def __len__(self) -> int:
         return len(self.columns[0])
 

@@ -17,6 +17,7 @@ from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
 from pleroma.replanning.drift import drift
 from pleroma.replanning.windows import TrafficWindow, written
+from pleroma.routing import SwitchId
 from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
 
 Reason = Literal["waste", "period", "subscriptions"]
@@ -115,10 +116,13 @@ class Decision:
     new_epoch: int | None = None
     technique: str | None = None
     before: Waste | None = None
-    """The waste of the plan in force on held-out events."""
+    """The waste of the plan in force on held-out events: at hosts, or at subscriptions if the network is not known."""
     after: Waste | None = None
     """The waste of the best plan found on the same events."""
     rules: int | None = None
+    """The rules of the fullest switch under the best plan found."""
+    rules_by_switch: Mapping[SwitchId, int] | None = None
+    """The same of all switches; None where the network is not known."""
     learned: TrafficWindow | None = None
     """The traffic that was learned from, merged to one window."""
     index: Mapping[str, Any] | None = None
@@ -146,7 +150,7 @@ class Decision:
     def from_json(cls, data: Any) -> Decision:
         """What `to_json` gave."""
         try:
-            data = {"members": None, **data}  # earlier versions did not write it
+            data = {"members": None, "rules_by_switch": None, **data}  # earlier versions did not write them
             read = {each.name: data[each.name] for each in fields(cls)}
             for name in ("window", "end"):
                 read[name] = datetime.fromisoformat(read[name])

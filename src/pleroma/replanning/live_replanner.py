@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-import numpy as np
-
 from pleroma.content import Schema
 from pleroma.content.batch import EventBatch
 from pleroma.content.filter_json import from_json
@@ -118,7 +116,7 @@ class LiveReplanner:
         """What an index would do now. No window is closed: the news tell of no events."""
         self._take(news)
         situation = self._situation()
-        recent = _joined(self._schema, [each for _, each in self._events])
+        recent = EventBatch.joined(self._schema, [each for _, each in self._events])
         events = recent if len(recent) else imagined_events(situation, seed=self._settings.seed)
         if not situation.subscriptions or not len(events):
             raise TuningError("nobody subscribes to anything that is published", field="schema")
@@ -151,7 +149,7 @@ class LiveReplanner:
     def _closed(self, news: SchemaNews) -> TrafficWindow:
         """The window since the last look: what the plan in force makes of the events, by the subscriptions of now."""
         start, self._looked = self._looked, news.now
-        events = _joined(self._schema, news.events)
+        events = EventBatch.joined(self._schema, news.events)
         counts: dict[MetricKey, int] = {}
         if len(events):
             counts = value_counts(events) | {MetricKey("epoch", self._plan.epoch): len(events)}
@@ -186,9 +184,9 @@ class LiveReplanner:
         if not situation.subscriptions:
             return replace(decision, outcome="failed", detail="no host that subscribes is there"), None
         begun = learned[0].start if learned else self._looked
-        events = _joined(self._schema, [each for start, each in self._events if start >= begun])
+        events = EventBatch.joined(self._schema, [each for start, each in self._events if start >= begun])
         if len(events) < settings.least:
-            events = _joined(self._schema, [events, imagined_events(situation, seed=settings.seed)])
+            events = EventBatch.joined(self._schema, [events, imagined_events(situation, seed=settings.seed)])
         try:
             gathered = summarise_traffic(
                 events,
@@ -210,10 +208,3 @@ class LiveReplanner:
         )
         outcome: Outcome = "handing" if is_better(found.before, found.after, settings) else "not_better"
         return replace(decision, outcome=outcome), found
-
-
-def _joined(schema: Schema, parts: Sequence[EventBatch]) -> EventBatch:
-    if not parts:
-        return EventBatch.from_events(schema, ())
-    columns = zip(*(each.columns for each in parts), strict=True)
-    return EventBatch(schema, tuple(np.concatenate(each) for each in columns))

@@ -9,6 +9,8 @@ import pytest
 
 from pleroma.errors import ClientError, ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
 from pleroma.pipeline.watch.plan_holder import ControllerPlanHolder, LakePlanHolder
+from pleroma.pipeline.watch.schema_claim import CLAIM_SECONDS, SchemaClaim
+from support.waiting import wait_until
 from support.watch_cases import BY_PRICE
 
 
@@ -31,7 +33,13 @@ def answering(status, body, **headers):
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Same) as server:
+    with serving(Same) as url:
+        yield url
+
+
+@contextmanager
+def serving(handler):
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -71,6 +79,44 @@ def test_why_a_controller_takes_no_plan_is_told_apart(code, expected):
         with pytest.raises(expected, match="not this one") as caught:
             holder.put(BY_PRICE, 8, 1)
         assert type(caught.value) is expected
+
+
+@contextmanager
+def noting_claims(status):
+    """A server that notes who claims what for how long, and answers all with the same; its address and the claims."""
+    claims = []
+
+    class Claimed(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            claims.append((self.path, body["seconds"]))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with serving(Claimed) as url:
+        yield url, claims
+
+
+@pytest.mark.parametrize("status", [204, 404, 405])
+def test_a_schema_is_claimed_again_and_again_until_the_watcher_ends(status):
+    with noting_claims(status) as (url, claims):
+        with SchemaClaim(url, "token", "stock market", seconds=0.03):
+            assert claims == [("/v1/schemas/stock%20market/plan/watching", 0.03)]
+            wait_until(lambda: len(claims) > 3, "renewed claims")
+        assert [seconds for _, seconds in claims] == [0.03] * (len(claims) - 1) + [0]
+        after = len(claims)
+        with ControllerPlanHolder(url, "token", "stock"):
+            assert claims[after:] == [("/v1/schemas/stock/plan/watching", CLAIM_SECONDS)]
+        assert claims[after + 1 :] == [("/v1/schemas/stock/plan/watching", 0)]
+
+
+def test_nobody_who_answers_a_claim_stops_no_watcher():
+    with SchemaClaim("http://127.0.0.1:9", "token", "stock"):
+        pass
 
 
 class EmptyLake:

@@ -6,6 +6,7 @@ from shutil import copytree as _copytree
 
 import pytest
 
+from pleroma.content import Filter
 from pleroma.errors import ControllerAway, PlanChanging, PlanError
 from pleroma.evaluation.judge import judge
 from pleroma.index import GridIndex, Waste
@@ -13,16 +14,31 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_table import LakeTable
 from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow
 from pleroma.pipeline.lake.moments import UNIX_EPOCH
+from pleroma.pipeline.lake_situation import situation_of
 from pleroma.pipeline.watch.journal import Journal
 from pleroma.pipeline.watch.plan_holder import LakePlanHolder
 from pleroma.pipeline.watch.replanner import Replanner
 from pleroma.pipeline.watch.window_counts import LakeHistory, WindowCounter
 from pleroma.replanning.decisions import Decision, WatchSettings
+from pleroma.replanning.forecast import forecast
 from pleroma.replanning.proposals import Proposal, is_better
 from pleroma.replanning.reported_counts import ReportedCounts
 from pleroma.replanning.windows import TrafficWindow
+from pleroma.routing import build
 from pleroma.selection.traffic_summary import summarise_traffic
-from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, MEMBERS, SCHEMA, WINDOW, Recorded, land, new_lake
+from support.watch_cases import (
+    AN_HOUR_BEFORE,
+    BEGIN,
+    BY_PRICE,
+    BY_VOLUME,
+    MEMBERS,
+    SCHEMA,
+    WINDOW,
+    Recorded,
+    land,
+    new_lake,
+    subscriptions,
+)
 
 SETTINGS = WatchSettings(window=10, threshold=0.3, patience=2, cool_down=20, least=100, draw=2000)
 US = timedelta(microseconds=1)
@@ -382,3 +398,74 @@ def test_an_empty_stretch_is_counted_and_reports_stand_beside_predictions(tmp_pa
     first, second = (each for each in told if isinstance(each, TrafficWindow))
     assert first.reported == ReportedCounts(202, 32)
     assert (second.empty_before, second.reported) == (4, None)
+
+
+LINE = replace(build("line:4"), limits={"R2": 30})
+"""Nobody subscribes at the last host, which publishes."""
+
+
+def placed_lake(folder, count=8):
+    """Like `shifting`, on a network that the lake knows, where one host publishes."""
+    rows = [row._replace(host=LINE.hosts[n % 3].name) for n, row in enumerate(subscriptions())]
+    lake = new_lake(folder, rows=rows)
+    lake.land_topology(LINE, {"R3": 50}, AN_HOUR_BEFORE)
+    everything = "a1", "dee", LINE.hosts[-1].name, Filter.everything(SCHEMA)
+    lake.registrations("advertisements").land("stock", AN_HOUR_BEFORE, [everything])
+    for number in range(count):
+        land(lake, number, shifted=number >= 4)
+    return lake
+
+
+def test_a_plan_is_made_for_the_network_of_the_lake(tmp_path):
+    lake, controller = placed_lake(tmp_path), Recorded()
+    one_by_one(replanner(lake, controller, lambda _: None), lake, 0, 7)
+    (decision,) = Journal(lake, "stock").decisions()
+    assert decision.outcome == "adopted"
+    situation = situation_of(lake, "stock", decision.end)
+    assert situation.topology.limits == {"R2": 30, "R3": 50}
+    ((_, index),) = controller.taken
+    gathered = gathering(lake)(decision.learned.start, decision.learned.end, situation.filters)
+    predicted = forecast(situation, index, decision.members, gathered.judging)
+    assert (decision.after, decision.rules_by_switch) == (predicted.at_hosts, predicted.rules)
+    assert decision.rules == max(predicted.rules.values())
+    assert predicted.wanted_rules == {}  # it keeps to what every switch has room for
+    assert predicted.rules[LINE.switches[-1]] > 0  # where all events come from, and none go to
+    before = forecast(situation, BY_PRICE, MEMBERS, gathered.judging)
+    assert decision.before == before.at_hosts
+
+
+def test_subscriptions_that_the_plan_does_not_know_are_a_reason_to_look(tmp_path):
+    few = subscriptions()[:4]
+    lake, told = new_lake(tmp_path, rows=few), []
+    for number in range(8):
+        land(lake, number)
+    lake.land_subscriptions("stock", BEGIN + 3 * WINDOW + WINDOW / 2, [*few, *subscriptions()[4:8]])
+    settings = replace(SETTINGS, threshold=1.0, newcomers=0.4)
+    made = replanner(lake, Recorded(), told.append, settings)
+    one_by_one(made, lake, 0, 3)
+    assert [(each.reason, said([each])) for each in Journal(lake, "stock").decisions()] == [("subscriptions", [3])]
+    one_by_one(replanner(lake, Recorded(), told.append, settings), lake, 4, 7)  # these it has looked at
+    assert len(Journal(lake, "stock").decisions()) == 1
+
+
+def test_before_there_is_traffic_plans_are_made_for_imagined_events(tmp_path):
+    lake = new_lake(tmp_path, rows=[])
+    lake.land_subscriptions("stock", BEGIN, subscriptions())
+    land(lake, 0, count=5)
+    controller = Recorded()
+
+    def unasked(*_):
+        raise AssertionError("five events are too few to learn from")
+
+    Replanner(lake, SCHEMA, SETTINGS, controller, unasked, lambda _: None).close_windows(closing(lake, 0, 0))
+    (decision,) = Journal(lake, "stock").decisions()
+    assert (decision.reason, decision.outcome, len(controller.taken)) == ("subscriptions", "adopted", 1)
+    assert decision.after.rate < decision.before.rate / 2
+
+
+def test_decisions_of_an_earlier_version_are_read(tmp_path):
+    lake = shifting(tmp_path)
+    one_by_one(replanner(lake, Recorded(), lambda _: None), lake, 0, 5)
+    (decision,) = Journal(lake, "stock").decisions()
+    old = {name: each for name, each in decision.to_json().items() if name not in ("members", "rules_by_switch")}
+    assert Decision.from_json(old) == replace(decision, members=None, rules_by_switch=None)

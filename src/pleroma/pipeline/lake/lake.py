@@ -48,7 +48,7 @@ from pleroma.pipeline.lake.moments import ONE_MICROSECOND, microseconds, utc
 from pleroma.pipeline.lake.registration_history import RegistrationHistory
 from pleroma.pipeline.lake.store import lake_url
 from pleroma.pipeline.lake.table_files import Condition
-from pleroma.routing import Topology
+from pleroma.routing import SwitchId, Topology
 from pleroma.routing.topology_files import from_json as topology_from_json
 from pleroma.routing.topology_files import to_json as topology_to_json
 
@@ -360,7 +360,7 @@ def _topology(row: Mapping[str, Any]) -> LandedTopology:
         network = topology_from_json(json.loads(row["topology"]))
     except (TopologyError, UnknownName, ValueError, RecursionError) as error:
         raise LakeError(f"is no topology: {error}", field="topology") from None
-    return LandedTopology(row["since"], network, dict(row["rooms"]))
+    return LandedTopology(row["since"], network, {SwitchId(each): room for each, room in row["rooms"]})
 
 
 def _check_fits(before: Schema, after: Schema) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pleroma.content import Filter
 from pleroma.content.batch import EventBatch
 from pleroma.index import MAX_MEMBERS, IndexPlan
-from pleroma.routing import Topology
+from pleroma.routing import SwitchId, Topology
 
 RegistrationTable = Literal["subscriptions", "advertisements"]
 """The tables of registrations: what is wanted where, and what is published where."""
@@ -99,7 +99,7 @@ class LandedTopology(NamedTuple):
     since: datetime
     topology: Topology
     """With the limits that the switches were given."""
-    rooms: dict[str, int]
+    rooms: dict[SwitchId, int]
     """How many rules a switch turned out to have room for, where that is known."""
 
 

@@ -131,6 +131,12 @@ class RegistrationHistory:
             if since <= moment and (until is None or moment < until)
         ]
 
+    def standing(self, moment: datetime) -> frozenset[RegistrationText]:
+        """The registrations in force at a moment as they are written, whether or not their filters can be read."""
+        return frozenset(
+            row for row, since, until in self.entries if since <= moment and (until is None or moment < until)
+        )
+
     def during(self, start: datetime, end: datetime) -> list[RegistrationLife]:
         """The registrations that were in force at some moment of `[start, end)`, in the order in which they began."""
         return [

@@ -81,11 +81,8 @@ class LakeEvents:
         cls, spark: SparkSession, lake: Lake, name: str, start: datetime | None = None, end: datetime | None = None
     ) -> LakeEvents:
         """What a lake has from `[start, end)`."""
-        schema = lake.schema(name)
-        (reading,) = LakeQuery(lake.url, name, start=start, end=end).readings()
-        if not reading.files:
-            raise TuningError(f"the lake has no events of {name} there", field="schema", value=name)
-        return cls(spark, schema, tuple(reading.portions()))
+        reading = _events_reading(lake, name, start, end)
+        return cls(spark, lake.schema(name), tuple(reading.portions()))
 
     @property
     def scratch(self) -> str:
@@ -94,8 +91,22 @@ class LakeEvents:
 
     def map_parts(self, work: PartWork, sql: str) -> DataFrame:
         tasks = self.spark.range(0, len(self.portions), 1, len(self.portions))
-        check = _RowCheck(self.schema, attribute_columns(self.schema), EventColumns.of(self.schema).id)
-        return tasks.mapInArrow(_FileParts(work, check, self.portions), sql)
+        return tasks.mapInArrow(_FileParts(work, _RowCheck.landed(self.schema), self.portions), sql)
+
+
+def events_here(
+    lake: Lake, name: str, start: datetime | None = None, end: datetime | None = None
+) -> Iterator[NumberedBatch]:
+    """What a lake has from `[start, end)`, read in this process."""
+    reading, check = _events_reading(lake, name, start, end), _RowCheck.landed(lake.schema(name))
+    return check.events(reading.batches(_names(check.columns, check.numbers)))
+
+
+def _events_reading(lake: Lake, name: str, start: datetime | None, end: datetime | None) -> Reading:
+    (reading,) = LakeQuery(lake.url, name, start=start, end=end).readings()
+    if not reading.files:
+        raise TuningError(f"the lake has no events of {name} there", field="schema", value=name)
+    return reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +144,11 @@ class _RowCheck:
     schema: Schema
     columns: Mapping[str, str]
     numbers: str | None
+
+    @classmethod
+    def landed(cls, schema: Schema) -> _RowCheck:
+        """For the rows of an event table."""
+        return cls(schema, attribute_columns(schema), EventColumns.of(schema).id)
 
     def events(self, batches: Iterable[pa.RecordBatch]) -> Iterator[NumberedBatch]:
         for rows in _joined(batches):

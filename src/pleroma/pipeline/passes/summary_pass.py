@@ -1,4 +1,4 @@
-"""The pass over events, on Spark: what `selection.traffic_summary` does in one process, by tasks, merged as a tree.
+"""The pass over events, on Spark or in this process: what `selection.traffic_summary` does, by tasks, merged as a tree.
 
 Tasks run the same kernels on the same batches of columns. Their results are whole numbers and draws, which merge to the
 same bits however the events were split. Events stay where they are. Where statistics are wanted, subscriptions are sent
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pleroma.content import Filter, Schema
-from pleroma.pipeline.passes.collected_events import CollectedEvents, FrameEvents, LakeEvents
+from pleroma.pipeline.passes.collected_events import CollectedEvents, FrameEvents, LakeEvents, events_here
 from pleroma.pipeline.passes.partials import MERGE_TASKS, PARTIAL_SQL, PartialRows
 from pleroma.pipeline.passes.stored_boxes import StoredBoxes
 from pleroma.selection.traffic_summary import DRAWN_EVENTS, NumberedBatch, PartialSummary, SummaryPass, TrafficSummary
@@ -64,6 +64,21 @@ def gather_landed(
     """A summary of the events that a lake has from `[start, end)`."""
     traffic = LakeEvents.of(spark, lake, name, start, end)
     return gather_from(traffic, subscriptions, draw=draw, seed=seed, statistics=statistics, scratch=traffic.scratch)
+
+
+def gather_here(
+    lake: Lake,
+    name: str,
+    subscriptions: Sequence[Filter],
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    draw: int = DRAWN_EVENTS,
+    seed: int = 0,
+) -> TrafficSummary:
+    """The summary that `gather_landed` makes, without Spark."""
+    once = SummaryPass.of(lake.schema(name), subscriptions, draw, seed)
+    return once.finished(once.over(events_here(lake, name, start, end)))
 
 
 def gather_from(

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from pleroma.errors import ControllerAway, LakeError, PlanChanging, PlanMoved, RequestRefused
 from pleroma.index import Index, IndexPlan
 from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.watch.schema_claim import SchemaClaim
 from pleroma.replanning.plan_in_force import PlanInForce
 
 PLAN_CHANGE_SECONDS = 150.0
@@ -37,21 +38,25 @@ class LakePlanHolder:
 
 
 class ControllerPlanHolder:
-    """The controller at `url`, asked with a token of the role `tuner`."""
+    """The controller at `url`, asked with a token of the role `tuner`. As `with`, it claims the schema."""
 
     def __init__(self, url: str, token: str, schema: str) -> None:
         from pleroma.client.blocking_api import BlockingApi  # brings httpx, which takes a while to load
 
         self._path = f"/v1/schemas/{quote(schema, safe='')}/plan"
         self._api = BlockingApi(url, token, seconds=PLAN_CHANGE_SECONDS)
+        self._claim = SchemaClaim(url, token, schema)
 
     def __enter__(self) -> Self:
+        self._claim.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._claim.__exit__()
         self.close()
 
     def close(self) -> None:
+        self._claim.close()
         self._api.close()
 
     def current(self) -> PlanInForce:

@@ -14,20 +14,26 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from pleroma.content import Filter, Schema
+from pleroma.content.batch import EventBatch
 from pleroma.errors import ControllerAway, PlanChanging, PlanMoved, PleromaError
 from pleroma.index import Index, SelectiveIndex, index_from_json
 from pleroma.pipeline.lake.lake import Lake, between
+from pleroma.pipeline.lake.moments import ONE_MICROSECOND
+from pleroma.pipeline.lake.registration_history import RegistrationText
 from pleroma.pipeline.lake.table_files import Condition
+from pleroma.pipeline.lake_situation import situation_of
+from pleroma.pipeline.passes.collected_events import events_here
 from pleroma.pipeline.watch.journal import Journal
-from pleroma.replanning.decisions import Decision, Outcome, WatchSettings, decide, reference
+from pleroma.pipeline.watch.window_counts import LakeHistory
+from pleroma.replanning.decisions import COMPLETED_OUTCOMES, Decision, Outcome, WatchSettings, decide, reference
 from pleroma.replanning.drift import alike, drift
+from pleroma.replanning.imagined_traffic import imagined_events
 from pleroma.replanning.plan_in_force import PlanHolder
 from pleroma.replanning.proposals import is_better, propose
 from pleroma.replanning.reported_counts import ReportedCounts
-from pleroma.replanning.situation import NetworkSituation, PlacedFilter
+from pleroma.replanning.situation import NetworkSituation
 from pleroma.replanning.windows import MetricCounts, TrafficWindow, empty_between, merged
-from pleroma.routing import HostId
-from pleroma.selection.traffic_summary import TrafficSummary
+from pleroma.selection.traffic_summary import TrafficSummary, summarise_traffic
 
 MAX_REMEMBERED = 1_000
 """Windows and decisions that are kept in memory, each."""
@@ -70,6 +76,9 @@ class Replanner:
         self._decisions = self._journal.decisions(MAX_REMEMBERED)
         self._begun = self._journal.begun()
         self._made_from: dict[int | None, TrafficWindow | None] = {}
+        self._history = LakeHistory(lake, schema.name)
+        self._known_then: tuple[datetime | None, frozenset[RegistrationText]] = None, frozenset()
+        """When a plan was last searched for, and the subscriptions of that moment."""
 
     def close_windows(self, windows: Mapping[datetime, MetricCounts]) -> None:
         """Take windows that have closed, by their start. A window may be given again after a failure.
@@ -90,7 +99,8 @@ class Replanner:
             return
         past = [*(each for each in self._windows if each.start < start), window]
         decisions = [each for each in self._decisions if each.window < start]
-        decision = decide(past, decisions, self._settings, self._begun)
+        newcomers = self._newcomers(window, decisions)
+        decision = decide(past, decisions, self._settings, self._begun, newcomers)
         if decision.reason is not None:
             self._tune(decision, past)
         elif is_new:
@@ -165,11 +175,8 @@ class Replanner:
             if in_force.epoch != decision.epoch:
                 return finish("moved", detail=f"plan {in_force.epoch} is in force, and not the one of these events")
             learned = alike(past, settings.look_back, settings.drift)
-            rows = self._lake.subscriptions(decision.schema, decision.end)
-            placed = tuple(PlacedFilter(HostId(row.host), row.filter) for row in rows)
-            situation = NetworkSituation(self._schema, placed)
-            gathered = self._gather(learned[0].start, learned[-1].end, situation.filters)
-            found = propose(in_force, gathered, situation, settings)
+            situation = situation_of(self._lake, decision.schema, decision.end)
+            found = propose(in_force, self._traffic(learned, situation), situation, settings)
         except ControllerAway as error:
             return finish("away", detail=str(error))
         except PleromaError as error:
@@ -180,6 +187,7 @@ class Replanner:
             before=found.before,
             after=found.after,
             rules=found.rules,
+            rules_by_switch=dict(found.rules_by_switch) or None,
             members=found.members,
             learned=merged(learned),
         )
@@ -188,6 +196,29 @@ class Replanner:
         if self._dry:
             return finish("dry")
         return finish("handing", index=found.index.to_json())
+
+    def _traffic(self, learned: Sequence[TrafficWindow], situation: NetworkSituation) -> TrafficSummary:
+        """The traffic of some windows; where these have next to no events, imagined ones beside them."""
+        time = merged(learned)
+        if time is not None and time.events >= self._settings.least:
+            return self._gather(time.start, time.end, situation.filters)
+        few = [] if time is None else events_here(self._lake, self._schema.name, time.start, time.end)
+        seed = self._settings.seed
+        parts = [*(each.events for each in few), imagined_events(situation, seed=seed)]
+        return summarise_traffic(EventBatch.joined(self._schema, parts), situation.filters, seed=seed)
+
+    def _newcomers(self, window: TrafficWindow, decisions: Sequence[Decision]) -> float:
+        """The share of subscriptions that have come or gone since the last search, or since the plan came."""
+        last = next((each for each in reversed(decisions) if each.outcome in COMPLETED_OUTCOMES), None)
+        plan = None if window.epoch is None else self._history.plan(window.epoch)
+        if last is None and plan is None:
+            return 0.0
+        then = last.end if last is not None else plan.since if plan is not None else window.start
+        if then != self._known_then[0]:
+            known = self._lake.subscription_history(self._schema.name, then, then + ONE_MICROSECOND)
+            self._known_then = then, known.standing(then)
+        now = self._history.subscriptions(window.start, window.end).standing(window.end - ONE_MICROSECOND)
+        return len(now ^ self._known_then[1]) / max(len(now | self._known_then[1]), 1)
 
     def _hand_over(self, decision: Decision, now: TrafficWindow) -> bool:
         """Hand over the plan of a decision, which may be that of a process that died. False: try again later."""
