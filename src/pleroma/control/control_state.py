@@ -130,11 +130,19 @@ class ControlState:
 
     def _begin(self, command: Begin) -> CheckedCommand:
         self.check_begin(command)
-        return lambda _: Done({})
+
+        def carry_out(_: int) -> Done:
+            self.plans.first_members = command.settings["max_members"]
+            return Done({})
+
+        return carry_out
 
     def check_begin(self, command: Begin) -> None:
-        """Refuse a log, or a snapshot, that was made with other settings or for another network."""
-        if dict(command.settings) != self.settings.to_json():
+        """Refuse a log, or a snapshot, that was made with other settings or for another network.
+
+        The limit of dz of first plans may be another one: plans that there are have their own.
+        """
+        if dict(command.settings) != self.settings.to_json() | {"max_members": command.settings.get("max_members")}:
             reason = f"the log was made with {dict(command.settings)}, not with {self.settings.to_json()}"
             raise OtherControl(reason, field="settings", value=dict(command.settings))
         if command.network != self.network:

@@ -35,7 +35,7 @@ def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
     """All that `restore` needs. The same history gives the same bytes."""
     head = {
         "format": SNAPSHOT_FORMAT,
-        "settings": state.settings.to_json(),
+        "settings": state.settings.to_json() | {"max_members": state.plans.first_members},
         "network": state.network,
         "schemas": [_schema(entry) for entry in state.schemas.values()],
         "principals": [asdict(principal) for principal in state.principals.values()],
@@ -60,9 +60,10 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
             raise OtherControl(f"the snapshot has format {read.get('format')}, not {SNAPSHOT_FORMAT}", field="format")
         state = ControlState(topology, settings)
         state.check_begin(Begin(read["settings"], read["network"]))
+        limit = state.plans.first_members = read["settings"]["max_members"]
         for number, each in enumerate(read["schemas"]):
             schema = Schema.from_json(each["schema"])
-            plans = [_plan(schema, settings, *plan) for plan in each["plans"]]
+            plans = [_plan(schema, limit, *plan) for plan in each["plans"]]
             prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(number, settings)
             state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans)
         for each in read.get("hosts", ()):
@@ -85,9 +86,9 @@ def _schema(entry: SchemaEntry) -> dict[str, Any]:
     return {"schema": entry.schema.to_json(), "plans": plans, "prefix": str(entry.prefix)}
 
 
-def _plan(schema: Schema, settings: ControlSettings, epoch: int, index: Any, members: int | None = None) -> IndexPlan:
+def _plan(schema: Schema, limit: int, epoch: int, index: Any, members: int | None = None) -> IndexPlan:
     """In snapshots of earlier versions, no plan has a limit of its own: the settings' limit was that of all plans."""
-    return IndexPlan(epoch, index_from_json(schema, index), settings.max_members if members is None else members)
+    return IndexPlan(epoch, index_from_json(schema, index), limit if members is None else members)
 
 
 def _change(change: PlanChange) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: in
     entry = state.schemas[read["schema"]]
     before, after = (index_from_json(entry.schema, read[each]) for each in ("before", "after"))
     prefix, area = Dz.parse(read["prefix"]), DzSet.parse(*read["area"])
-    first, last = read.get("members") or [state.settings.max_members] * 2
+    first, last = read.get("members") or [state.plans.first_members] * 2
     change = PlanChange(entry, read["method"], before, after, prefix, area, first, last, read["phase"])
     for each, members in read["other"]:
         size = members * PACKED_BYTES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.options import JsonFlag, grouped, listed
+from pleroma.cli.options import DEFAULT_MAX_MEMBERS, JsonFlag, grouped, listed
 from pleroma.cli.output import check_picture, out, progress, show_json, show_table
 from pleroma.errors import PlanError, RoutingError
 
@@ -30,18 +30,23 @@ class IndexOptions:
     plan: Annotated[Path | None, typer.Option(help="Use the index of this plan, as `pleroma tune` writes it.")] = None
     bits: Annotated[int, typer.Option(help="Bits of the index.")] = 23
     dimensions: Annotated[str | None, typer.Option(help="Index only these attributes, separated by commas.")] = None
-    members: Annotated[int, typer.Option(help="At most this many dz per subscription.")] = 32
+    members: Annotated[
+        int | None, typer.Option(help="At most this many dz per subscription; as the plan has it, or 32 without one.")
+    ] = None
 
-    def index(self, schema: Schema) -> Index:
+    def chosen(self, schema: Schema) -> tuple[Index, int]:
+        """The index, and how many dz a subscription may have."""
         from pleroma.index import GridIndex, IndexPlan
 
         if self.plan is None:
-            return GridIndex.regular(schema, self.bits, None if self.dimensions is None else listed(self.dimensions))
-        index = IndexPlan.loads(self.plan.read_text(encoding="utf-8")).index
-        if index.schema != schema:
+            dimensions = None if self.dimensions is None else listed(self.dimensions)
+            index: Index = GridIndex.regular(schema, self.bits, dimensions)
+            return index, DEFAULT_MAX_MEMBERS if self.members is None else self.members
+        plan = IndexPlan.loads(self.plan.read_text(encoding="utf-8"))
+        if plan.schema != schema:
             reason = "the plan is for another schema than the workload's"
             raise PlanError(reason, field="--plan", value=str(self.plan))
-        return index
+        return plan.index, plan.members if self.members is None else self.members
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +110,8 @@ def simulate(
     policy = routing.policy()
     network = build(topology).with_limit(routing.rules)
     data = made_up.workload(seed) if workload is None else Workload.load(workload)
-    index = indexing.index(data.schema)
-    limits: dict[str, Any] = {"publishers": routing.publishers, "max_members": indexing.members, "policy": policy}
+    index, members = indexing.chosen(data.schema)
+    limits: dict[str, Any] = {"publishers": routing.publishers, "max_members": members, "policy": policy}
     with progress("covering subscriptions", len(data.subscriptions)) as advance:
         result = run(network, data, index, **limits, seed=seed, advance=advance)
     if plot is not None:

@@ -1,4 +1,4 @@
-"""The settings that a log depends on: with other settings, the same commands would give other regions."""
+"""The settings of a control plane. A log depends on them: with others, the same commands would give other regions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ControlSettings:
 
     schema_bits: int = 6
     max_members: int = DEFAULT_MEMBERS
-    """Dz per registration that the first plan of a schema allows, unless the schema is created with another limit."""
+    """Dz per registration that the first plan of a new schema allows. The log keeps the one that it began with."""
     default_bits: int = 56
     max_length: int = MAX_LENGTH
 

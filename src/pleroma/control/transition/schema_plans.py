@@ -30,6 +30,8 @@ class SchemaPlans:
 
     def __init__(self, registrations: Registrations, rules: NetworkRules, settings: ControlSettings) -> None:
         self.schemas: dict[str, SchemaEntry] = {}
+        self.first_members = settings.max_members
+        """Dz per registration by the first plan of a schema that is created without a limit: as the log began."""
         self.change: PlanChange | None = None
         """The plan change that is under way; there is one at a time."""
         self._registrations = registrations
@@ -53,7 +55,7 @@ class SchemaPlans:
         if self.change is not None:
             taken.add(self.change.prefix)
         index = first_index(command, self.schemas, taken, self._settings)
-        return IndexPlan(1, index, self._settings.max_members if command.members is None else command.members)
+        return IndexPlan(1, index, self.first_members if command.members is None else command.members)
 
     def create(self, command: CreateSchema, plan: IndexPlan) -> Done:
         number = len(self.schemas)

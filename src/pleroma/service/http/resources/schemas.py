@@ -30,7 +30,8 @@ def schemas(service: Service) -> APIRouter:
         schema = Schema.from_json(new.definition)
         if not NAME_PATTERN.fullmatch(schema.name):
             raise BadRequest("a name has 1 to 64 letters, digits, _ . -", field="schema.name", value=schema.name)
-        await service.controller.submit(CreateSchema(schema, new.bits, new.members))
+        members = service.state.settings.max_members if new.members is None else new.members
+        await service.controller.submit(CreateSchema(schema, new.bits, members))
         return json_response(_shape(service.schema(schema.name)), 201)
 
     @router.get("", response_model=Page[SchemaAnswer], summary="List the schemas")
