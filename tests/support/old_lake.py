@@ -1,6 +1,5 @@
 """Writes lakes of the old layout: folders of JSON and Parquet files, with folds beside parts that are in them."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -14,16 +13,10 @@ import pyarrow.parquet as pq
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import column_type
 from pleroma.index import IndexPlan
+from support.old_plans import without_members
 
 MOMENT = pa.timestamp("us", tz="UTC")
 COUNTERS = ("delivered", "wasted", "duplicates", "dropped")
-
-
-def without_members(plan: IndexPlan) -> str:
-    """A plan as it was written when plans had no limit of dz per registration."""
-    body = {name: value for name, value in json.loads(plan.dumps()).items() if name not in ("members", "checksum")}
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return json.dumps(body | {"checksum": hashlib.sha256(text.encode()).hexdigest()})
 
 
 class OldLakeWriter:

@@ -141,7 +141,7 @@ class Recorded:
     def again(self) -> "Recorded":
         """As it stands, without what was put around it."""
         made = Recorded(self.index, self.epoch)
-        made.taken = self.taken
+        made.taken, made.members = self.taken, self.members
         return made
 
     def current(self) -> PlanInForce:

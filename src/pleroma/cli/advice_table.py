@@ -20,12 +20,22 @@ def techniques_tried(compare: bool, every: bool = False) -> int:
     return 1 + every + others
 
 
-def write_plan(best: Advice, path: Path | None) -> None:
-    """The plan of the best technique as a file, if that is wanted, with the limit of dz that it was judged with."""
+def write_plan(best: Advice, path: Path | None, subscriptions: int, placed: Simulation | None = None) -> None:
+    """The plan of the best technique as a file, if that is wanted.
+
+    It has the limit of dz that it was judged with, and what was found: on a network, or on one switch.
+    """
+    from pleroma.cli.plan_file import StoredPlan
     from pleroma.index import IndexPlan
 
-    if path is not None:
-        path.write_text(IndexPlan(1, best.index, best.members).dumps() + "\n", encoding="utf-8")
+    if path is None:
+        return
+    predicted: dict[str, Any] = {"subscriptions": subscriptions}
+    if placed is None:
+        predicted |= {"waste_at_subscriptions": best.outcome.waste.rate, "rules": best.outcome.rules}
+    else:
+        predicted |= {"waste_at_hosts": placed.waste.rate, "rules": max(placed.rules)}
+    StoredPlan(IndexPlan(1, best.index, best.members), predicted).write(path)
 
 
 def table_title(members: int | None, rules: int | None) -> str:

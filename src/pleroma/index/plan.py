@@ -91,8 +91,9 @@ class IndexPlan:
             "members": self.members,
         }
 
-    def dumps(self) -> str:
-        body = self._body()
+    def dumps(self, beside: Mapping[str, Any] | None = None) -> str:
+        """The plan as JSON. What stands `beside` it is under the checksum too, and is passed over by `loads`."""
+        body = dict(beside or {}) | self._body()
         return _canonical(body | {"checksum": _checksum(body)})
 
     @classmethod

@@ -7,8 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pleroma.cli.command_tree import app
-from pleroma.index import IndexPlan, TreeIndex
-from pleroma.workloads import THESIS, generate
+from pleroma.cli.plan_file import StoredPlan
+from pleroma.index import TreeIndex
+from pleroma.workloads import THESIS, Workload, generate
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,14 @@ def test_within_so_many_rules_the_learned_tree_is_best_and_is_drawn_over_the_dim
     best = data["techniques"][0]
     assert best["rules"] <= 120
     assert best["members"] >= 16
-    index = IndexPlan.loads(plan.read_text(encoding="utf-8")).index
+    stored = StoredPlan.read(plan)
+    assert (stored.plan.members, stored.has_members) == (best["members"], True)
+    assert stored.predicted == {
+        "waste_at_subscriptions": best["waste"],
+        "rules": best["rules"],
+        "subscriptions": len(Workload.load(folder).subscriptions),
+    }
+    index = stored.plan.index
     assert isinstance(index, TreeIndex)
     assert index.bits == 12
     assert (tmp_path / "cells.png").read_bytes().startswith(b"\x89PNG")

@@ -17,7 +17,7 @@ from pleroma.content import Filter, Integer, Real, Schema, Text
 from pleroma.content.batch import EventBatch
 from pleroma.control.client_counters import CLIENT_COUNTER_NAMES
 from pleroma.errors import DamagedFile, LakeError
-from pleroma.index import GridIndex, IndexPlan
+from pleroma.index import MAX_MEMBERS, GridIndex, IndexPlan
 from pleroma.pipeline.lake import event_rows
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
@@ -31,6 +31,7 @@ from pleroma.pipeline.lake.landed import (
 )
 from pleroma.pipeline.lake.store import file_system
 from pleroma.routing.shapes import line
+from support.old_plans import without_members
 from support.strategies import STOCK, events, filters, schemas
 from support.table_rows import append
 
@@ -191,6 +192,20 @@ def test_plans_are_kept_with_their_time(lake):
     assert lake.plan("stock", 2) == found[1]
     assert lake.plan("stock", 3) is None
     assert lake.plan("other", 2) is None
+
+
+def test_plans_of_earlier_versions_have_the_limit_that_was_landed_beside_them(lake):
+    plans = [IndexPlan(epoch, GridIndex.regular(STOCK, 3)) for epoch in (1, 2)]
+    limits = [32, None]
+    rows = {"schema": ["stock"] * 2, "epoch": [1, 2], "since": [NOON, NOON + HOUR], "members": limits}
+    rows["plan"] = [without_members(plan) for plan in plans]
+    kinds = lake.table("plans").definition.schema
+    append(lake.table("plans"), pa.table({name: pa.array(rows[name], kinds.field(name).type) for name in kinds.names}))
+    assert [each.members for each in lake.plans("stock")] == [32, MAX_MEMBERS]
+    lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3), 32), NOON + DAY)  # as a later version lands it again
+    assert [each.since for each in lake.plans("stock")] == [NOON, NOON + HOUR]
+    with pytest.raises(LakeError, match="another plan 1"):
+        lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 3), 16), NOON + DAY)
 
 
 def test_another_plan_of_the_same_epoch_is_refused(lake):

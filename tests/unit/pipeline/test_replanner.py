@@ -43,6 +43,7 @@ from support.watch_cases import (
 SETTINGS = WatchSettings(window=10, threshold=0.3, patience=2, cool_down=20, least=100, draw=2000)
 US = timedelta(microseconds=1)
 BY_BOTH = GridIndex(SCHEMA, (0, 1) * 6)
+FOUND_MEMBERS = 300
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def quickly(monkeypatch):
     def found(in_force, gathered, situation, _):
         subscriptions = situation.filters
         before, after = (judge(index, subscriptions, gathered.judging, MEMBERS) for index in (in_force.index, BY_BOTH))
-        return Proposal("both", BY_BOTH, MEMBERS, before.waste, after.waste, after.rules, {})
+        return Proposal("both", BY_BOTH, FOUND_MEMBERS, before.waste, after.waste, after.rules, {})
 
     monkeypatch.setattr("pleroma.pipeline.watch.replanner.propose", found)
 
@@ -254,6 +255,7 @@ def test_a_plan_that_cannot_be_handed_over_now_is_handed_over_later(tmp_path, er
     one_by_one(replanner(lake, controller, told.append), lake, 7, 7)
     (decision,) = Journal(lake, "stock").decisions()
     assert (decision.outcome, decision.new_epoch, len(controller.taken)) == ("adopted", 2, 1)
+    assert (decision.members, controller.members) == (FOUND_MEMBERS, FOUND_MEMBERS)
 
 
 @pytest.mark.usefixtures("quickly")

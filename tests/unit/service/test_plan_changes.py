@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pleroma.control import PlanChangeTiming
-from pleroma.service.http.examples import EXAMPLE_INDEX
+from pleroma.service.http.examples import EXAMPLE_INDEX, EXAMPLE_SCHEMA
 from support.service.in_process import world
 from support.waiting import run, until
 
@@ -87,6 +87,57 @@ def test_an_earlier_plan_can_be_had_back(tmp_path):
             error = await api.error("POST", f"{PLAN}/rollback", 404, "not_found", json={"epoch": 17})
             assert (error["field"], error["value"]) == ("epoch", 17)
             await api.error("POST", f"{PLAN}/rollback", 400, "bad_request", json={"method": "hope"})
+
+    run(main)
+
+
+def test_a_plan_has_its_own_limit_of_cells(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            made = await api.subscribe("price between 100 and 200 and volume < 50")
+            first = await api.get(PLAN)
+            assert (first["members"], first["plan"]["members"], made["members"]) == (8, 8, 8)
+            index = first["plan"]["index"]
+            with api.app.state.service.controller.feed.subscribe() as reader:
+                answer = await api("PUT", PLAN, 200, json={"index": index, "members": 3, "wait": False})
+                assert answer.json() == {"schema": "stock", "epoch": 2, "phase": "settled"}
+                async with asyncio.timeout(20):
+                    told = await anext(each async for each in reader if each["type"] == "plan")
+            assert (told["epoch"], "phase" in told) == (2, False)  # it is over at once
+            now = await api.get(PLAN)
+            assert (now["members"], now["plan"]["members"], now["plan"]["index"]) == (3, 3, index)
+            assert (await api.get(f"/v1/subscriptions/{made['id']}"))["members"] == 3
+            for same in ({}, {"members": 3}, {"members": 3, "method": "at_once"}):
+                assert (await api("PUT", PLAN, 200, json={"index": index} | same)).json()["epoch"] == 2
+            await api("PUT", PLAN, 200, json={"index": index, "members": 40, "method": "at_once"})
+            await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX})
+            assert (await api.get(PLAN))["members"] == 40
+            await api("POST", f"{PLAN}/rollback", 200, json={"epoch": 2})
+            assert [each["members"] for each in (await api.get("/v1/schemas/stock/plans"))["items"]] == [
+                8,
+                3,
+                40,
+                40,
+                3,
+            ]
+            for wrong in (0, 4097, "many", 2.5):
+                error = await api.error("PUT", PLAN, 400, "bad_request", json={"index": index, "members": wrong})
+                assert error["field"] == "members"
+            assert (await api.get(PLAN))["epoch"] == 5
+
+    run(main)
+
+
+def test_a_schema_may_begin_with_another_limit(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            other = EXAMPLE_SCHEMA | {"name": "other"}
+            await api("POST", "/v1/schemas", 201, json={"schema": other, "members": 64})
+            assert (await api.get("/v1/schemas/other/plan"))["members"] == 64
+            error = await api.error(
+                "POST", "/v1/schemas", 400, "bad_request", json={"schema": other | {"name": "no"}, "members": 0}
+            )
+            assert error["field"] == "members"
 
     run(main)
 

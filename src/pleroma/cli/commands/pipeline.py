@@ -88,7 +88,7 @@ def tune(
     with session(master) as spark:
         traffic, subscriptions = _collected(spark, source, schema, events)
         summary, found = _tried(spark, traffic, subscriptions, budget, events, compare)
-    write_plan(found[0], plan)
+    write_plan(found[0], plan, len(subscriptions))
     if json:
         read = {"events": summary.events, "refused": summary.refused, "subscriptions": len(subscriptions)}
         told = {"best": found[0].technique, "techniques": [advice_figures(each) for each in found]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,21 +73,18 @@ def apply(
 
     No event is lost on the way. A plan that was written without such a number leaves it as it is.
     """
-    from pleroma.index import IndexPlan
+    from pleroma.cli.plan_file import StoredPlan
 
-    try:
-        text = file.read_text(encoding="utf-8")
-        plan = IndexPlan.loads(text)
-    except UnicodeDecodeError:
-        raise PlanError("is no plan", field=str(file)) from None
+    stored = StoredPlan.read(file)
+    plan = stored.plan
     _check(method)
-    body: dict[str, Any] = {"index": plan.index.to_json(), "method": method}
-    if "members" in loads(text):
-        body["members"] = plan.members
+    body = {"index": plan.index.to_json(), "members": plan.members if stored.has_members else None, "method": method}
     with remote_api(url, token) as remote:
         name = plan.schema.name
         if remote.get(f"/v1/schemas/{segment(name)}")["schema"] != plan.schema.to_json():
             raise PlanError(f"the controller's schema {name!r} has other attributes", field=str(file), value=name)
+        if stored.predicted and not json:
+            out.print(f"predicted: {stored.described()}, at most {plan.members} cells a registration")
         _move(remote, name, "PUT", "", body, json)
 
 

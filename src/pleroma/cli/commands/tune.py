@@ -91,7 +91,7 @@ def tune(
     placed = {} if network is None else _placed(network, replace(data, events=judging), found, seed)
     if placed:
         found.sort(key=lambda each: _on_network(each, placed[each.technique], budget.rules))
-    write_plan(found[0], plan)
+    write_plan(found[0], plan, len(data.subscriptions), placed.get(found[0].technique))
     drawn = [] if pictures.plot is None else _draw(pictures.plot, data, found, dimensions)
     if json:
         techniques = [advice_figures(each, placed.get(each.technique)) for each in found]
