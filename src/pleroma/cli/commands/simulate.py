@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.options import DEFAULT_MAX_MEMBERS, JsonFlag, grouped, listed
+from pleroma.cli.options import JsonFlag, grouped, listed
 from pleroma.cli.output import check_picture, out, progress, show_json, show_table
 from pleroma.errors import PlanError, RoutingError
 
@@ -37,11 +37,12 @@ class IndexOptions:
     def chosen(self, schema: Schema) -> tuple[Index, int]:
         """The index, and how many dz a subscription may have."""
         from pleroma.index import GridIndex, IndexPlan
+        from pleroma.switches.simulated.simulation import SIMULATION_MEMBERS
 
         if self.plan is None:
             dimensions = None if self.dimensions is None else listed(self.dimensions)
             index: Index = GridIndex.regular(schema, self.bits, dimensions)
-            return index, DEFAULT_MAX_MEMBERS if self.members is None else self.members
+            return index, SIMULATION_MEMBERS if self.members is None else self.members
         plan = IndexPlan.loads(self.plan.read_text(encoding="utf-8"))
         if plan.schema != schema:
             reason = "the plan is for another schema than the workload's"
