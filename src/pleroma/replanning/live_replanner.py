@@ -19,7 +19,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.content.filter_json import from_json
 from pleroma.errors import PleromaError, TuningError
 from pleroma.index import DzSet, Index
-from pleroma.replanning.decisions import COMPLETED_OUTCOMES, Decision, Outcome, WatchSettings, decide, reference
+from pleroma.replanning.decisions import Decision, Outcome, WatchSettings, decide, reference
 from pleroma.replanning.drift import alike, drift
 from pleroma.replanning.imagined_traffic import imagined_events
 from pleroma.replanning.plan_in_force import PlanInForce, opened
@@ -90,6 +90,8 @@ class LiveReplanner:
         self._covers: dict[str, DzSet] = {}
         """Of subscriptions, under the plan in force."""
         self._known_then: frozenset[str] = frozenset()
+        """The subscriptions that the plan in force was made for, or that nothing better was found for."""
+        self._planned_for: frozenset[str] = frozenset()
         """The subscriptions that the last search knew."""
         self._windows: deque[TrafficWindow] = deque(maxlen=MAX_KEPT_WINDOWS)
         self._decisions: list[Decision] = []
@@ -108,8 +110,9 @@ class LiveReplanner:
             return Look(window, replace(decision, reason=None), None)
         decision, proposal = self._searched(decision)
         self._decisions = [*self._decisions, decision][-MAX_KEPT_WINDOWS:]
-        if decision.outcome in COMPLETED_OUTCOMES:
+        if decision.outcome == "not_better":
             self._known_then = frozenset(self._subscriptions)
+        self._planned_for = frozenset(self._subscriptions)
         return Look(window, decision, proposal if decision.outcome == "handing" else None)
 
     def forecast(self, news: SchemaNews, index: Index, members: int) -> PlanForecast:
@@ -132,6 +135,8 @@ class LiveReplanner:
         if news.handed is not None and self._decisions and self._decisions[-1].outcome == "handing":
             outcome, epoch = news.handed
             self._decisions[-1] = replace(self._decisions[-1], outcome=outcome, new_epoch=epoch)
+            if outcome == "adopted":
+                self._known_then = self._planned_for
         if news.plan is not None:
             self._plan, self._covers = news.plan, {}
         if news.topology is not None:

@@ -1,0 +1,126 @@
+"""A forecast is what a network does: its rules are those of a router that is asked one request at a time."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pleroma.content import Filter, Integer, Schema
+from pleroma.content.batch import EventBatch
+from pleroma.evaluation.placement import NOWHERE_PORT, Placement, ports_towards
+from pleroma.evaluation.sample import Sample
+from pleroma.index import GridIndex
+from pleroma.learning.fitting import Budget
+from pleroma.learning.learner import learn
+from pleroma.replanning.forecast import forecast
+from pleroma.replanning.situation import NetworkSituation, PlacedFilter, limits_that_count
+from pleroma.routing import Advertise, Router, Subscribe, build
+
+SPACE = Schema("space", tuple(Integer(name, False, 0, 63) for name in "xy"))
+NETWORKS = ("line:3", "ring:4", "fat-tree:4")
+
+
+def box(low_x, low_y, wide, tall):
+    return Filter.parse(SPACE, f"x >= {low_x} and x <= {low_x + wide} and y >= {low_y} and y <= {low_y + tall}")
+
+
+boxes = st.builds(box, st.integers(0, 63), st.integers(0, 63), st.integers(0, 30), st.integers(0, 30))
+
+
+@st.composite
+def situations(draw):
+    network = build(draw(st.sampled_from(NETWORKS)))
+    hosts = st.sampled_from([host.name for host in network.hosts])
+    if draw(st.booleans()):
+        network = replace(network, limits={switch: draw(st.integers(2, 12)) for switch in network.switches})
+    wanted = draw(st.lists(st.builds(PlacedFilter, hosts, boxes), min_size=1, max_size=8))
+    promised = draw(st.none() | st.lists(st.builds(PlacedFilter, hosts, boxes), min_size=1, max_size=3))
+    return NetworkSituation(SPACE, tuple(wanted), network, None if promised is None else tuple(promised))
+
+
+def points(seed, count=30):
+    drawn = np.random.default_rng(seed).integers(0, 64, (count, 2))
+    return EventBatch.from_columns(SPACE, {"x": drawn[:, 0], "y": drawn[:, 1]})
+
+
+@given(situations(), st.integers(0, 99), st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_rules_and_packets_are_those_of_a_router_asked_one_request_at_a_time(situation, seed, members):
+    index, network = GridIndex.regular(SPACE, 8), situation.topology
+    found = forecast(situation, index, members, points(seed))
+    router = Router(network, max_length=8)
+    promised = situation.advertisements or [PlacedFilter(host.name, Filter.everything(SPACE)) for host in network.hosts]
+    for number, each in enumerate(promised):
+        router.apply(Advertise(f"a{number}", each.host, index.cover(each.filter, max_members=members)))
+    for number, each in enumerate(situation.subscriptions):
+        region = index.cover(each.filter, max_members=members)
+        if region:
+            router.apply(Subscribe(f"s{number}", each.host, region))
+    assert found.rules == {switch: len(table) for switch, table in router.tables.items()}
+    assert found.fullest == max(found.rules.values())
+    assert found.wanted_rules == {switch: report.wanted for switch, report in router.coarsened.items()}
+    assert found.at_hosts.wanted <= found.at_hosts.deliveries
+
+
+@given(situations(), st.integers(0, 99))
+@settings(max_examples=25, deadline=None)
+def test_with_cells_of_single_points_and_all_the_room_nothing_is_wasted(situation, seed):
+    index = GridIndex.regular(SPACE, 12)
+    roomy = replace(situation, topology=situation.topology.with_limit(None))
+    found = forecast(roomy, index, 4096, points(seed))
+    assert found.at_hosts.wasted == 0
+
+
+@given(situations())
+@settings(max_examples=40, deadline=None)
+def test_a_port_is_used_towards_a_host_exactly_if_somebody_publishes_on_the_other_side(situation):
+    network, sources = situation.topology, situation.sources
+    tree = Router(network).families[0].tree
+    for switch, ports in ports_towards(network, sources).items():
+        for host, port in zip(network.hosts, ports.tolist(), strict=True):
+            towards = tree.toward[host.name][switch]
+            elsewhere = any(
+                tree.toward[each.name][switch] != towards
+                for each in network.hosts
+                if sources is None or each.name in sources
+            )
+            assert port == (towards if elsewhere else NOWHERE_PORT)
+
+
+@given(situations(), st.integers(0, 99), st.integers(1, 40))
+@settings(max_examples=20, deadline=None)
+def test_a_tree_learned_for_a_placement_needs_the_rules_that_were_counted(situation, seed, rules):
+    """Advertisements of everything: learning does not know that less than everything is published."""
+    sources = situation.advertisements and tuple(
+        PlacedFilter(each.host, Filter.everything(SPACE)) for each in situation.advertisements
+    )
+    situation = replace(situation, topology=situation.topology.with_limit(None), advertisements=sources)
+    place = situation.placement
+    sample = Sample.of(points(seed), situation.filters).grouped(place.homes)
+    tree = learn(sample, 12, Budget(rules=rules), spread=place.spread)
+    found = forecast(situation, tree.index, 4096, points(seed + 1))
+    assert found.fullest == tree.rules <= rules
+
+
+def test_a_switch_has_for_a_schema_what_its_limit_and_its_room_leave():
+    network = replace(build("line:3"), limits={"R1": 100, "R2": 100})
+    left = limits_that_count(network, {"R2": 60, "R3": 40}, {"R1": 10, "R2": 70, "R3": 1})
+    assert left.limits == {"R1": 90, "R2": 1, "R3": 39}
+    assert limits_that_count(build("line:3"), {}).limits == {}
+
+
+def test_what_is_at_hosts_that_are_away_is_left_out():
+    network = build("line:2")
+    wanted = [PlacedFilter("h1", box(0, 0, 5, 5)), PlacedFilter("gone", box(0, 0, 9, 9))]
+    made = NetworkSituation.placed(SPACE, wanted, network, wanted)
+    assert made.subscriptions == made.advertisements == tuple(wanted[:1])
+    assert made.placement.homes.tolist() == [0]
+    assert NetworkSituation.placed(SPACE, wanted, None, None).placement is None
+
+
+def test_homes_are_numbers_of_hosts_and_limits_those_of_the_switches_on_the_tree():
+    network = replace(build("line:3"), limits={"R2": 7})
+    place = Placement.of(network, ["h3", "h1", "h3"])
+    assert place.homes.tolist() == [2, 0, 2]
+    assert place.limits == (None, 7, None)

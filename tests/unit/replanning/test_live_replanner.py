@@ -1,0 +1,130 @@
+"""A running controller's schema: plans from subscriptions alone, from traffic, and none where none is better."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pleroma.content.filter_json import to_json
+from pleroma.control.state.command import canonical
+from pleroma.errors import TuningError
+from pleroma.index import GridIndex, TreeIndex
+from pleroma.replanning.decisions import WatchSettings
+from pleroma.replanning.live_replanner import LiveReplanner, RegistrationNews, SchemaNews
+from pleroma.replanning.plan_in_force import PlanInForce
+from pleroma.routing import build
+from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, SCHEMA, subscriptions, traffic
+
+NETWORK = build("line:3")
+LOOKING = WatchSettings(selections=(), splits=(), window=5.0, cool_down=5.0, least=100, newcomers=0.1, patience=1, threshold=0.2, rules=200)
+FIRST = PlanInForce(1, GridIndex.regular(SCHEMA, 12), 8)
+
+
+def come(rows):
+    return RegistrationNews({row.id: (f"h{1 + i % 3}", canonical(to_json(row.filter))) for i, row in enumerate(rows)})
+
+
+class Told:
+    """A replanner that is told of something every ten seconds."""
+
+    def __init__(self, plan=FIRST, settings=LOOKING, **first):
+        self.now = BEGIN
+        self.made = LiveReplanner(SCHEMA, settings, SchemaNews(self.now, plan=plan, topology=NETWORK))
+        self.first = first
+
+    def look(self, **news):
+        self.now += timedelta(seconds=10)
+        return self.made.look(SchemaNews(self.now, **news))
+
+
+def test_without_any_traffic_a_plan_is_grown_from_the_subscriptions():
+    found = Told().look(subscriptions=come(subscriptions(12)))
+    assert found.decision.reason == "subscriptions"
+    assert found.decision.outcome == "handing"
+    assert isinstance(found.proposal.index, TreeIndex)
+    assert found.proposal.after.wasted < found.proposal.before.wasted
+    assert found.window.events == 0
+
+
+def test_without_subscriptions_there_is_nothing_to_plan_for():
+    told = Told()
+    for _ in range(3):
+        found = told.look(events=(traffic(300, False),))
+        assert (found.proposal, found.decision.reason) == (None, None)
+
+
+def test_a_plan_for_the_traffic_follows_when_it_has_come():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
+    found = told.look(subscriptions=come(subscriptions(24)), events=(traffic(400, False),))
+    assert found.decision.outcome == "handing"
+    assert found.decision.epoch == 4
+    assert found.window.events == 400
+    assert found.window.waste.rate > found.proposal.after.rate
+    assert max(found.proposal.rules_by_switch.values()) == found.proposal.rules <= LOOKING.rules
+
+
+def test_after_it_was_adopted_there_is_no_reason_until_something_changes():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
+    first = told.look(subscriptions=come(subscriptions(24)), events=(traffic(400, False),))
+    plan = PlanInForce(5, first.proposal.index, first.proposal.members)
+    kept = told.look(plan=plan, handed=("adopted", 5), events=(traffic(400, False, 1),))
+    assert kept.decision.reason is None
+    assert kept.window.waste.rate < first.window.waste.rate
+    for number in (2, 3):
+        kept = told.look(events=(traffic(400, False, number),))
+        assert (kept.decision.reason, kept.proposal) == (None, None)
+
+
+def test_many_new_subscriptions_are_a_reason_and_a_few_are_not():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8), settings=replace(LOOKING, threshold=1.0))
+    rows = subscriptions(60)
+    first = told.look(subscriptions=come(rows[:40]), events=(traffic(400, False),))
+    told.look(plan=PlanInForce(5, BY_VOLUME, 8), handed=("adopted", 5), events=(traffic(400, False, 1),))
+    assert first.decision.outcome == "handing"
+    few = told.look(subscriptions=come(rows[40:42]), events=(traffic(400, False, 2),))
+    assert few.decision.reason is None
+    many = told.look(subscriptions=come(rows[42:50]), events=(traffic(400, False, 3),))
+    assert many.decision.reason == "subscriptions"
+
+
+def test_who_goes_is_forgotten():
+    told = Told()
+    rows = subscriptions(12)
+    told.look(subscriptions=come(rows))
+    left = told.look(subscriptions=RegistrationNews({}, [row.id for row in rows]), events=(traffic(300, False),))
+    assert (left.window.deliveries, left.window.pairs, left.proposal) == (0, 0, None)
+
+
+def test_a_plan_that_is_hardly_better_is_not_proposed():
+    told = Told(settings=replace(LOOKING, floor=1.0))
+    found = told.look(subscriptions=come(subscriptions(12)), events=(traffic(400, False),))
+    assert (found.decision.outcome, found.proposal) == ("not_better", None)
+
+
+def test_a_refused_plan_leaves_the_subscriptions_unplanned_for():
+    told = Told()
+    told.look(subscriptions=come(subscriptions(12)))
+    told.look(handed=("moved", None), events=(traffic(300, False),))  # too soon
+    again = told.look(events=(traffic(300, False),))
+    assert (again.decision.reason, again.decision.outcome) == ("subscriptions", "handing")
+
+
+def test_where_every_subscriber_is_away_the_search_fails_in_one_line():
+    told = Told()
+    away = {row.id: ("nowhere", canonical(to_json(row.filter))) for row in subscriptions(3)}
+    found = told.look(subscriptions=RegistrationNews(away))
+    assert (found.decision.outcome, found.decision.detail) == ("failed", "no host that subscribes is there")
+
+
+def test_a_forecast_is_of_recent_events_and_closes_no_window():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
+    told.look(subscriptions=come(subscriptions(24)), events=(traffic(400, False),))
+    found = told.made.forecast(SchemaNews(told.now), BY_PRICE, 8)
+    assert (found.events, found.subscriptions) == (400, 24)
+    assert found.planned.waste.rate < found.in_force.waste.rate
+    assert set(found.planned.by_switch) == set(NETWORK.switches)
+    with pytest.raises(TuningError, match="nobody subscribes"):
+        Told().made.forecast(SchemaNews(BEGIN), BY_PRICE, 8)
+    imagined = Told()
+    imagined.look(subscriptions=come(subscriptions(5)))
+    assert imagined.made.forecast(SchemaNews(imagined.now), BY_PRICE, 8).events == 0
