@@ -22,7 +22,9 @@ NETWORKS = ("line:3", "ring:4", "fat-tree:4")
 
 
 def box(low_x, low_y, wide, tall):
-    return Filter.parse(SPACE, f"x >= {low_x} and x <= {low_x + wide} and y >= {low_y} and y <= {low_y + tall}")
+    return Filter.parse(
+        SPACE, f"x >= {low_x} and x <= {min(low_x + wide, 63)} and y >= {low_y} and y <= {min(low_y + tall, 63)}"
+    )
 
 
 boxes = st.builds(box, st.integers(0, 63), st.integers(0, 63), st.integers(0, 30), st.integers(0, 30))

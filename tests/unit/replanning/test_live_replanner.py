@@ -16,7 +16,7 @@ from pleroma.routing import build
 from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, SCHEMA, subscriptions, traffic
 
 NETWORK = build("line:3")
-LOOKING = WatchSettings(selections=(), splits=(), window=5.0, cool_down=5.0, least=100, newcomers=0.1, patience=1, threshold=0.2, rules=200)
+LOOKING = WatchSettings(window=5.0, cool_down=5.0, least=100, newcomers=0.1, patience=1, threshold=0.2, rules=200)
 FIRST = PlanInForce(1, GridIndex.regular(SCHEMA, 12), 8)
 
 
