@@ -65,8 +65,8 @@ def test_a_window_and_a_decision_are_a_line_each():
         MetricKey("wanted"): 60,
     }
     window = TrafficWindow.of(SCHEMA, BEGIN, WINDOW, cells)
-    assert _window_line(window) == "12:00:00    1,500 events  waste  40.0%  plan 3"
-    full = replace(window, refused=2, unjudged=3, empty_before=4, drift=0.123, reported=ReportedCounts(3, 1))
+    assert _window_line(window) == "12:00:00    1,500 events  waste at hosts  40.0%  plan 3"
+    full = replace(window, refused=2, unjudged=3, empty_before=4, drift=0.123, reported=ReportedCounts(7, 3, 1))
     assert _window_line(full).endswith(
         "reported  25.0%  drift 0.12  plan 3  2 refused  3 unjudged  4 empty windows before"
     )

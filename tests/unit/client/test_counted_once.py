@@ -39,7 +39,7 @@ class Controller:
         key = path, body["batch"]["sender"], body["batch"]["number"]
         if key not in self.known:
             self.known.add(key)
-            self.counted["published"] += body.get("published", 0)
+            self.counted["published"] += sum(body.get("published", {}).values())
             self.counted["sampled"] += len(body.get("ages", ()))
             for each, counters in body.get("subscriptions", {}).items():
                 self.counted[each] = self.counted.get(each, 0) + counters["delivered"]

@@ -52,6 +52,7 @@ def test_each_subscription_gets_exactly_what_its_filter_matches(data):
         assert taken(each) == [event for event in published if each.filter.matches(event)]
     unwanted = sum(not any(f.matches(event) for f in drawn) for event in published)
     assert sum(each.inbox.info.wasted for each in listeners) + receiver.info.stray == unwanted
+    assert sum(each.inbox.info.wanted for each in listeners) == len(published) - unwanted
 
 
 def test_an_event_that_comes_again_is_dropped_and_counted():
@@ -59,7 +60,7 @@ def test_an_event_that_comes_again_is_dropped_and_counted():
     for frame in sent([quote(300.0), quote(100.0)], channel(index=twice())):
         receiver.receive(frame)
     assert taken(cheap) == [quote(300.0), quote(100.0)]
-    assert cheap.inbox.info == SubscriptionInfo(delivered=2, duplicates=1)
+    assert cheap.inbox.info == SubscriptionInfo(delivered=2, wanted=2, duplicates=1)
     assert dear.inbox.info == SubscriptionInfo()
 
 

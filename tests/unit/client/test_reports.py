@@ -27,8 +27,9 @@ def deliver(to, count):
         to.listener.inbox.put(EventPacket(1, 5, 9, n, 0, quote()))
 
 
-def counted(delivered=0, dropped=0, wasted=0, duplicates=0):
-    return {"delivered": delivered, "dropped": dropped, "wasted": wasted, "duplicates": duplicates}
+def counted(delivered=0, dropped=0, wasted=0, duplicates=0, wanted=0):
+    packets = {"wanted": wanted, "wasted": wasted}
+    return {"delivered": delivered, "dropped": dropped, "duplicates": duplicates, **packets}
 
 
 def sent(reports):
@@ -45,12 +46,12 @@ def test_reports_are_increments():
     assert reports.write() is None
     source.publish_many([quote()] * 3)
     deliver(sink, 5)
-    assert sent(reports) == {"subscriptions": {"s3": counted(5, 3)}, "published": 3}
+    assert sent(reports) == {"subscriptions": {"s3": counted(5, 3)}, "published": {"stock": 3}}
     assert reports.write() is None
     source.publish(quote())
-    assert sent(reports) == {"subscriptions": {}, "published": 1}
+    assert sent(reports) == {"subscriptions": {}, "published": {"stock": 1}}
     deliver(sink, 1)
-    assert sent(reports) == {"subscriptions": {"s3": counted(1, 1)}, "published": 0}
+    assert sent(reports) == {"subscriptions": {"s3": counted(1, 1)}, "published": {}}
 
 
 def test_what_was_refused_is_said_again():
@@ -61,7 +62,7 @@ def test_what_was_refused_is_said_again():
     reports.refused(report)
     source.publish(quote())
     assert reports.write().body["batch"]["number"] > report.body["batch"]["number"]
-    assert sent(reports)["published"] == 2
+    assert sent(reports)["published"] == {"stock": 2}
 
 
 def test_what_was_not_answered_is_sent_again_as_it_was():
@@ -78,7 +79,7 @@ def test_what_was_not_answered_is_sent_again_as_it_was():
     reports.accepted(first)
     reports.accepted(first)  # it was sent twice at once
     assert not reports.is_sending
-    assert sent(reports) == {"subscriptions": {"s3": counted(1)}, "published": 1}
+    assert sent(reports) == {"subscriptions": {"s3": counted(1)}, "published": {"stock": 1}}
     assert first.body["batch"]["number"] == 0
     assert re.fullmatch("[0-9a-f]{16}", first.body["batch"]["sender"])
 
@@ -129,13 +130,13 @@ def test_a_publisher_that_is_closed_before_the_answer_owes_what_it_published_sin
     reports, source = UnreportedCounters(), publisher()
     reports.add(source)
     source.publish_many([quote()] * 4)
-    assert sent(reports)["published"] == 4
+    assert sent(reports)["published"] == {"stock": 4}
     source.publish_many([quote()] * 2)
     report = reports.write()
     source.publish(quote())
     reports.remove(source)
     reports.accepted(report)
-    assert sent(reports)["published"] == 1
+    assert sent(reports)["published"] == {"stock": 1}
 
 
 def test_what_happens_while_a_report_is_on_its_way_is_in_the_next():
@@ -148,7 +149,7 @@ def test_what_happens_while_a_report_is_on_its_way_is_in_the_next():
     source.publish(quote())
     deliver(sink, 1)
     reports.accepted(report)
-    assert sent(reports) == {"subscriptions": {"s3": counted(1)}, "published": 1}
+    assert sent(reports) == {"subscriptions": {"s3": counted(1)}, "published": {"stock": 1}}
 
 
 def test_a_closed_publisher_still_owes_what_it_published():
@@ -156,7 +157,7 @@ def test_a_closed_publisher_still_owes_what_it_published():
     reports.add(source)
     source.publish_many([quote()] * 4)
     reports.remove(source)
-    assert sent(reports)["published"] == 4
+    assert sent(reports)["published"] == {"stock": 4}
     assert reports.write() is None
 
 
@@ -171,7 +172,7 @@ def test_one_closed_while_its_report_is_on_the_way_owes_nothing_twice():
     reports.remove(source)
     reports.remove(sink)
     reports.accepted(report)
-    assert sent(reports) == {"subscriptions": {}, "published": 1}
+    assert sent(reports) == {"subscriptions": {}, "published": {"stock": 1}}
     assert reports.write() is None
 
 

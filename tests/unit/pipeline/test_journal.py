@@ -27,7 +27,7 @@ def window(number, length=WINDOW, every=WINDOW):
     counts |= {MetricKey("epoch", 1): 4, MetricKey("epoch", 3): 5, MetricKey("matched", 1): 2}
     counts |= {MetricKey("histogram", 0, 31): 9, MetricKey("histogram", 2, 32): 1}
     made = TrafficWindow.of(SCHEMA, BEGIN + number * every, length, counts)
-    return replace(made, reported=ReportedCounts(3, 4) if number % 2 else None, drift=0.25 if number % 3 else None)
+    return replace(made, reported=ReportedCounts(3, 2, 4) if number % 2 else None, drift=0.25 if number % 3 else None)
 
 
 def decision(number, **more):

@@ -164,15 +164,15 @@ def test_no_events_are_no_landing(lake):
 
 def test_reports_come_back_with_all_counters(lake):
     reported = [
-        ReportedCounters("stock", NOON, (ReportRow("s1", "me", 5, 4, 3, 2), ReportRow("s2", "you", wasted=1))),
+        ReportedCounters("stock", NOON, (ReportRow("s1", "me", 5, 1, 4, 3, 2), ReportRow("s2", "you", wasted=1))),
         ReportedCounters("stock", NOON + HOUR, (ReportRow("s1", "me", 2),)),
     ]
     assert lake.land_reports(reported) == 3
     found = sorted(tuple(row.values()) for row in lake.table("reports").rows().to_pylist())
     assert found == [
-        ("stock", "2026-11-15T12", 1, NOON, "s1", "me", 5, 4, 3, 2),
-        ("stock", "2026-11-15T12", 1, NOON, "s2", "you", 0, 1, 0, 0),
-        ("stock", "2026-11-15T13", 1, NOON + HOUR, "s1", "me", 2, 0, 0, 0),
+        ("stock", "2026-11-15T12", 1, NOON, "s1", "me", 5, 1, 4, 3, 2),
+        ("stock", "2026-11-15T12", 1, NOON, "s2", "you", 0, 0, 1, 0, 0),
+        ("stock", "2026-11-15T13", 1, NOON + HOUR, "s1", "me", 2, 0, 0, 0, 0),
     ]
     assert REPORT_COUNTERS == CLIENT_COUNTER_NAMES
 

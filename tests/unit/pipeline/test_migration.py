@@ -120,7 +120,9 @@ def check(lake):
         (NOON, 1, 0.5, 3, 1.5, None)
     ]
     reports = lake.table("reports").rows().to_pylist()
-    assert sorted(tuple(row.values())[3:] for row in reports) == [(NOON, f"s{n}", "me", n, 1, 2, 3) for n in (1, 2, 9)]
+    assert sorted(tuple(row.values())[3:] for row in reports) == [
+        (NOON, f"s{n}", "me", n, None, 1, 2, 3) for n in (1, 2, 9)
+    ]
     assert sorted((row["schema"], row["hour"]) for row in reports) == [
         ("a/b ☃", "2026-11-15T12"),
         ("stock", "2026-11-15T12"),

@@ -246,7 +246,7 @@ def test_covers_follow_a_subscription_that_changes_under_its_id():
 
 def test_windows_survive_being_written():
     (window,) = windows_of([batch(traffic(30, False), [BEGIN] * 30, [1, 2, 3] * 10)]).values()
-    for each in (window, replace(window, reported=ReportedCounts(3, 4), drift=0.25, empty_before=7)):
+    for each in (window, replace(window, reported=ReportedCounts(3, 2, 4), drift=0.25, empty_before=7)):
         assert TrafficWindow.from_json(each.to_json()) == each
     for broken in ({}, None, [], window.to_json() | {"epochs": 3}, window.to_json() | {"start": "noon"}):
         with pytest.raises(LakeError, match="no window"):

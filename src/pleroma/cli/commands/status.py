@@ -37,11 +37,7 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
             out.print(f"{part}: {health[part]}", markup=False, soft_wrap=True)
     out.print("{:,} advertisements, {:,} subscriptions, {:,} rules".format(*counts))
     _show_schemas(schemas)
-    reported = totals["reported"]
-    waste = "" if reported["waste"] is None else f"{reported['waste']:.1%}"
-    counters = ("published", "delivered", "wasted", "duplicates", "dropped")
-    row = (*(reported[name] for name in counters), waste)
-    show_table("events, as clients report them", (*counters, "waste"), [row])
+    _show_traffic(totals)
     fullest = sorted(switches, key=lambda each: -each["rules"])[:SHOWN_ROWS]
     rows = [(each["name"], each["rules"], each["limit"] if each["limit"] is not None else "") for each in fullest]
     show_table("switches", ("switch", "rules", "limit"), rows)
@@ -50,6 +46,28 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
             more = "" if totals[kind] <= SHOWN_ROWS else f", the first {SHOWN_ROWS}"
             names = ("id", "schema", "host", "principal", "filter")
             show_table(f"{kind}{more}", names, [tuple(each[name] for name in names) for each in found])
+
+
+def _show_traffic(totals: dict[str, Any]) -> None:
+    reported = totals["reported"]
+    counters = ("published", "delivered", "wanted", "wasted", "duplicates", "dropped")
+    row = (*(reported[name] for name in counters), _waste(reported))
+    names = ("published", "delivered", "packets wanted", "packets wasted", "duplicates", "dropped", "waste at hosts")
+    show_table("events since the start, as clients report them", names, [row])
+    rows = [_rates("everything, last minute", totals["last_minute"])]
+    for name, each in totals["by_schema"].items():
+        rows.append(_rates(f"{name}, last minute", each["last_minute"]))
+        rows.append(_rates(f"{name}, since plan {each['epoch']}", each["since_plan"]))
+    show_table("rates", ("", "seconds", "published/s", "delivered/s", "waste at hosts"), rows)
+
+
+def _rates(what: str, rates: dict[str, Any]) -> tuple[str, ...]:
+    per_s = (f"{rates[name]:,.1f}" for name in ("published_per_s", "delivered_per_s"))
+    return what, f"{rates['seconds']:,.0f}", *per_s, _waste(rates)
+
+
+def _waste(figures: dict[str, Any]) -> str:
+    return "" if figures["waste_at_hosts"] is None else f"{figures['waste_at_hosts']:.1%}"
 
 
 def _show_schemas(schemas: list[dict[str, Any]]) -> None:

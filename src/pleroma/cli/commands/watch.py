@@ -214,10 +214,9 @@ def _printer(json: bool) -> OnEntry:
 
 
 def _window_line(window: TrafficWindow) -> str:
-    parts = [f"{window.start:%H:%M:%S}", f"{window.events:>7,} events", f"waste {window.waste.rate:6.1%}"]
+    parts = [f"{window.start:%H:%M:%S}", f"{window.events:>7,} events", f"waste at hosts {window.waste.rate:6.1%}"]
     if window.reported is not None:
-        received = window.reported.delivered + window.reported.wasted
-        parts.append(f"reported {window.reported.wasted / max(received, 1):6.1%}")
+        parts.append(f"reported {window.reported.waste_at_hosts:6.1%}")
     if window.drift is not None:
         parts.append(f"drift {window.drift:.2f}")
     if window.epoch is not None:

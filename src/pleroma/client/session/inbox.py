@@ -23,8 +23,10 @@ class SubscriptionInfo:
     """Events that matched and were put into the queue."""
     dropped: int = 0
     """Delivered events that left the queue unread, because it was full."""
+    wanted: int = 0
+    """Packets from the network with an event that matches; what several here match is charged to one of them."""
     wasted: int = 0
-    """Events that the network brought because of this subscription, and that no subscription here matches."""
+    """Packets from the network that came because of this subscription, with an event that nothing here matches."""
     duplicates: int = 0
     """Matching events that came once more."""
 

@@ -75,7 +75,11 @@ class Receiver:
         for each in wanting:
             each.inbox.put(packet)
             each.wake()
-        if not wanting and not is_echo:
+        if is_echo:
+            return
+        if wanting:
+            wanting[0].inbox.info.wanted += 1
+        else:
             self._count_waste(schema, packet)
 
     def _count_waste(self, schema: SubscribedSchema, packet: EventPacket) -> None:

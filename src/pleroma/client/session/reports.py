@@ -8,6 +8,7 @@ closed publisher had not reported is part of the next report.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,10 +36,10 @@ class UnreportedCounters:
 
     def __init__(self) -> None:
         self._publishers: dict[Publisher, None] = {}
-        self._of_closed = 0
-        """Events that publishers published that are closed now."""
-        self._reported = 0
-        """Published events in reports that were accepted."""
+        self._of_closed = Counter[str]()
+        """By schema: events that publishers published that are closed now."""
+        self._reported = Counter[str]()
+        """By schema: published events in reports that were accepted."""
         self._received: dict[Subscription, SubscriptionInfo] = {}
         """Those that were reported last come last."""
         self._sender = secrets.token_hex(8)
@@ -60,7 +61,7 @@ class UnreportedCounters:
     def remove(self, member: Publisher | Subscription) -> None:
         if isinstance(member, Publisher):
             del self._publishers[member]
-            self._of_closed += member.info.published
+            self._of_closed[member.channel.schema.name] += member.info.published
         else:
             del self._received[member]
 
@@ -77,12 +78,15 @@ class UnreportedCounters:
                 received[each], added[each.id] = now, counted
             if len(added) == MAX_REPORTED_SUBSCRIPTIONS:
                 break
-        published = self._of_closed + sum(each.info.published for each in self._publishers) - self._reported
+        published = self._of_closed.copy()
+        for publisher in self._publishers:
+            published[publisher.channel.schema.name] += publisher.info.published
+        published -= self._reported
         if not published and not added:
             return None
         batch = {"sender": self._sender, "number": self._next_number}
         self._next_number += 1
-        self._sending = CounterReport(received, {"subscriptions": added, "published": published, "batch": batch})
+        self._sending = CounterReport(received, {"subscriptions": added, "published": dict(published), "batch": batch})
         return self._sending
 
     def refused(self, report: CounterReport) -> None:
@@ -94,7 +98,7 @@ class UnreportedCounters:
         if report is not self._sending:
             return  # it was sent twice at once, and accepted already
         self._sending = None
-        self._reported += report.body["published"]
+        self._reported.update(report.body["published"])
         for subscription, info in report.received.items():
             if subscription in self._received:
                 del self._received[subscription]

@@ -24,12 +24,11 @@ from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.reading import Reading
 from pleroma.pipeline.lake.registration_history import conditions_on
 from pleroma.pipeline.lake.table_files import Condition
-from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.reported_counts import PACKET_COUNTERS, ReportedCounts, reported_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_REPORTED = ("delivered", "wasted")
 _SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64(): "double"}
 
 
@@ -42,9 +41,9 @@ def audit_here(lake: Lake, name: str, period: Period) -> Audit:
     names = [columns.at, columns.epoch, columns.rate, *attribute_columns(held.schema).values()]
     partials = list(tallied(held, events.batches(names)))
     reported: dict[str, ReportedCounts] = defaultdict(ReportedCounts)
-    for batch in reports.batches(["subscription", *_REPORTED]):
-        for subscription, delivered, wasted in zip(*(each.to_pylist() for each in batch.columns), strict=True):
-            reported[subscription] += ReportedCounts(delivered, wasted)
+    for batch in reports.batches(["subscription", *PACKET_COUNTERS]):
+        for subscription, *counted in zip(*(each.to_pylist() for each in batch.columns), strict=True):
+            reported[subscription] += reported_counts(*counted)
     return audit_of(name, period, held, _summed(partials), reported, _refused(lake, read))
 
 
@@ -64,8 +63,9 @@ def audit_on(
     held = in_force(lake, name, period)
     events = landed(spark, lake, "events", name, period)
     said = landed(spark, lake, "reports", name, period)
-    sums = said.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in _REPORTED)).collect()
-    reported = {subscription: ReportedCounts(delivered, wasted) for subscription, delivered, wasted in sums}
+    told = said.withColumn("wanted", sql.coalesce("wanted", "delivered"))
+    sums = told.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in PACKET_COUNTERS)).collect()
+    reported = {subscription: ReportedCounts(*counted) for subscription, *counted in sums}
     counted = count_on(events, held)
     refused = _refused(lake, _readings(lake, held.schema, period))
     found = audit_of(name, period, held, counted, reported, refused)

@@ -126,7 +126,10 @@ TABLES: dict[SharedTable, TableDefinition] = {
             TableColumn("subscription", pa.string(), "the subscription"),
             TableColumn("principal", pa.string(), "whose it is"),
             TableColumn("delivered", pa.int64(), "events that it wanted, since the report before"),
-            TableColumn("wasted", pa.int64(), "events that came and were not wanted"),
+            TableColumn(
+                "wanted", pa.int64(), "packets that its client wanted, each at one subscription; null: not told"
+            ),
+            TableColumn("wasted", pa.int64(), "packets that came because of it and its client did not want"),
             TableColumn("duplicates", pa.int64(), "events that came once more"),
             TableColumn("dropped", pa.int64(), "events that the application was too slow for"),
         ),
@@ -158,8 +161,9 @@ TABLES: dict[SharedTable, TableDefinition] = {
             TableColumn("deliveries", pa.int64(), "what the plans in force made of the events"),
             TableColumn("wanted", pa.int64(), "deliveries that were wanted"),
             TableColumn("waste", pa.float64(), "the share that was not"),
-            TableColumn("reported_delivered", pa.int64(), "events that subscribers said they wanted"),
-            TableColumn("reported_wasted", pa.int64(), "events that subscribers said they did not want"),
+            TableColumn("reported_delivered", pa.int64(), "events that subscribers wanted, as they reported"),
+            TableColumn("reported_wanted", pa.int64(), "packets that their clients wanted; null: not told"),
+            TableColumn("reported_wasted", pa.int64(), "packets that their clients did not want"),
             TableColumn("drift", pa.float64(), "how far values lie from where they lay when the plan was made, 0 to 1"),
             TableColumn("empty_before", pa.int64(), "windows without an event since the window before"),
             TableColumn("pairs", pa.int64(), "pairs of an event and a box of a subscription"),

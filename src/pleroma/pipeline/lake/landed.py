@@ -72,6 +72,7 @@ class ReportRow(NamedTuple):
     subscription: str
     principal: str
     delivered: int = 0
+    wanted: int = 0
     wasted: int = 0
     duplicates: int = 0
     dropped: int = 0

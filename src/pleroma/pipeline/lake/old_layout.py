@@ -45,7 +45,7 @@ _REPORT_COLUMNS = pa.schema(
         ("at", MOMENT_TYPE),
         ("subscription", pa.string()),
         ("principal", pa.string()),
-        *((name, pa.int64()) for name in REPORT_COUNTERS),
+        *((name, pa.int64()) for name in REPORT_COUNTERS if name != "wanted"),  # which nobody counted then
     ]
 )
 _SNAPSHOT_COLUMNS = pa.schema([(name, pa.string()) for name in RegistrationText._fields])

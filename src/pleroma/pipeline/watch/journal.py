@@ -23,7 +23,7 @@ from pleroma.pipeline.lake.lake_tables import TABLES
 from pleroma.pipeline.lake.moments import utc
 from pleroma.pipeline.lake.table_files import Condition, ValueSpan
 from pleroma.replanning.decisions import Decision
-from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.reported_counts import PACKET_COUNTERS, reported_counts
 from pleroma.replanning.windows import TrafficWindow
 
 JournalTable = Literal["windows", "decisions"]
@@ -140,6 +140,7 @@ def _window_row(window: TrafficWindow) -> dict[str, Any]:
         "epoch": window.epoch,
         "waste": window.waste.rate,
         "reported_delivered": None if said is None else said.delivered,
+        "reported_wanted": None if said is None else said.wanted,
         "reported_wasted": None if said is None else said.wasted,
         "matched": list(zip(window.attributes, window.matched, strict=True)),
         "epochs": sorted(window.epochs.items()),
@@ -148,7 +149,7 @@ def _window_row(window: TrafficWindow) -> dict[str, Any]:
 
 
 def _window(row: Mapping[str, Any]) -> TrafficWindow:
-    delivered, wasted = row["reported_delivered"], row["reported_wasted"]
+    said = tuple(row[f"reported_{name}"] for name in PACKET_COUNTERS)
     return TrafficWindow(
         schema=row["schema"],
         attributes=tuple(name for name, _ in row["matched"]),
@@ -157,7 +158,7 @@ def _window(row: Mapping[str, Any]) -> TrafficWindow:
         epochs=dict(row["epochs"]),
         matched=tuple(count for _, count in row["matched"]),
         counts=tuple(tuple(counts) for _, counts in row["histograms"]),
-        reported=None if delivered is None else ReportedCounts(delivered, wasted),
+        reported=None if said[0] is None else reported_counts(*said),
         **{name: row[name] for name in _SAME},
     )
 

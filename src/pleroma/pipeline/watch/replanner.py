@@ -30,7 +30,7 @@ from pleroma.replanning.drift import alike, drift
 from pleroma.replanning.imagined_traffic import imagined_events
 from pleroma.replanning.plan_in_force import PlanHolder
 from pleroma.replanning.proposals import is_better, propose
-from pleroma.replanning.reported_counts import ReportedCounts
+from pleroma.replanning.reported_counts import PACKET_COUNTERS, ReportedCounts, reported_counts
 from pleroma.replanning.situation import NetworkSituation
 from pleroma.replanning.windows import MetricCounts, TrafficWindow, empty_between, merged
 from pleroma.selection.traffic_summary import TrafficSummary, summarise_traffic
@@ -139,9 +139,9 @@ class Replanner:
         """What subscribers reported in the time of a window, as far as it has landed."""
         table = self._lake.table("reports")
         conditions = (Condition("schema", "==", window.schema), *between("at", window.start, window.end))
-        rows = table.rows(conditions, ("delivered", "wasted"), self._lake.noting(table))
-        sums = (sum(rows[name].to_pylist()) for name in ("delivered", "wasted"))
-        return ReportedCounts(*sums) if len(rows) else None
+        rows = table.rows(conditions, PACKET_COUNTERS, self._lake.noting(table))
+        counted = zip(*(rows[name].to_pylist() for name in PACKET_COUNTERS), strict=True)
+        return sum((reported_counts(*each) for each in counted), ReportedCounts()) if len(rows) else None
 
     def _pending(self, start: datetime) -> Decision | None:
         """The decision before a window whose plan still waits to be handed over, as the journal has it by now."""

@@ -38,6 +38,7 @@ from pleroma.service.http.resources.trace import trace
 from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
+from pleroma.service.http.traffic_rates import TrafficRates
 from pleroma.service.lease_keeper import LeaseKeeper
 from pleroma.service.replanning.plan_loop import PlanLoop
 from pleroma.service.replanning.planner import Planner
@@ -61,7 +62,8 @@ def create_app(
     are looked at only inside that of `app.state.service.replanning`.
     """
     settings = settings or ServiceSettings()
-    metrics = Metrics(partial(gauges, controller, plane, collection))
+    traffic_rates = TrafficRates(controller.state.schemas)
+    metrics = Metrics(partial(gauges, controller, plane, collection, traffic_rates))
     leased = LeaseKeeper(controller, settings.lease_seconds)
     rates = None if replanning is None else SamplingRates()
     samples = SampleIntake(collection, rates, partial(_announce_rate, controller))
@@ -69,7 +71,20 @@ def create_app(
     planner = Planner(controller, plane, samples, replanning or ReplanningSettings())
     loop = None if replanning is None else PlanLoop(controller, planner, claims, replanning.looking.window)
     traffic = SampledTraffic(samples.recent)
-    service = Service(controller, plane, settings, metrics, leased, samples, traffic, planner, collection, loop, claims)
+    service = Service(
+        controller,
+        plane,
+        settings,
+        metrics,
+        leased,
+        samples,
+        traffic,
+        traffic_rates,
+        planner,
+        collection,
+        loop,
+        claims,
+    )
     gate = Middleware(
         Gate,
         callers=Callers(controller.state),

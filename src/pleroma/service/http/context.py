@@ -12,6 +12,7 @@ from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.metrics import Metrics
 from pleroma.service.http.sampled_traffic import SampledTraffic
+from pleroma.service.http.traffic_rates import TrafficRates
 from pleroma.service.lease_keeper import LeaseKeeper
 from pleroma.service.replanning.plan_loop import PlanLoop
 from pleroma.service.replanning.planner import Planner
@@ -28,6 +29,7 @@ class Service:
     leases: LeaseKeeper
     samples: SampleIntake
     traffic: SampledTraffic
+    rates: TrafficRates
     planner: Planner
     collection: Collection | None = None
     """What is collected for the pipeline; None where there is no lake."""

@@ -9,10 +9,23 @@ from prometheus_client.core import Metric
 from pleroma.control import Controller
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.http.data_plane import DataPlane
+from pleroma.service.http.traffic_rates import TrafficRates
 from pleroma.service.metric_families import counter, gauge
 
+_REPORTED = {
+    "published": "Events that clients published",
+    "delivered": "Events that matched, at each subscription",
+    "wanted": "Packets that came to a client and some subscription there wanted",
+    "wasted": "Packets that came to a client and no subscription there wanted",
+    "duplicates": "Matching events that came once more",
+    "dropped": "Matching events that programs were too slow for",
+}
+"""By counter: what clients report."""
 
-def gauges(controller: Controller, network: DataPlane, collection: Collection | None) -> Iterator[Metric]:
+
+def gauges(
+    controller: Controller, network: DataPlane, collection: Collection | None, rates: TrafficRates
+) -> Iterator[Metric]:
     """Sums over all principals only, because reading metrics needs no token."""
     state = controller.state
     yield gauge("pleroma_log_position", "Entries of the log that the state holds", [("", controller.position)])
@@ -42,4 +55,9 @@ def gauges(controller: Controller, network: DataPlane, collection: Collection | 
     if collection is not None:
         yield from collection.metrics()
     for name, count in controller.client_counters.totals.items():
-        yield counter(f"pleroma_events_{name}", f"Events that clients reported as {name}", [("", count)])
+        yield counter(f"pleroma_events_{name}", _REPORTED[name], [("", count)])
+    recent = {name: each["last_minute"]["waste_at_hosts"] for name, each in rates.by_schema().items()}
+    what = "Part of the packets that came to hosts in the last minute and nobody there wanted"
+    yield gauge(
+        "pleroma_waste_at_hosts", what, [(name, part) for name, part in recent.items() if part is not None], "schema"
+    )

@@ -10,14 +10,25 @@ from pleroma.service.http.models.batches import Batch
 from pleroma.service.http.models.strict_model import StrictModel
 from pleroma.wire.api_terms import MAX_REPORTED_SUBSCRIPTIONS
 
+MAX_REPORTED_SCHEMAS = 1000
+"""Schemas in one report."""
+
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
-class Counters(StrictModel):
-    delivered: Count = 0
-    wasted: Count = 0
-    duplicates: Count = 0
-    dropped: Count = 0
+class EventCounters(StrictModel):
+    delivered: Count = Field(0, description="Events that matched, at each subscription")
+    wasted: Count = Field(0, description="Packets that came and no subscription of the client wanted")
+    duplicates: Count = Field(0, description="Matching events that came once more")
+    dropped: Count = Field(0, description="Matching events that the program was too slow for")
+
+
+class Counters(EventCounters):
+    wanted: Count = Field(0, description="Packets that a subscription of the client wanted, each counted once")
+
+
+class NewCounters(EventCounters):
+    wanted: Count | None = Field(None, description="Packets that the client wanted, each once; if null, as `delivered`")
 
 
 class NewReport(StrictModel):
@@ -25,18 +36,33 @@ class NewReport(StrictModel):
         json_schema_extra={"examples": [{"subscriptions": {"s7": {"delivered": 90, "wasted": 10}}, "published": 5}]}
     )
 
-    subscriptions: Annotated[dict[str, Counters], Field(max_length=MAX_REPORTED_SUBSCRIPTIONS)] = Field({})
-    published: Count = 0
+    subscriptions: Annotated[dict[str, NewCounters], Field(max_length=MAX_REPORTED_SUBSCRIPTIONS)] = Field({})
+    published: Count | Annotated[dict[str, Count], Field(max_length=MAX_REPORTED_SCHEMAS)] = Field(
+        0, description="Published events: how many, or how many of each schema"
+    )
     batch: Batch | None = Field(None, description="So that this report counts once if it is sent again")
 
 
 class Totals(Counters):
     published: int
-    waste: float | None = Field(description="wasted / (delivered + wasted); null before anything arrived")
+    waste_at_hosts: float | None = Field(description="wasted / (wanted + wasted); null before anything arrived")
 
 
 class PrincipalCounters(Counters):
     published: int
+
+
+class Rates(StrictModel):
+    seconds: float = Field(description="The time that they are of")
+    published_per_s: float
+    delivered_per_s: float
+    waste_at_hosts: float | None = Field(description="Of what arrived in that time; null if nothing did")
+
+
+class SchemaRates(StrictModel):
+    epoch: int = Field(description="Of the plan in force")
+    last_minute: Rates
+    since_plan: Rates = Field(description="Since the plan came into force, or the controller started")
 
 
 class StatisticsAnswer(StrictModel):
@@ -46,6 +72,8 @@ class StatisticsAnswer(StrictModel):
     subscriptions: int
     rules: int = Field(description="In all switches together")
     reported: Totals
+    last_minute: Rates
+    by_schema: dict[str, SchemaRates]
     by_subscription: dict[str, Counters]
     principals: dict[str, PrincipalCounters] | None = Field(None, description="For administrators")
     hosts: dict[str, dict[str, int]] | None = Field(None, description="For administrators: the hosts' ports")

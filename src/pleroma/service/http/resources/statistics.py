@@ -13,8 +13,9 @@ from pleroma.control.client_counters import CLIENT_COUNTER_NAMES
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models.statistics import NewReport, StatisticsAnswer
+from pleroma.service.http.models.statistics import NewCounters, NewReport, StatisticsAnswer
 from pleroma.service.http.strict_route import StrictRoute
+from pleroma.service.http.traffic_rates import waste_at_hosts
 
 MAX_LISTED_SUBSCRIPTIONS = 1000
 """Counters are listed of so many subscriptions; the sums are of all."""
@@ -25,7 +26,11 @@ def statistics(service: Service) -> APIRouter:
 
     @router.get("/statistics", response_model=StatisticsAnswer, summary="Counts and counters")
     async def summary(request: Request) -> Response:
-        """What clients count is since the controller started. Waste is the part of what arrived that nobody wanted."""
+        """Counters are since the controller started; rates are of the last minute, and since each plan is in force.
+
+        `waste_at_hosts` is the part of the packets that came to hosts and nobody there wanted, as clients count them:
+        a packet that comes to two clients at one host is counted by both.
+        """
         principal = caller(request)
         state, reported = service.state, service.controller.client_counters
         everything = principal.role == "admin"
@@ -39,6 +44,8 @@ def statistics(service: Service) -> APIRouter:
             "subscriptions": kinds.count("subscription"),
             "rules": sum(map(len, state.router.tables.values())),
             "reported": _totals(service, principal),
+            "last_minute": service.rates.last_minute(None if everything else principal.name),
+            "by_schema": service.rates.by_schema(None if everything else principal.name),
             "by_subscription": {each: _all(CLIENT_COUNTER_NAMES, reported.subscriptions[each]) for each in shown},
         }
         if everything:
@@ -52,10 +59,18 @@ def statistics(service: Service) -> APIRouter:
 
         A report that comes again as the same batch counts once.
         """
-        counted = said.model_dump(include={"subscriptions"})["subscriptions"]
+        counted = {each: _complete(counters) for each, counters in said.subscriptions.items()}
         principal = caller(request).name
         batch = None if said.batch is None else (said.batch.sender, said.batch.number)
-        if service.controller.report(principal, counted, said.published, batch) and service.collection is not None:
+        published = said.published if isinstance(said.published, dict) else {None: said.published}
+        if not service.controller.report(principal, counted, sum(published.values()), batch):
+            return Response(status_code=204)
+        for schema, count in published.items():
+            known = schema if schema in service.state.schemas else None
+            service.rates.add(principal, known, {"published": count})
+        for each, counters in counted.items():
+            service.rates.add(principal, service.state.registrations[each].schema, counters)
+        if service.collection is not None:
             service.collection.add_report(principal, counted, batch)
         return Response(status_code=204)
 
@@ -69,9 +84,14 @@ def _all(names: tuple[str, ...], counted: Mapping[str, int]) -> dict[str, int]:
     return {name: counted.get(name, 0) for name in names}
 
 
+def _complete(counters: NewCounters) -> dict[str, int]:
+    """All counters. A client that does not count packets has one subscription for each."""
+    counted: dict[str, int] = counters.model_dump(exclude_none=True)
+    return {"wanted": counted["delivered"]} | counted
+
+
 def _totals(service: Service, principal: Principal) -> dict[str, Any]:
     reported = service.controller.client_counters
     counted = reported.totals if principal.role == "admin" else reported.principals.get(principal.name, {})
     totals: dict[str, Any] = _all(_NAMES, counted)
-    received = totals["delivered"] + totals["wasted"]
-    return totals | {"waste": totals["wasted"] / received if received else None}
+    return totals | {"waste_at_hosts": waste_at_hosts(totals)}

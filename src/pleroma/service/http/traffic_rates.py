@@ -1,0 +1,107 @@
+"""How fast traffic flows by what clients report: over the last minute, and since the plan of a schema came into force.
+
+Counts are kept in slots of some seconds, and summed up for those that are recent. A new plan begins a new sum. It is
+noticed with the next report or question, so a sum may have a few seconds of the plan before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pleroma.control import SchemaEntry
+
+SLOT_SECONDS = 5.0
+SLOTS = 12
+"""How many are the last minute."""
+RATE_COUNTERS = ("published", "delivered", "wanted", "wasted")
+
+_Source = tuple[str, str | None]
+"""A principal and a schema; None where the report did not say of which schema events were published."""
+_Counts = dict[_Source, Counter[str]]
+
+
+class TrafficRates:
+    """Knows which plans are in force by `schemas`."""
+
+    def __init__(self, schemas: Mapping[str, SchemaEntry], clock: Callable[[], float] = time.monotonic) -> None:
+        self._schemas = schemas
+        self._clock = clock
+        self._started = clock()
+        self._slots: deque[tuple[int, _Counts]] = deque()
+        self._plans: dict[str, tuple[int, float]] = {}
+        """By schema, the epoch in force and the time when it was noticed."""
+        self._since_plan: _Counts = {}
+        self._notice()
+
+    def add(self, principal: str, schema: str | None, counted: Mapping[str, int]) -> None:
+        """Take what a principal counted; what is no rate is passed over."""
+        self._notice()
+        slot, source = int(self._clock() // SLOT_SECONDS), (principal, schema)
+        if not self._slots or self._slots[-1][0] != slot:
+            self._slots.append((slot, {}))
+        while self._slots[0][0] <= slot - SLOTS:
+            self._slots.popleft()
+        more = {name: counted.get(name, 0) for name in RATE_COUNTERS}
+        for counts in (self._slots[-1][1], self._since_plan):
+            counts.setdefault(source, Counter()).update(more)
+
+    def last_minute(self, principal: str | None = None, schema: str | None = None) -> dict[str, Any]:
+        """The rates of a principal or of all, of a schema or of all."""
+        now = self._clock()
+        oldest = int(now // SLOT_SECONDS) - SLOTS + 1
+        counts = (each for slot, each in self._slots if slot >= oldest)
+        total = _total(principal, schema, *counts)
+        return _rates(total, now - max(oldest * SLOT_SECONDS, self._started))
+
+    def by_schema(self, principal: str | None = None) -> dict[str, dict[str, Any]]:
+        """The rates of each schema, those since its plan came into force among them."""
+        self._notice()
+        return dict(self._of_schemas(principal))
+
+    def _of_schemas(self, principal: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+        for name, (epoch, since) in self._plans.items():
+            total = _total(principal, name, self._since_plan)
+            yield (
+                name,
+                {
+                    "epoch": epoch,
+                    "last_minute": self.last_minute(principal, name),
+                    "since_plan": _rates(total, self._clock() - since),
+                },
+            )
+
+    def _notice(self) -> None:
+        """Begin anew with the schemas that have another plan now."""
+        for name, entry in self._schemas.items():
+            epoch, _ = self._plans.get(name, (None, 0.0))
+            if epoch != entry.epoch:
+                self._plans[name] = entry.epoch, self._clock()
+                self._since_plan = {source: each for source, each in self._since_plan.items() if source[1] != name}
+
+
+def waste_at_hosts(counted: Mapping[str, int]) -> float | None:
+    """The part of the packets that came to hosts and nobody there wanted; None if none came."""
+    arrived = counted["wanted"] + counted["wasted"]
+    return counted["wasted"] / arrived if arrived else None
+
+
+def _total(principal: str | None, schema: str | None, *parts: _Counts) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in parts:
+        for (who, what), counted in each.items():
+            if principal in (None, who) and schema in (None, what):
+                total.update(counted)
+    return total
+
+
+def _rates(total: Counter[str], seconds: float) -> dict[str, Any]:
+    span = max(seconds, 1e-9)
+    return {
+        "seconds": seconds,
+        "published_per_s": total["published"] / span,
+        "delivered_per_s": total["delivered"] / span,
+        "waste_at_hosts": waste_at_hosts(total),
+    }

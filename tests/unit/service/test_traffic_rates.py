@@ -1,0 +1,92 @@
+"""Rates by what clients report: of the last minute, and since the plan of a schema came into force."""
+
+import pytest
+
+from pleroma.content import Integer, Schema
+from pleroma.control import SchemaEntry
+from pleroma.index import ROOT, GridIndex, IndexPlan
+from pleroma.service.http.traffic_rates import TrafficRates
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def entry(name="stock"):
+    schema = Schema(name, (Integer("up", False, 0, 1),))
+    return SchemaEntry(schema, 0, ROOT, [IndexPlan(1, GridIndex.regular(schema, 1))])
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def stock():
+    return entry()
+
+
+@pytest.fixture
+def rates(stock, clock):
+    return TrafficRates({"stock": stock, "weather": entry("weather")}, clock)
+
+
+def counted(published=0, delivered=0, wanted=0, wasted=0):
+    return {"published": published, "delivered": delivered, "wanted": wanted, "wasted": wasted}
+
+
+def test_what_is_older_than_a_minute_does_not_count(rates, clock):
+    rates.add("ann", "stock", counted(published=600))
+    clock.now += 30
+    rates.add("ann", "stock", counted(published=300))
+    assert rates.last_minute()["published_per_s"] == pytest.approx(900 / 30)
+    clock.now += 30
+    assert rates.last_minute()["published_per_s"] == pytest.approx(300 / 55)  # the first slot is too old
+    assert rates.last_minute()["seconds"] == 55
+    clock.now += 60
+    assert rates.last_minute()["published_per_s"] == 0
+    assert rates.by_schema()["stock"]["since_plan"]["published_per_s"] == pytest.approx(900 / 120)
+
+
+def test_rates_are_those_of_one_principal_and_one_schema_or_of_all(rates, clock):
+    rates.add("ann", "stock", counted(delivered=10, wanted=4, wasted=1))
+    rates.add("ann", "weather", counted(delivered=20, wanted=4, wasted=3))
+    rates.add("bob", "stock", counted(delivered=40, wanted=4, wasted=4))
+    rates.add("bob", None, counted(published=70))
+    clock.now += 10
+    assert rates.last_minute()["delivered_per_s"] == 7.0
+    assert rates.last_minute()["published_per_s"] == 7.0
+    assert rates.last_minute()["waste_at_hosts"] == 8 / 20
+    assert rates.last_minute("ann")["delivered_per_s"] == 3.0
+    assert rates.last_minute("bob", "stock")["waste_at_hosts"] == 0.5
+    assert rates.by_schema("ann")["weather"]["since_plan"]["waste_at_hosts"] == 3 / 7
+
+
+def test_a_new_plan_begins_a_new_sum(rates, stock, clock):
+    rates.add("ann", "stock", counted(delivered=10, wanted=1, wasted=9))
+    rates.add("ann", "weather", counted(delivered=10, wanted=1, wasted=9))
+    clock.now += 100
+    stock.plans.append(IndexPlan(2, stock.index))
+    assert rates.by_schema()["stock"]["epoch"] == 2
+    clock.now += 20
+    rates.add("ann", "stock", counted(delivered=10, wanted=10))
+    found = rates.by_schema()
+    assert found["stock"]["since_plan"] == {
+        "seconds": 20.0, "published_per_s": 0.0, "delivered_per_s": 0.5, "waste_at_hosts": 0.0,
+    }  # fmt: skip
+    assert found["weather"]["since_plan"]["waste_at_hosts"] == 0.9
+
+
+def test_a_plan_is_noticed_before_what_is_reported_under_it(rates, stock):
+    rates.add("ann", "stock", counted(wanted=1, wasted=9))
+    stock.plans.append(IndexPlan(2, stock.index))
+    rates.add("ann", "stock", counted(wanted=5, wasted=5))
+    assert rates.by_schema()["stock"]["since_plan"]["waste_at_hosts"] == 0.5
+
+
+def test_waste_is_not_known_before_anything_came(rates):
+    assert rates.last_minute()["waste_at_hosts"] is None
