@@ -1,6 +1,6 @@
 """Changing the plan: rules added, time and waste, light-weight against versioning, by rules per switch.
 
-Then a learned tree is grown anew as a whole and in one part, and what that moves is compared.
+Then one hotspot moves, a learned tree is grown anew as a whole and where it has aged, and what that moves is compared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pleroma.arrays.types import Ints
 from pleroma.content import Filter
 from pleroma.content.filter_json import to_json
 from pleroma.control import (
@@ -27,15 +28,20 @@ from pleroma.control import (
     PlanChangeTiming,
     Register,
 )
+from pleroma.errors import SetupError
+from pleroma.evaluation.placement import spread_of
 from pleroma.evaluation.sample import Sample
+from pleroma.evaluation.tree_counts import deliveries_of
 from pleroma.experiments.figures.one_schema_controller import tables_in_force
 from pleroma.experiments.figures.waste_over_time import Arrivals
-from pleroma.index import Dz, GridIndex, Index, TreeIndex
+from pleroma.index import GridIndex, Index
 from pleroma.learning.fitting import Budget
-from pleroma.learning.learner import learn, regrown
+from pleroma.learning.learner import learn
+from pleroma.learning.local_growth import grown_where_better
 from pleroma.routing import AdmitOp, SwitchOp, Topology, build
 from pleroma.switches import EmbeddedNetwork
 from pleroma.workloads import EXPRESSIVE, Workload, generate
+from pleroma.workloads.hotspot_drift import hotspot_moved
 
 SIZES = {100: 26, 1_000: 262, 10_000: 2_620}
 """Rules per switch that events cross, and about how many subscriptions make so many."""
@@ -43,8 +49,16 @@ STEPS = 2 * len(SIZES) + 4
 BITS = 40
 MEMBERS = 4
 EVENTS = 5_000
-REGROWN, LEAVES, PART = 1_000, 2_048, 16
-"""Subscriptions for about 1,000 rules per switch, with a tree of so many leaves; its part has one in so many."""
+DRIFTING = replace(
+    EXPRESSIVE, distribution="zipfian", width=0.02, placement="inside", subscriptions=1_000, events=30_000
+)
+DRIFTED_RANK, DRIFTED_SEED = 2, 7
+"""The hotspot that moves, the third in popularity, and the model that tells where to."""
+LEARNED, JUDGED = 20_000, 3_000
+"""Events that trees are learned from, and events that tell where a tree has aged."""
+TREE_RULES, TREE_MEMBERS = 1_000, 4_096
+"""The rules of the fullest switch that trees are learned for, and dz enough for covers as fine as the tree."""
+TOPOLOGY = "testbed"
 WHO = "admin"
 
 
@@ -62,15 +76,11 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
             advance(1)
         sizes[str(rules)] = measured
     middle = sizes["1000"]
-    local = _regrowth(advance)
     return {
         "lightweight_extra_share": middle["lightweight"]["extra_share"],
         "versioning_extra_share": middle["versioning"]["extra_share"],
-        "regrowth_operations_ratio": round(
-            local["whole lightweight"]["operations"] / max(local["part lightweight"]["operations"], 1), 1
-        ),
+        **_regrowth(advance),
         "sizes": sizes,
-        "regrowth": local,
     }
 
 
@@ -79,27 +89,53 @@ def _workload(subscriptions: int, width: float) -> Workload:
 
 
 def _regrowth(advance: Callable[[float], None]) -> dict[str, Any]:
-    """A tree learned from half of the events, grown anew from the others: all of it, or one part."""
-    workload = _workload(REGROWN, 0.1)
-    past, later = (Sample.of(part, workload.subscriptions) for part in (workload.events[::2], workload.events[1::2]))
-    first = learn(past, BITS, Budget(leaves=LEAVES), smoothing="as seen").index
-    whole = learn(later, BITS, Budget(leaves=LEAVES), smoothing="as seen").index
-    at = _part(first, LEAVES // PART)
-    part = regrown(first, at, later, Budget(leaves=first.subtree(at).leaves))
+    """A tree from before one hotspot moved, grown anew as a whole or where it has aged."""
+    drift = hotspot_moved(DRIFTING, DRIFTED_RANK, DRIFTED_SEED)
+    spread, homes = spread_of(build(TOPOLOGY)), _homes(build(TOPOLOGY), DRIFTING.subscriptions)
+    parts = (drift.events[:LEARNED], drift.events[LEARNED : LEARNED + JUDGED], drift.events[-EVENTS:])
+    sample, judging, unseen = (Sample.of(part, drift.subscriptions).grouped(homes) for part in parts)
+    past = Sample.of(drift.before.events[:LEARNED], drift.before.subscriptions).grouped(homes)
+    budget = Budget(rules=TREE_RULES)
+    first = learn(past, BITS, budget, spread=spread).index
+    started = time.perf_counter()
+    whole = learn(sample, BITS, budget, spread=spread)
+    learned = time.perf_counter()
+    local = grown_where_better(
+        first, whole.index, sample, judging, budget, spread=spread, smoothing=whole.smoothing, patient=whole.patient
+    )
+    grown = time.perf_counter()
+    if local is None:
+        raise SetupError("the tree has aged everywhere: there is no drift in one place to measure")
+    workload = Workload(drift.events.schema, parts[2], drift.subscriptions)
     measured = {}
-    for name, second in (("whole", whole), ("part", part)):
+    for name, second in (("whole", whole.index), ("local", local.index)):
         for method in ("lightweight", "versioning"):
-            measured[f"{name} {method}"] = asyncio.run(_measure(workload, first, second, method, LEAVES))
+            measured[f"{name} {method}"] = asyncio.run(_measure(workload, first, second, method, TREE_MEMBERS))
             advance(1)
-    return measured
+    before, after, ours = (deliveries_of(tree, unseen) for tree in (first, whole.index, local.index))
+    ratios = {
+        key: round(measured["whole lightweight"][key] / measured["local lightweight"][key], 1)
+        for key in ("operations", "events_detoured")
+    }
+    return {
+        "regrowth_operations_ratio": ratios["operations"],
+        "regrowth_detoured_ratio": ratios["events_detoured"],
+        "saved_share": round((before - ours) / (before - after), 3),
+        "regrowth": {
+            **measured,
+            "learn_whole_s": round(learned - started, 2),
+            "grow_local_s": round(grown - learned, 2),
+            "nodes": len(local.nodes),
+            "traffic_share": round(local.traffic, 4),
+            "rules": {"limit": TREE_RULES, "whole": whole.rules, "local": local.rules},
+            "leaves": {"before": first.leaves, "whole": whole.index.leaves, "local": local.index.leaves},
+            "deliveries": {"before": before, "whole": after, "local": ours},
+        },
+    }
 
 
-def _part(tree: TreeIndex, leaves: int) -> Dz:
-    """The node of at most so many leaves that has the most."""
-    layout = tree.layout
-    sizes = [(end - node + 1) // 2 for node, end in enumerate(layout.end)]
-    found = max((node for node, size in enumerate(sizes) if size <= leaves), key=lambda node: sizes[node])
-    return Dz(layout.codes[found])
+def _homes(topology: Topology, subscriptions: int) -> Ints:
+    return np.random.default_rng(0).integers(0, len(topology.hosts), subscriptions)
 
 
 class _Switches:
@@ -119,11 +155,11 @@ class _Switches:
 
 
 async def _measure(workload: Workload, first: Index, second: Index, method: str, members: int) -> dict[str, Any]:
-    topology, schema = build("testbed"), workload.schema
+    topology, schema = build(TOPOLOGY), workload.schema
     settings = ControlSettings(schema_bits=1, max_members=members, default_bits=8, max_length=BITS + 1)
     switches = _Switches(topology)
     hosts = [host.name for host in topology.hosts]
-    homes = np.random.default_rng(0).integers(0, len(hosts), len(workload.subscriptions))
+    homes = _homes(topology, len(workload.subscriptions))
     arrivals = Arrivals(topology, workload.subscriptions, homes, EVENTS, np.random.default_rng(1))
     with tempfile.TemporaryDirectory() as folder:
         timing = PlanChangeTiming(in_flight_seconds=0.0, unleased_seconds=0.0)
@@ -159,7 +195,7 @@ async def _measure(workload: Workload, first: Index, second: Index, method: str,
         "events_detoured": round(waste.detoured, 4),
         "seconds": round(seconds, 3),
         "waste_before": round(waste.shares[0], 4),
-        "waste_during": round(max(waste.shares[1:-2]), 4),
+        "waste_during": round(max(waste.shares[1:-2], default=waste.shares[0]), 4),
         "waste_after": round(waste.shares[-1], 4),
         "lost": waste.lost,
     }

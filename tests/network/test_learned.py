@@ -13,8 +13,10 @@ from pleroma.evaluation.network_judge import NetworkJudge
 from pleroma.evaluation.placement import Placement, spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Dz
-from pleroma.learning.fitting import Budget
-from pleroma.learning.learner import learn, regrown
+from pleroma.learning.fitting import Budget, fitted
+from pleroma.learning.learner import learn
+from pleroma.learning.part_growth import PartGrowth
+from pleroma.learning.smoothing import WeightedPoints
 from pleroma.routing import build
 from support.network.weather_requests import WEATHER, advertise, random_event, random_filter, subscribe
 from support.network.world import world
@@ -64,8 +66,8 @@ def test_the_evaluator_says_what_real_switches_do(tmp_path, traffic):
     spread = spread_of(RING)
     sample = Sample.of(past, wishes).grouped(homes)
     tree = learn(sample, BITS, Budget(rules=RULES), spread=spread, smoothing="as seen").index
-    part = Dz.parse("01")
-    other = regrown(tree, part, sample, Budget(leaves=4))
+    seen = WeightedPoints(sample.points, np.ones(sample.events))
+    other, _ = fitted(PartGrowth(tree, [Dz.parse("01")], sample, seen, 0), Budget(rules=RULES - 10), spread)
     assert tree.changed(other)
     with world(RING, tmp_path, control=AS_FINE_AS_THE_TREE) as made:
         made.submit(AdoptPlan("weather", tree))

@@ -85,10 +85,13 @@ class SwitchTables:
     def fit(self, rules: RuleCounter, splits: int) -> bool:
         return all(rules.after(splits, way) <= limit for way, limit in self._limits)
 
+    def room(self, rules: RuleCounter, splits: int) -> float:
+        """How many times the rules there is room for, up to twice; less than 1 where some table is too small."""
+        return min([2.0, *(limit / max(rules.after(splits, way), 1) for way, limit in self._limits)])
+
     def wider(self, rules: RuleCounter, splits: int) -> int:
         """How many splits would fill the tables if rules grow as leaves do, up to twice the leaves of the tree."""
-        times = [limit / max(rules.after(splits, way), 1) for way, limit in self._limits]
-        room = min([*times, 2.0])
+        room = self.room(rules, splits)
         leaves = int((splits + 1) * room) if room > WORTHWHILE_RATIO else splits + 1
         return (leaves if self._leaves is None else min(leaves, self._leaves)) - 1
 
@@ -117,12 +120,12 @@ class GrowingTree(Protocol):
         """The best known splits, at most so many, in the order of best-first growth."""
 
 
-def fitted(growth: GrowingTree, budget: Budget, spread: Spread = ()) -> tuple[TreeIndex, int]:
-    """The largest tree within a budget, and the rules of the fullest switch."""
+def fitted(growth: GrowingTree, budget: Budget, spread: Spread = (), leaves: int = 0) -> tuple[TreeIndex, int]:
+    """The largest tree within a budget, and the rules of the fullest switch. It is first grown to `leaves`, if more."""
     if not 1 <= growth.bits <= MAX_LENGTH:
         raise TuningError(f"an index has 1 to {MAX_LENGTH} bits, not {growth.bits}", field="bits", value=growth.bits)
     tables = SwitchTables(growth.sample, budget, spread)
-    wanted = min(budget.meant - 1, MAX_SPLITS)
+    wanted = min(max(budget.meant, leaves) - 1, MAX_SPLITS)
     for _ in range(1 + MAX_REGROWTHS):
         growth.grow(wanted)
         made = growth.splits(wanted)

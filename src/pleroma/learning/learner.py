@@ -16,7 +16,7 @@ from pleroma.arrays.types import Floats, Ints
 from pleroma.evaluation.placement import Spread
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of
-from pleroma.index import Dz, TreeIndex
+from pleroma.index import TreeIndex
 from pleroma.index.tree_walk import LEAF
 from pleroma.learning.cuts import RankedBoxes, Ranks
 from pleroma.learning.fitting import Budget, fitted
@@ -73,6 +73,15 @@ class SampleGrowth:
             values[dim == d] = cuts[at[dim == d]]
         child = np.where(child < count, child, 0)
         return SplitSequence(np.where(child, dim, LEAF), values, child)
+
+    def gains(self) -> Floats:
+        """What each split that has been made saves at once."""
+        nodes = self._grown.nodes
+        cut = np.flatnonzero(nodes.child)
+        child = nodes.child[cut]
+        gain = np.empty(len(cut))
+        gain[child // 2] = nodes.cost[cut] - nodes.cost[child] - nodes.cost[child + 1]
+        return gain
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +141,6 @@ def learn(
     return LearnedTree(index, rules, chosen, waits, compared)
 
 
-def regrown(index: TreeIndex, at: Dz, sample: Sample, budget: Budget, *, seed: int = 0) -> TreeIndex:
-    """The tree with the part below node `at` learned anew, within a budget for it. The rest of the tree stays."""
-    inside, low, high = _within(index, at, sample)
-    if not inside.events or at.length == index.bits:
-        return index
-    part, _ = _fitted(inside, index.bits - at.length, budget, (), "neighbours", True, seed, (low, high))
-    return index.regrown(at, part)
-
-
 def _only(sample: Sample, events: Ints) -> Sample:
     kept = np.sort(events)
     return replace(sample, points=sample.points[kept], keys=sample.keys[kept])
@@ -154,10 +154,9 @@ def _fitted(
     smoothing: str,
     patient: bool,
     seed: int,
-    bounds: tuple[Floats, Floats] | None = None,
 ) -> tuple[TreeIndex, int]:
     seen = SMOOTHINGS[smoothing](sample, np.random.default_rng([seed, 2]))
-    return fitted(SampleGrowth(sample, seen, bits, budget.meant if patient else 0, bounds), budget, spread)
+    return fitted(SampleGrowth(sample, seen, bits, budget.meant if patient else 0), budget, spread)
 
 
 def candidate_cuts(sample: Sample, d: int, bounds: tuple[Floats, Floats] | None) -> Floats:
@@ -177,13 +176,3 @@ def ranks_of(cuts: Sequence[Floats], values: Floats) -> Ranks:
     """By dimension and row of `values`: how many cuts of the dimension are at or below the value."""
     columns = [np.searchsorted(each, values[:, d], "right") for d, each in enumerate(cuts)]
     return np.ascontiguousarray(np.stack(columns).astype(np.int32))
-
-
-def _within(index: TreeIndex, at: Dz, sample: Sample) -> tuple[Sample, Floats, Floats]:
-    """The events of a node and the boxes that meet it, and the node's bounds."""
-    sides = index.extent(at)
-    low, high = np.array([sides[d] for d in range(len(sample.schema))], np.float64).T
-    node = index.node(at)
-    leaves = index.tables.leaves_of(sample.points)
-    boxes = (sample.first <= high).all(axis=1) & (sample.last >= low).all(axis=1)
-    return sample.part((leaves >= node) & (leaves < index.layout.end[node]), boxes), low, high

@@ -12,9 +12,9 @@ from pleroma.evaluation.network_judge import NetworkJudge
 from pleroma.evaluation.placement import Placement, placement_of, spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of, load_of, rules_of
-from pleroma.index import Dz, TreeIndex
+from pleroma.index import TreeIndex
 from pleroma.learning.fitting import Budget
-from pleroma.learning.learner import SampleGrowth, learn, regrown
+from pleroma.learning.learner import SampleGrowth, learn
 from pleroma.learning.smoothing import SMOOTHINGS, WeightedPoints
 from pleroma.routing import build
 from pleroma.selection.advice import LEARNED, AdviceQuestion, advise
@@ -164,22 +164,6 @@ def test_places_without_events_still_tell_subscriptions_apart():
     index = learn(sample, 8, Budget(rules=20), smoothing="as seen").index
     cells = [{*index.cover(Filter.parse(PLANE, text))} for text in ("x between 60 and 69", "x > 90")]
     assert not cells[0] & cells[1]
-
-
-def test_a_part_learned_anew_leaves_the_rest_as_it_is(seen, unseen):
-    index = learn(seen, 23, Budget(leaves=64), smoothing="as seen").index
-    at = Dz(index.layout.codes[1])
-    other = regrown(index, at, unseen, Budget(leaves=80))
-    assert index != other
-    assert at.covers(index.changed(other).members[0])
-    assert deliveries_of(other, unseen) < deliveries_of(index, unseen)
-
-
-def test_a_leaf_without_bits_to_spare_stays_as_it_is(seen):
-    index = learn(seen, 3, Budget(leaves=8), smoothing="as seen").index
-    deepest = max((Dz(code) for code in index.layout.codes), key=lambda dz: dz.length)
-    assert deepest.length == 3
-    assert regrown(index, deepest, seen, Budget(leaves=80)) == index
 
 
 def test_rules_behind_shared_ports_are_what_the_network_has(workload):
