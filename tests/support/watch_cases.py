@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import RegistrationRow
 from pleroma.replanning.plan_in_force import PlanInForce
 from pleroma.replanning.windows import HISTOGRAM_BINS, MetricKey
+from pleroma.routing import SwitchId, build
 
 SCHEMA = Schema.from_json(
     {
@@ -31,6 +33,7 @@ SCHEMA = Schema.from_json(
 BEGIN = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 AN_HOUR_BEFORE = BEGIN - timedelta(hours=1)
 WINDOW = timedelta(seconds=10)
+LINE = replace(build("line:4"), limits={SwitchId("R2"): 30})
 MEMBERS = 8
 BITS = 6
 BY_PRICE = GridIndex(SCHEMA, (0,) * BITS)
@@ -71,6 +74,16 @@ def new_lake(
     lake.land_schema(SCHEMA, since)
     lake.land_plan(IndexPlan(1, index, MEMBERS), since)
     lake.land_subscriptions(SCHEMA.name, since, subscriptions() if rows is None else rows)
+    return lake
+
+
+def placed_lake(folder: Path) -> Lake:
+    """A lake that knows its network: nobody subscribes at the last host of a line, which publishes."""
+    rows = [row._replace(host=LINE.hosts[n % 3].name) for n, row in enumerate(subscriptions())]
+    lake = new_lake(folder, rows=rows)
+    lake.land_topology(LINE, {"R3": 50}, AN_HOUR_BEFORE)
+    everything = "a1", "dee", LINE.hosts[-1].name, Filter.everything(SCHEMA)
+    lake.registrations("advertisements").land("stock", AN_HOUR_BEFORE, [everything])
     return lake
 
 

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from pleroma.index import Waste
+    from pleroma.routing import SwitchId
     from pleroma.selection.advice import Advice
     from pleroma.switches.simulated.simulation import Simulation
 
-ADVICE_COLUMNS = ("", "technique", "bits", "waste", "flow entries", "dz each", "without limit", "seconds")
+
+class NetworkFigures(NamedTuple):
+    """What a plan does on a network: the waste at its hosts, and the rules of every switch."""
+
+    waste: Waste
+    rules: Mapping[SwitchId, int]
+    missed: int = 0
+
+    @classmethod
+    def of(cls, simulated: Simulation) -> NetworkFigures:
+        switches = simulated.router.topology.switches
+        return cls(simulated.waste, dict(zip(switches, simulated.rules, strict=True)), simulated.missed)
+
+    @property
+    def fullest(self) -> int:
+        return max(self.rules.values(), default=0)
+
+    def described(self) -> str:
+        switch = max(self.rules, key=lambda each: self.rules[each], default="no switch")
+        return f"{self.waste.rate:.1%} wasted at hosts, at most {self.fullest:,} rules ({switch})"
+
+
+def advice_columns(placed: bool) -> tuple[str, ...]:
+    """The columns of `table_row`: on a network, or on one switch with a port for each subscription."""
+    waste, rules = ("waste at hosts", "rules, fullest") if placed else ("waste at subscriptions", "rules")
+    return ("", "technique", "bits", waste, rules, "dz each", "without limit", "seconds")
 
 
 def techniques_tried(compare: bool, every: bool = False) -> int:
@@ -20,7 +48,7 @@ def techniques_tried(compare: bool, every: bool = False) -> int:
     return 1 + every + others
 
 
-def write_plan(best: Advice, path: Path | None, subscriptions: int, placed: Simulation | None = None) -> None:
+def write_plan(best: Advice, path: Path | None, subscriptions: int, placed: NetworkFigures | None = None) -> None:
     """The plan of the best technique as a file, if that is wanted.
 
     It has the limit of dz that it was judged with, and what was found: on a network, or on one switch.
@@ -34,7 +62,7 @@ def write_plan(best: Advice, path: Path | None, subscriptions: int, placed: Simu
     if placed is None:
         predicted |= {"waste_at_subscriptions": best.outcome.waste.rate, "rules": best.outcome.rules}
     else:
-        predicted |= {"waste_at_hosts": placed.waste.rate, "rules": max(placed.rules)}
+        predicted |= {"waste_at_hosts": placed.waste.rate, "rules": placed.fullest}
     StoredPlan(IndexPlan(1, best.index, best.members), predicted).write(path)
 
 
@@ -44,7 +72,8 @@ def table_title(members: int | None, rules: int | None) -> str:
     return f"plans with at most {' and '.join(limits)}, best first" if limits else "plans, best first"
 
 
-def table_row(advice: Advice, best: bool) -> tuple[Any, ...]:
+def table_row(advice: Advice, best: bool, placed: NetworkFigures | None = None) -> tuple[Any, ...]:
+    """Figures of a technique: what it did on a network where it was tried on one, or else what it was judged to do."""
     from pleroma.index import TreeIndex
 
     given = ", ".join(f"{name} {n}" for name, n in advice.bits.items())
@@ -52,13 +81,15 @@ def table_row(advice: Advice, best: bool) -> tuple[Any, ...]:
         given = f"{advice.index.leaves:,} leaves: {given}"
     if advice.rectangles:
         given += f" in {advice.rectangles} rectangles"
-    waste, free = f"{advice.outcome.waste.rate:.1%}", f"{advice.unlimited.rate:.1%}"
+    waste, rules = advice.outcome.waste, advice.outcome.rules
+    if placed is not None:
+        waste, rules = placed.waste, placed.fullest
     mark = "*" if best else ""
-    seconds = f"{advice.seconds:.2f}"
-    return mark, advice.technique, given, waste, advice.outcome.rules, advice.members, free, seconds
+    free, seconds = f"{advice.unlimited.rate:.1%}", f"{advice.seconds:.2f}"
+    return mark, advice.technique, given, f"{waste.rate:.1%}", rules, advice.members, free, seconds
 
 
-def advice_figures(advice: Advice, placed: Simulation | None = None) -> dict[str, Any]:
+def advice_figures(advice: Advice, placed: NetworkFigures | None = None) -> dict[str, Any]:
     waste = advice.outcome.waste
     told: dict[str, Any] = {
         "technique": advice.technique,
@@ -74,10 +105,5 @@ def advice_figures(advice: Advice, placed: Simulation | None = None) -> dict[str
         "seconds": advice.seconds,
     }
     if placed is not None:
-        switches = placed.router.topology.switches
-        told["network"] = {
-            "rules": dict(zip(switches, placed.rules, strict=True)),
-            "waste": placed.waste.rate,
-            "missed": placed.missed,
-        }
+        told["network"] = {"rules": dict(placed.rules), "waste": placed.waste.rate, "missed": placed.missed}
     return told

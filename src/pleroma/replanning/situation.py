@@ -34,6 +34,11 @@ class NetworkSituation:
     """None if it is not known who publishes: then every host may."""
 
     @classmethod
+    def star(cls, schema: Schema, subscriptions: Iterable[Filter]) -> NetworkSituation:
+        """Every subscription has a port of its own on one switch."""
+        return cls(schema, tuple(PlacedFilter(HostId(str(n)), each) for n, each in enumerate(subscriptions)))
+
+    @classmethod
     def placed(
         cls,
         schema: Schema,

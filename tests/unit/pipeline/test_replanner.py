@@ -6,7 +6,6 @@ from shutil import copytree as _copytree
 
 import pytest
 
-from pleroma.content import Filter
 from pleroma.errors import ControllerAway, PlanChanging, PlanError
 from pleroma.evaluation.judge import judge
 from pleroma.index import GridIndex, Waste
@@ -24,19 +23,19 @@ from pleroma.replanning.forecast import forecast
 from pleroma.replanning.proposals import Proposal, is_better
 from pleroma.replanning.reported_counts import ReportedCounts
 from pleroma.replanning.windows import TrafficWindow
-from pleroma.routing import build
 from pleroma.selection.traffic_summary import summarise_traffic
 from support.watch_cases import (
-    AN_HOUR_BEFORE,
     BEGIN,
     BY_PRICE,
     BY_VOLUME,
+    LINE,
     MEMBERS,
     SCHEMA,
     WINDOW,
     Recorded,
     land,
     new_lake,
+    placed_lake,
     subscriptions,
 )
 
@@ -402,24 +401,10 @@ def test_an_empty_stretch_is_counted_and_reports_stand_beside_predictions(tmp_pa
     assert (second.empty_before, second.reported) == (4, None)
 
 
-LINE = replace(build("line:4"), limits={"R2": 30})
-"""Nobody subscribes at the last host, which publishes."""
-
-
-def placed_lake(folder, count=8):
-    """Like `shifting`, on a network that the lake knows, where one host publishes."""
-    rows = [row._replace(host=LINE.hosts[n % 3].name) for n, row in enumerate(subscriptions())]
-    lake = new_lake(folder, rows=rows)
-    lake.land_topology(LINE, {"R3": 50}, AN_HOUR_BEFORE)
-    everything = "a1", "dee", LINE.hosts[-1].name, Filter.everything(SCHEMA)
-    lake.registrations("advertisements").land("stock", AN_HOUR_BEFORE, [everything])
-    for number in range(count):
-        land(lake, number, shifted=number >= 4)
-    return lake
-
-
 def test_a_plan_is_made_for_the_network_of_the_lake(tmp_path):
     lake, controller = placed_lake(tmp_path), Recorded()
+    for number in range(8):
+        land(lake, number, shifted=number >= 4)
     one_by_one(replanner(lake, controller, lambda _: None), lake, 0, 7)
     (decision,) = Journal(lake, "stock").decisions()
     assert decision.outcome == "adopted"

@@ -1,4 +1,4 @@
-"""`pleroma tune`: where the bits should go for a workload."""
+"""`pleroma tune`: where the bits should go for a workload, or for what a lake has collected."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pleroma.cli.advice_table import (
-    ADVICE_COLUMNS,
+    NetworkFigures,
+    advice_columns,
     advice_figures,
     table_row,
     table_title,
     techniques_tried,
     write_plan,
 )
+from pleroma.cli.lake_advice import LakeOptions, advised, show_advised
 from pleroma.cli.options import (
     BudgetOptions,
     CompareFlag,
     JsonFlag,
     PlanFile,
-    WorkloadFolder,
     check_file,
     check_folder,
     grouped,
     listed,
 )
 from pleroma.cli.output import out, progress, show_json, show_table
+from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
     from pleroma.content.batch import EventBatch
     from pleroma.routing import Topology
     from pleroma.selection.advice import Advice
-    from pleroma.switches.simulated.simulation import Simulation
     from pleroma.workloads import Workload
 
 
@@ -54,9 +55,12 @@ class PictureOptions:
 
 @grouped
 def tune(
-    workload: WorkloadFolder,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A workload's folder, or a lake (a folder or a URI).")
+    ],
     *,
     budget: BudgetOptions,
+    collected: LakeOptions,
     topology: Annotated[
         str | None, typer.Option(help="Tune for this network and try the plans on it: fat-tree:4, line:5, a file, ...")
     ] = None,
@@ -66,7 +70,7 @@ def tune(
     seed: Annotated[int, typer.Option(help="Which half of the events trains and which judges.")] = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Learn a tree for a workload, and tell what it wastes; --compare tries the papers' techniques as well.
+    """Learn a tree for a workload or a lake, and tell what it wastes; --compare tries the papers' techniques as well.
 
     Half of the events (of 100,000 drawn, where there are more) train; waste and flow entries are reported on the other
     half. Flow entries are those of one switch with every subscription on a port of its own. The column "without limit"
@@ -77,6 +81,9 @@ def tune(
     that at the hosts, flow entries are those of the fullest switch, and no switch may have more than its own limit,
     where the topology gives one. Then every plan is tried on the network, and the waste at its hosts and the rules of
     all switches decide among those that keep to the limits.
+
+    Of a lake, all events are read in this process (`pleroma pipeline tune` reads them on Spark), and plans are judged
+    on the network that it knows, by who subscribes and who publishes where.
     """
     from pleroma.routing import build
     from pleroma.workloads import Workload
@@ -84,8 +91,13 @@ def tune(
     check_file("--plan", plan)
     check_folder("--plot", pictures.plot)
     budget.check()
+    if is_lake(source):
+        if topology is not None:
+            raise SetupError("a lake has a network of its own", field="--topology", value=topology)
+        _tune_lake(source, budget, collected, compare, plan, pictures, seed, json)
+        return
     network = None if topology is None else build(topology)
-    data = Workload.load(workload)
+    data = Workload.load(source)
     dimensions = pictures.dimensions(data)
     found, judging = _tried(data, network, budget, compare, seed)
     placed = {} if network is None else _placed(network, replace(data, events=judging), found, seed)
@@ -101,6 +113,40 @@ def tune(
     _show(table_title(budget.members, budget.rules), found, placed)
     for path in (*([plan] if plan else []), *drawn):
         out.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def is_lake(source: str) -> bool:
+    """Whether something is the place of a lake, and not of a workload."""
+    return "://" in source or (Path(source) / "schemas").is_dir()
+
+
+def _tune_lake(
+    source: str,
+    budget: BudgetOptions,
+    collected: LakeOptions,
+    compare: bool,
+    plan: Path | None,
+    pictures: PictureOptions,
+    seed: int,
+    json: bool,
+) -> None:
+    from pleroma.content.batch import EventBatch
+    from pleroma.pipeline.lake.lake import Lake
+    from pleroma.pipeline.passes.summary_pass import gather_here
+    from pleroma.workloads import Workload
+
+    lake = Lake.at(source)
+    situation = collected.situation(lake)
+    schema, filters = situation.schema, situation.filters
+    with progress("reading events", 1) as advance:
+        span = {"start": collected.start, "end": collected.end}
+        summary = gather_here(lake, schema.name, filters, draw=collected.draw, seed=seed, statistics=compare, **span)
+        advance(1)
+    data = Workload(schema, EventBatch.joined(schema, [summary.training, summary.judging]), tuple(filters))
+    dimensions = pictures.dimensions(data)
+    found = advised(summary, situation, budget, compare, seed)
+    drawn = [] if pictures.plot is None else _draw(pictures.plot, data, found, dimensions)
+    show_advised(found, summary, situation, budget, plan, json, drawn)
 
 
 def _tried(
@@ -127,33 +173,32 @@ def _tried(
     return found, summary.judging
 
 
-def _placed(network: Topology, data: Workload, found: list[Advice], seed: int) -> dict[str, Simulation]:
+def _placed(network: Topology, data: Workload, found: list[Advice], seed: int) -> dict[str, NetworkFigures]:
     """By technique: what its plan does with a workload on a network."""
     from pleroma.switches.simulated.simulation import simulate
 
     results = {}
     with progress("placing rules", len(found)) as advance:
         for each in found:
-            results[each.technique] = simulate(network, data, each.index, max_members=each.members, seed=seed)
+            result = simulate(network, data, each.index, max_members=each.members, seed=seed)
+            results[each.technique] = NetworkFigures.of(result)
             advance(1)
     return results
 
 
-def _show(title: str, found: list[Advice], placed: dict[str, Simulation]) -> None:
-    columns: tuple[str, ...] = ADVICE_COLUMNS
-    rows = [table_row(each, each is found[0]) for each in found]
+def _show(title: str, found: list[Advice], placed: dict[str, NetworkFigures]) -> None:
+    columns = advice_columns(bool(placed))
+    rows = [table_row(each, each is found[0], placed.get(each.technique)) for each in found]
     if placed:
-        columns += ("waste at hosts", "rules, fullest", "rules, all")
-        for number, each in enumerate(found):
-            result = placed[each.technique]
-            rows[number] += (f"{result.waste.rate:.1%}", max(result.rules), sum(result.rules))
+        columns += ("rules, all",)
+        rows = [(*row, sum(placed[each.technique].rules.values())) for row, each in zip(rows, found, strict=True)]
     show_table(title, columns, rows)
 
 
-def _on_network(each: Advice, result: Simulation, rules: int | None) -> tuple[bool, float, int]:
+def _on_network(each: Advice, result: NetworkFigures, rules: int | None) -> tuple[bool, float, int]:
     from pleroma.selection.advice_question import exceeds_room
 
-    return exceeds_room(each.outcome, rules), result.waste.rate, sum(result.rules)
+    return exceeds_room(each.outcome, rules), result.waste.rate, sum(result.rules.values())
 
 
 def _draw(folder: Path, data: Workload, found: list[Advice], shown: tuple[int, ...] | None) -> list[Path]:

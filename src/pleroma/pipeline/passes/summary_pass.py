@@ -75,9 +75,10 @@ def gather_here(
     end: datetime | None = None,
     draw: int = DRAWN_EVENTS,
     seed: int = 0,
+    statistics: bool = False,
 ) -> TrafficSummary:
     """The summary that `gather_landed` makes, without Spark."""
-    once = SummaryPass.of(lake.schema(name), subscriptions, draw, seed)
+    once = SummaryPass.of(lake.schema(name), subscriptions, draw, seed, statistics=statistics)
     return once.finished(once.over(events_here(lake, name, start, end)))
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pleroma.arrays.types import Ints
 from pleroma.content import Filter, Schema
-from pleroma.evaluation.placement import Spread
+from pleroma.evaluation.placement import Placement
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
 from pleroma.learning.bins import NodeBins
@@ -73,9 +73,12 @@ def grown_landed(
 
 
 class GrowthOptions(TypedDict, total=False):
-    """`held_out` events are not learned from; `level` is told after each pass how many there were."""
+    """`held_out` events are not learned from; `level` is told after each pass how many there were.
 
-    spread: Spread
+    Without a placement, every subscription has a port of its own on one switch.
+    """
+
+    placement: Placement | None
     floor: float
     seed: int
     patient: bool
@@ -90,7 +93,9 @@ def grown_from(
     budget: Budget,
     **how: Unpack[GrowthOptions],
 ) -> TreeIndex:
-    sample = Sample.without_events(traffic.schema, subscriptions)
+    sample, placement = Sample.without_events(traffic.schema, subscriptions), how.get("placement")
+    if placement is not None:
+        sample = sample.grouped(placement.homes)
     level = how.get("level")
     passes = 0
 
@@ -109,7 +114,7 @@ def grown_from(
 
     leaves = budget.meant if how.get("patient", True) else 0
     growth = LevelGrowth(sample, bits, counted, how.get("floor", FLOOR_SHARE), how.get("seed", 0), leaves)
-    return fitted(growth, budget, how.get("spread", ()))[0]
+    return fitted(growth, budget, () if placement is None else placement.spread)[0]
 
 
 @dataclass(frozen=True, slots=True)
