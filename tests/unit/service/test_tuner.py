@@ -12,6 +12,9 @@ MAY = {
     ("GET", "/v1/schemas/{name}/plan"),
     ("GET", "/v1/schemas/{name}/plans"),
     ("PUT", "/v1/schemas/{name}/plan"),
+    ("GET", "/v1/schemas/{name}/plan/replanning"),
+    ("POST", "/v1/schemas/{name}/plan/watching"),
+    ("POST", "/v1/schemas/{name}/plan/forecast"),
 }
 INDEX = {"kind": "grid", "order": [0, 1, 0]}
 OTHER = {"kind": "grid", "order": [1, 1, 0]}
@@ -26,7 +29,7 @@ def filled(path):
     return path.replace("{name}", "stock").replace("{id}", "s9").replace("{", "").replace("}", "")
 
 
-def test_of_all_operations_a_tuner_may_do_five(tmp_path):
+def test_of_all_operations_a_tuner_may_do_eight(tmp_path):
     async def main():
         async with world(tmp_path) as api:
             tuner = await api.principal("watch", "tuner", publish={"*": "true"}, read={"*": "true"})

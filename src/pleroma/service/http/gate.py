@@ -23,8 +23,9 @@ IN_BAND_SCOPE = "pleroma.in_band"
 """The key of the `InBandCaller` in the ASGI scope of a request that came through the network; no server sets it."""
 _ANONYMOUS = "nobody"
 _TUNER = {
-    "GET": re.compile("/v1/schemas(/[^/]+(/plans?)?)?"),
+    "GET": re.compile("/v1/schemas(/[^/]+(/plans?|/plan/replanning)?)?"),
     "PUT": re.compile("/v1/schemas/[^/]+/plan"),
+    "POST": re.compile("/v1/schemas/[^/]+/plan/(watching|forecast)"),
 }
 """All requests that the role `tuner` may make: its token lies on a cluster, and is good for nothing else."""
 
@@ -84,8 +85,13 @@ def host_of(scope: Scope) -> HostId | None:
 def _check_tuner(method: str, path: str) -> None:
     allowed = _TUNER.get(method)
     if allowed is None or not allowed.fullmatch(path):
-        reason = "a tuner reads schemas and plans and hands over a plan, and may do nothing else"
-        raise NotAllowed(reason, field="role", value="tuner", allowed="GET schemas and plans, PUT plan")
+        reason = "a tuner reads schemas and plans, tries and hands over plans, and may do nothing else"
+        raise NotAllowed(
+            reason,
+            field="role",
+            value="tuner",
+            allowed="GET schemas and plans, PUT plan, POST plan/forecast and plan/watching",
+        )
 
 
 def _keep_to(buckets: Buckets, name: str) -> None:
