@@ -141,14 +141,20 @@ def test_the_plan_is_shown_changed_and_had_back(controller, name):
     first = controller.answer("plan", "show", name)
     schema = Schema.load(EXAMPLE)
     path = controller.folder / "plan.json"
-    path.write_text(IndexPlan(1, GridIndex.regular(schema, 8, ["price"])).dumps())
+    path.write_text(IndexPlan(1, GridIndex.regular(schema, 8, ["price"]), 64).dumps())
     changed = controller.answer("plan", "apply", path.name)
     assert (changed["epoch"], changed["changed"]) == (first["epoch"] + 1, True)
     assert controller.answer("plan", "apply", path.name)["changed"] is False
-    assert "a grid of 8 bits (price 8)" in controller.run("plan", "show", name).stdout
+    shown = controller.run("plan", "show", name).stdout
+    assert "a grid of 8 bits (price 8)" in shown
+    assert "at most 64 cells a registration" in shown
+    again = controller.run("plan", "apply", path.name).stdout
+    assert "expected: " in again
+    assert "is this one already" in again
     back = controller.answer("plan", "rollback", name, "--epoch", str(first["epoch"]), "--method", "versioning")
     assert back["epoch"] == first["epoch"] + 2
     plans = controller.answer("plan", "history", name)["plans"]
+    assert [each["members"] for each in plans[-3:]] == [first["members"], 64, first["members"]]
     assert plans[-1]["plan"]["index"] == first["plan"]["index"]
     assert "plans of" in controller.run("plan", "history", name).stdout
 

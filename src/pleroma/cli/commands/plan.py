@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,8 +72,10 @@ def apply(
 ) -> None:
     """Move the schema that the plan is for to its index, and to the number of dz that a registration may have by it.
 
-    No event is lost on the way. A plan that was written without such a number leaves it as it is.
+    No event is lost on the way. A plan that was written without such a number leaves it as it is. What was predicted
+    when the plan was made is shown beside what the controller expects of it now, and why the two differ.
     """
+    from pleroma.cli.plan_expectation import PlanExpectation
     from pleroma.cli.plan_file import StoredPlan
 
     stored = StoredPlan.read(file)
@@ -83,9 +86,11 @@ def apply(
         name = plan.schema.name
         if remote.get(f"/v1/schemas/{segment(name)}")["schema"] != plan.schema.to_json():
             raise PlanError(f"the controller's schema {name!r} has other attributes", field=str(file), value=name)
-        if stored.predicted and not json:
-            out.print(f"predicted: {stored.described()}, at most {plan.members} cells a registration")
-        _move(remote, name, "PUT", "", body, json)
+        expectation = PlanExpectation.ask(remote, _path(name), stored)
+        if not json:
+            for line in expectation.lines():
+                out.print(line, markup=False, soft_wrap=True)
+        _move(remote, name, "PUT", "", body, json, expectation.figures())
 
 
 @app.command()
@@ -110,7 +115,16 @@ def _check(method: str) -> None:
         raise UnknownName("method", method, CHANGE_METHODS, field="--method")
 
 
-def _move(remote: BlockingApi, schema: str, verb: str, path: str, body: dict[str, Any], json: bool) -> None:
+def _move(
+    remote: BlockingApi,
+    schema: str,
+    verb: str,
+    path: str,
+    body: dict[str, Any],
+    json: bool,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Have the plan changed, and follow how far that is; `more` is shown with the outcome as JSON."""
     before = remote.get(_path(schema))["epoch"]
     began = time.monotonic()
     now = remote.ask(verb, _path(schema) + path, body | {"wait": False})
@@ -124,7 +138,8 @@ def _move(remote: BlockingApi, schema: str, verb: str, path: str, body: dict[str
     seconds = time.monotonic() - began
     changed = now["epoch"] != before
     if json:
-        show_json({"schema": schema, "epoch": now["epoch"], "changed": changed, "seconds": round(seconds, 3)})
+        figures = {"schema": schema, "epoch": now["epoch"], "changed": changed, "seconds": round(seconds, 3)}
+        show_json(figures | dict(more or {}))
     elif changed:
         out.print(f"plan {now['epoch']} of {schema} is in force, after {seconds:.1f} s")
     else:
