@@ -84,4 +84,6 @@ def _read(stream: BinaryIO) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    from pleroma.replanning import planning_worker  # what it answers is pickled by the name that the controller knows
+
+    planning_worker.main()
