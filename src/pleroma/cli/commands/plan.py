@@ -38,14 +38,16 @@ Method = Annotated[
 
 @app.command()
 def show(schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False) -> None:
-    """The plan in force, and whether it is changing."""
+    """The plan in force, whether it is changing, and who looks for a better one."""
     with remote_api(url, token) as remote:
         plan = remote.get(_path(schema))
+        looking = remote.get(f"{_path(schema)}/replanning")
     if json:
-        show_json(plan)
+        show_json(plan | {"replanning": looking})
         return
     out.print(f"plan {plan['epoch']} of {schema} under the prefix {plan['prefix']}: {_described(plan)}")
     out.print(f"at most {plan['members']} cells a registration; {plan['phase']}: {PHASE_TEXTS[plan['phase']]}")
+    out.print(_looked(looking), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -144,6 +146,26 @@ def _move(
         out.print(f"plan {now['epoch']} of {schema} is in force, after {seconds:.1f} s")
     else:
         out.print(f"plan {now['epoch']} of {schema} is this one already")
+
+
+def _looked(looking: dict[str, Any]) -> str:
+    """Who looks for a better plan, and what the controller's last look found."""
+    by = {
+        "controller": "the controller looks for better plans itself",
+        "watcher": "a watcher of the lake looks for better plans",
+        "nobody": "nobody looks for better plans (pleroma up --replan auto, or pleroma pipeline watch)",
+    }[looking["by"]]
+    decision = looking["decision"]
+    if looking["failure"]:
+        return f"{by}, and cannot now: {looking['failure']}"
+    if looking["by"] != "controller" or decision is None:
+        return by
+    if decision["before"] is None or decision["after"] is None:
+        return f"{by}; last look: {decision['detail']}"
+    before, after = (f"{decision[name]['rate']:.1%}" for name in ("before", "after"))
+    found = {"handing": "a better plan was found", "not_better": "nothing better was found"}
+    outcome = found.get(decision["outcome"], decision["outcome"])
+    return f"{by}; last look: {decision['detail']}; {outcome}: waste at hosts {before} now, {after} with the best found"
 
 
 def _path(schema: str) -> str:
