@@ -37,7 +37,7 @@ def hotspot_moved(model: Model, rank: int, seed: int) -> HotspotDrift:
     subscriptions = list(before.subscriptions)
     for place, number in zip(gone.tolist(), arriving.tolist(), strict=False):
         subscriptions[place] = after.subscriptions[number]
-    stays, comes = _hotspots_of(model, before.events) != rank, _hotspots_of(other, after.events) == rank
+    stays, comes = hotspots_of_events(model, before.events) != rank, hotspots_of_events(other, after.events) == rank
     order = np.random.default_rng([model.seed, seed, rank]).permutation(int(stays.sum() + comes.sum()))
     columns = [
         np.concatenate([mine[stays], its[comes]])[order]
@@ -52,7 +52,7 @@ def hotspot_moved(model: Model, rank: int, seed: int) -> HotspotDrift:
     )
 
 
-def _hotspots_of(model: Model, events: EventBatch) -> Ints:
+def hotspots_of_events(model: Model, events: EventBatch) -> Ints:
     """By event, the rank of the hotspot that it is nearest to."""
     places = (events.points() - model.low) / (model.high - model.low + 1)
     centres = HotspotLayout.of(model).centres

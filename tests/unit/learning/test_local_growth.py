@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pleroma.content.batch import EventBatch
 from pleroma.evaluation.placement import homes_of, spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of, load_of, rules_of
@@ -13,8 +14,8 @@ from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn
 from pleroma.learning.local_growth import MAX_LEAVES_RATIO, grown_where_better
 from pleroma.routing import build
-from pleroma.workloads import EXPRESSIVE
-from pleroma.workloads.hotspot_drift import hotspot_moved
+from pleroma.workloads import EXPRESSIVE, generate
+from pleroma.workloads.hotspot_drift import hotspot_moved, hotspots_of_events
 
 BITS = 40
 MODEL = replace(EXPRESSIVE, distribution="zipfian", width=0.1, placement="inside", subscriptions=300, events=12_000)
@@ -127,6 +128,25 @@ def test_no_switch_has_more_rules_than_its_own_limit(drift):
     assert local.rules == max(rules)
     before, after, grown = (deliveries_of(tree, unseen) for tree in (index, whole, local.index))
     assert before - grown > 0.7 * (before - after) > 0
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_with_full_tables_leaves_are_given_up_where_they_are_worth_less(rank):
+    """Everybody wants what they wanted, and one hotspot has traffic that had none."""
+    workload = generate(replace(MODEL, events=24_000))
+    wanted, events = workload.subscriptions, workload.events
+    quiet = hotspots_of_events(MODEL, events) != rank
+    past = Sample.of(EventBatch(events.schema, tuple(column[quiet] for column in events.columns))[:8_000], wanted)
+    parts = (events[12_000:19_000], events[19_000:21_000], events[21_000:])
+    sample, judging, unseen = (Sample.of(part, wanted) for part in parts)
+    budget = Budget(rules=RULES)
+    index, whole = (learn(each, BITS, budget, smoothing="as seen").index for each in (past, sample))
+    local = grown_where_better(index, whole, sample, judging, budget, smoothing="as seen")
+    assert rules_of(index, sample) > 0.98 * RULES
+    assert local.rules <= RULES
+    assert local.traffic < 0.4
+    before, after, grown = (deliveries_of(tree, unseen) for tree in (index, whole, local.index))
+    assert before - grown > 0.75 * (before - after) > 0
 
 
 def test_rules_that_are_missing_are_taken_from_where_they_are_worth_less(drift, trees):
