@@ -130,6 +130,8 @@ async def _controller(
             "--topology",
             topology,
             "--json",
+            "--replan",  # what is shown and measured is the plan that was given, or the watcher's
+            "off",
             *(() if members is None else ("--members", str(members))),
             *(() if lake is None else ("--lake", lake, "--sample", "1", "--land", str(LAND_SECONDS))),
             *more,
