@@ -48,7 +48,7 @@ class BudgetOptions:
         typer.Option(help="Bits to spend: 23 over IPv4, up to 112 over IPv6; a controller's first plan has 56."),
     ] = 23
     rules: Annotated[
-        int | None, typer.Option(help="Rules that a switch without a limit of its own has room for; 2,000, otherwise.")
+        int | None, typer.Option(help="Rules that any switch has room for; 2,000, or a switch's own limit, otherwise.")
     ] = None
     members: Annotated[
         int | None, typer.Option(help="At most this many dz per subscription; what the plan needs, otherwise.")

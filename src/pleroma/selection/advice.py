@@ -75,11 +75,11 @@ def advise_from(
 
 def _tree_budget(question: AdviceQuestion, others: Sequence[Advice]) -> Budget:
     """The rules that the question allows, or as many as the best of the other techniques takes."""
-    rules = question.rules
-    if rules is None:
-        best = min(others, key=lambda each: rank(each.outcome, None), default=None)
-        rules = DEFAULT_RULES if best is None else max(best.outcome.rules, 1)
-    return Budget(rules=rules, own=() if question.placement is None else question.placement.limits)
+    own = () if question.placement is None else question.placement.limits
+    if question.rules is not None:
+        return Budget(question.rules, own=tuple(each and min(each, question.rules) for each in own))
+    best = min(others, key=lambda each: rank(each.outcome, None), default=None)
+    return Budget(DEFAULT_RULES if best is None else max(best.outcome.rules, 1), own=own)
 
 
 class _TreeTrials:
@@ -110,7 +110,11 @@ class _TreeTrials:
     def _members(self, index: TreeIndex, covers: TreeCovers) -> int:
         if self._question.max_members is not None:
             return self._question.max_members
-        return chosen_members(covers, lambda limited: self._training.waste(index, limited))
+        return chosen_members(
+            covers,
+            lambda limited: self._training.waste(index, limited),
+            lambda limited: not exceeds_room(self._training.outcome_of(index, limited), self._question.rules),
+        )
 
 
 def random_halves(events: EventBatch, seed: int) -> tuple[EventBatch, EventBatch]:

@@ -73,7 +73,7 @@ class AdviceQuestion:
     max_members: int | None = None
     """The limit on dz per subscription. Without one, a tree gets as few as waste hardly more than any number."""
     rules: int | None = None
-    """The limit on rules of a switch that has no limit of its own.
+    """The limit on rules of every switch, beside its own limit where it has one.
 
     Techniques may take fewer bits to keep to it; those that do not keep to it come last. Without a limit, a tree is
     grown for `DEFAULT_RULES`, and in a comparison for as many rules as the best of the others takes.

@@ -20,11 +20,19 @@ TOLERATED_RATE = 0.001
 """A limit may in any case waste so much more, as a share of all deliveries: next to nothing is tolerable."""
 
 
-def chosen_members(covers: TreeCovers, waste: Callable[[BatchCovers], Waste]) -> int:
-    """The least limit under which covers waste hardly more than without one. `waste` tells what covers waste."""
+def chosen_members(
+    covers: TreeCovers, waste: Callable[[BatchCovers], Waste], fit: Callable[[BatchCovers], bool]
+) -> int:
+    """The least limit under which covers `fit` the tables and waste hardly more than without one.
+
+    Coarser covers mostly need fewer rules, but not always: subscriptions that had dz in common may have others then.
+    """
     without = waste(covers.within(None))
     tolerated = without.deliveries + max(TOLERATED_SHARE * without.wasted, TOLERATED_RATE * without.deliveries)
     for limit in MEMBER_LIMITS:
-        if limit >= covers.most or waste(covers.within(limit)).deliveries <= tolerated:
+        if limit >= covers.most:
+            return limit
+        limited = covers.within(limit)
+        if waste(limited).deliveries <= tolerated and fit(limited):
             return limit
     return MEMBER_LIMITS[-1]

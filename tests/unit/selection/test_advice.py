@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from pleroma.errors import TuningError
-from pleroma.evaluation.judge import judge
+from pleroma.evaluation.judge import Judge, judge
 from pleroma.evaluation.placement import placement_of
+from pleroma.evaluation.sample import Sample
+from pleroma.evaluation.tree_covers import TreeCovers
 from pleroma.learning.fitting import DEFAULT_RULES
 from pleroma.routing import build
 from pleroma.selection.advice import AdviceQuestion, advise, advise_from
 from pleroma.selection.advice_question import DEFAULT_SELECTIONS, DEFAULT_SPLITS
-from pleroma.selection.member_choice import MEMBER_LIMITS
+from pleroma.selection.member_choice import MEMBER_LIMITS, chosen_members
 from pleroma.selection.traffic_summary import summarise_traffic
 from pleroma.workloads import THESIS, generate
 
@@ -125,3 +127,25 @@ def test_progress_adds_up_to_the_number_of_techniques(crowd):
     few = {"selections": ("evs",), "splits": ("regular",)}
     advise_from(summary, AdviceQuestion(crowd.subscriptions, 12, compare=True, **few), advance=steps.append)
     assert sum(steps) == pytest.approx(3)
+
+
+def test_a_limit_on_members_that_would_need_more_rules_than_the_tables_have_is_passed_over(crowd):
+    (tree,) = advise(crowd.events, AdviceQuestion(crowd.subscriptions, 23, rules=400))
+    sample = Sample.of(crowd.events, crowd.subscriptions)
+    covers = TreeCovers.of(tree.index, sample)
+    judging = Judge(crowd.subscriptions, crowd.events)
+    least = chosen_members(covers, lambda each: judging.waste(tree.index, each), lambda _: True)
+    refused = len(covers.within(least).rows)
+    chosen = chosen_members(
+        covers, lambda each: judging.waste(tree.index, each), lambda each: len(each.rows) != refused
+    )
+    assert MEMBER_LIMITS.index(chosen) == MEMBER_LIMITS.index(least) + 1
+
+
+def test_a_switch_keeps_to_its_own_limit_and_to_that_of_all(crowd):
+    network = build("line:2")
+    small = replace(network, limits={network.switches[0]: 150, network.switches[1]: 900})
+    placement = placement_of(small, len(crowd.subscriptions))
+    (tree,) = advise(crowd.events, AdviceQuestion(crowd.subscriptions, 23, rules=300, placement=placement))
+    assert tree.outcome.beyond == 0
+    assert tree.outcome.rules <= 300
