@@ -135,8 +135,14 @@ class Decision:
     def verdict(self) -> Literal["keep", "tune"]:
         return "keep" if self.reason is None else "tune"
 
+    @property
+    def waste_at(self) -> Literal["hosts", "subscriptions"]:
+        """What `before` and `after` are the waste at."""
+        return "subscriptions" if self.rules_by_switch is None else "hosts"
+
     def to_json(self) -> dict[str, Any]:
-        data = {each.name: getattr(self, each.name) for each in fields(self)} | {"verdict": self.verdict}
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        data |= {"verdict": self.verdict, "waste_at": self.waste_at}
         for name in ("window", "end"):
             data[name] = written(data[name])
         for name in ("before", "after"):

@@ -209,6 +209,7 @@ class LiveReplanner:
             before=found.before,
             after=found.after,
             rules=found.rules,
+            rules_by_switch=dict(found.rules_by_switch) or None,
             learned=merged(learned),
         )
         outcome: Outcome = "handing" if is_better(found.before, found.after, settings) else "not_better"

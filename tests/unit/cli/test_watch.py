@@ -74,6 +74,8 @@ def test_a_window_and_a_decision_are_a_line_each():
     assert _decision_line(kept) == "12:00:00  keep: all is well"
     tuned = replace(kept, reason="waste", detail="40.0% are wasted", outcome="adopted", technique="evs", new_epoch=4)
     tuned = replace(tuned, before=Waste(10, 5), after=Waste(8, 6), seconds=timedelta(seconds=3) / timedelta(seconds=1))
-    assert _decision_line(tuned) == (
-        "12:00:00  tuned (waste: 40.0% are wasted): adopted, evs 50.0% -> 25.0% of held-out events, plan 4, 3.0 s"
-    )
+    why = "12:00:00  tuned (waste: 40.0% are wasted): adopted, evs: waste at"
+    share = "50.0% -> 25.0% of held-out events"
+    assert _decision_line(tuned) == f"{why} subscriptions {share}, plan 4, 3.0 s"
+    placed = replace(tuned, rules=1200, rules_by_switch={"R1": 1200})
+    assert _decision_line(placed) == f"{why} hosts {share}, at most 1,200 rules, plan 4, 3.0 s"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pleroma.cli.lake_advice import told_situation
 from pleroma.cli.options import CompareFlag, LakeArgument, LakeSchema, Selections, SparkMaster, Splits, grouped, listed
 from pleroma.cli.output import err, show_json
 from pleroma.errors import ControllerAway, SetupError
@@ -150,6 +151,7 @@ def watch(
     if controller.url is None and not run.dry_run:
         raise SetupError("say to which controller, or --dry-run", field="--url")
     check()
+    told_situation(landed, name, None, star=False)
     holder = None if run.dry_run or controller.url is None else controller.plan_holder(controller.url, name)
     with holder or nullcontext():
         _watch(landed, name, settings, holder, run, _printer(json))
@@ -230,7 +232,10 @@ def _decision_line(decision: Decision) -> str:
         return f"{decision.window:%H:%M:%S}  keep: {decision.detail}"
     found = f"tuned ({decision.reason}: {decision.detail}): {decision.outcome}"
     if decision.before is not None and decision.after is not None:
-        found += f", {decision.technique} {decision.before.rate:.1%} -> {decision.after.rate:.1%} of held-out events"
+        change = f"{decision.before.rate:.1%} -> {decision.after.rate:.1%}"
+        found += f", {decision.technique}: waste at {decision.waste_at} {change} of held-out events"
+    if decision.rules is not None:
+        found += f", at most {decision.rules:,} rules"
     if decision.new_epoch is not None:
         found += f", plan {decision.new_epoch}"
     return f"{decision.window:%H:%M:%S}  {found}" + ("" if decision.seconds is None else f", {decision.seconds:.1f} s")

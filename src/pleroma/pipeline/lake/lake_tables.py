@@ -50,6 +50,9 @@ _SCHEMA = TableColumn("schema", pa.string(), "the schema's name")
 _HOUR = "the hour it happened in, in UTC, such as 2026-11-15T16"
 _DAY = "the day that the window began on, in UTC, such as 2026-11-15"
 _LANDING = "the number of the landing that brought the row; every landing has the next number"
+_HELD_OUT = (
+    "the waste of the plan in force on events held out: at hosts, or at subscriptions where the network is not known"
+)
 _LONGEST_FOLDER = 255
 """In bytes: so long may the name of a folder be."""
 
@@ -158,9 +161,9 @@ TABLES: dict[SharedTable, TableDefinition] = {
             TableColumn("events", pa.int64(), "sampled events in it, within the domains of the schema"),
             TableColumn("refused", pa.int64(), "events that were not"),
             TableColumn("unjudged", pa.int64(), "events whose plan or whose subscriptions the lake does not know"),
-            TableColumn("deliveries", pa.int64(), "what the plans in force made of the events"),
-            TableColumn("wanted", pa.int64(), "deliveries that were wanted"),
-            TableColumn("waste", pa.float64(), "the share that was not"),
+            TableColumn("deliveries", pa.int64(), "packets that the plans in force made of the events at the hosts"),
+            TableColumn("wanted", pa.int64(), "those of them that somebody at the host wanted"),
+            TableColumn("waste", pa.float64(), "the share that nobody wanted: the waste at hosts"),
             TableColumn("reported_delivered", pa.int64(), "events that subscribers wanted, as they reported"),
             TableColumn("reported_wanted", pa.int64(), "packets that their clients wanted; null: not told"),
             TableColumn("reported_wasted", pa.int64(), "packets that their clients did not want"),
@@ -186,14 +189,18 @@ TABLES: dict[SharedTable, TableDefinition] = {
             TableColumn("since", MOMENT_TYPE, "the first moment of the window that decided"),
             TableColumn("until", MOMENT_TYPE, "the moment after its last"),
             TableColumn("epoch", pa.int32(), "the plan in force"),
-            TableColumn("reason", pa.string(), "`waste` or `period`"),
+            TableColumn("reason", pa.string(), "`waste`, `subscriptions` or `period`"),
             TableColumn("detail", pa.string(), "the reason in words"),
             TableColumn("outcome", pa.string(), "what came of it; `handing` while the plan is being handed over"),
             TableColumn("new_epoch", pa.int32(), "the plan that was adopted"),
             TableColumn("technique", pa.string(), "how the new plan was found"),
-            TableColumn("waste_before", pa.float64(), "the waste of the plan in force on events held out"),
+            TableColumn(
+                "waste_before",
+                pa.float64(),
+                _HELD_OUT,
+            ),
             TableColumn("waste_after", pa.float64(), "the waste of the new plan on the same events"),
-            TableColumn("rules", pa.int64(), "rules of the new plan"),
+            TableColumn("rules", pa.int64(), "rules of the fullest switch under the new plan"),
             TableColumn("seconds", pa.float64(), "how long it took"),
             TableColumn("decision", pa.string(), "everything known of the decision, as JSON"),
         ),
