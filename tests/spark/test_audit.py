@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from pleroma.pipeline.audit.audit_pass import audit_here, audit_on, count_on, in_force, landed
+from pleroma.pipeline.audit.counterfactual import BestPlanQuestion
 from pleroma.pipeline.lake.lake_tables import EventColumns
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.table_files import Condition
@@ -36,10 +37,12 @@ def test_the_same_rows_whatever_the_partitions(spark, made):
 
 def test_the_best_plan_is_judged_beside_the_newest_one_on_the_same_held_out_events(spark, made):
     lake, data, _ = made
-    counterfactual = audit_on(spark, lake, data.schema.name, DAY, best=True, bits=12).counterfactual
+    counterfactual = audit_on(spark, lake, data.schema.name, DAY, BestPlanQuestion(bits=12)).counterfactual
     assert counterfactual.plan == 2
     assert 0 < counterfactual.events <= 450
     assert counterfactual.wasted < counterfactual.plan_wasted
+    here = audit_here(lake, data.schema.name, DAY, BestPlanQuestion(bits=12)).counterfactual
+    assert counterfactual == here
     assert counterfactual.share_saved == 1 - counterfactual.wasted / counterfactual.plan_wasted
 
 
@@ -48,7 +51,7 @@ def test_one_event_is_too_few_for_a_best_plan_and_enough_for_the_rest(spark, tmp
     names = EventColumns.of(data.schema)
     lake.event_table(data.schema.name).delete([Condition(names.at, ">=", DAY.start)])
     lake.land_events(data.events[:1], [DAY.end - timedelta(hours=1)], 2, 1.0)
-    found = audit_on(spark, lake, data.schema.name, DAY, best=True)
+    found = audit_on(spark, lake, data.schema.name, DAY, BestPlanQuestion())
     assert (found.events, found.counterfactual) == (1, None)
 
 

@@ -1,6 +1,7 @@
 """Proposals of a better plan, judged on the network as it is by events that the plan was not made from.
 
-A plan has to be better by a margin, because every change of plans costs something.
+A plan has to be better by a margin, because every change of plans costs something. Where the tree in force has aged in
+a few places only, it is grown anew there, if that wins most of what a new tree would: such a change moves little.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ from dataclasses import dataclass
 
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.judge import judge
-from pleroma.index import Index, Waste
+from pleroma.evaluation.sample import Sample
+from pleroma.index import Index, TreeIndex, Waste
+from pleroma.learning.local_growth import LocalGrowth, grown_where_better
 from pleroma.replanning.decisions import WatchSettings
 from pleroma.replanning.forecast import forecast
 from pleroma.replanning.plan_in_force import PlanInForce
 from pleroma.replanning.situation import NetworkSituation
 from pleroma.routing import SwitchId
-from pleroma.selection.advice import AdviceQuestion, advise_from
+from pleroma.selection.advice import Advice, AdviceQuestion, advise_from, tree_budget
 from pleroma.selection.traffic_summary import TrafficSummary
+
+PART_WINS_SHARE = 0.8
+"""A tree is grown anew in parts if that wins so much of what a new tree would."""
+IN_PART = "in part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,8 @@ class Proposal:
     """Of the fullest switch."""
     rules_by_switch: Mapping[SwitchId, int]
     """Empty where the network is not known."""
+    part: LocalGrowth | None = None
+    """Where the tree in force is grown anew, if not everywhere."""
 
 
 def propose(
@@ -52,9 +61,37 @@ def propose(
         placement=situation.placement,
     )
     best = advise_from(gathered, question)[0]
-    before = outlook(situation, in_force.index, in_force.members, gathered.judging)
-    after = outlook(situation, best.index, best.members, gathered.judging)
-    return Proposal(best.technique, best.index, best.members, before.waste, after.waste, after.rules, after.by_switch)
+    part = _grown_in_part(in_force, best, gathered, question)
+    judging = gathered.judging if part is None else gathered.judging[1::2]  # the others have chosen the part
+    before = outlook(situation, in_force.index, in_force.members, judging)
+    after = outlook(situation, best.index, best.members, judging)
+    whole = Proposal(best.technique, best.index, best.members, before.waste, after.waste, after.rules, after.by_switch)
+    if part is None:
+        return whole
+    there = outlook(situation, part.index, in_force.members, judging)
+    if before.waste.wasted - there.waste.wasted < PART_WINS_SHARE * (before.waste.wasted - after.waste.wasted):
+        return whole
+    technique, members = f"{best.technique} {IN_PART}", in_force.members
+    return Proposal(technique, part.index, members, before.waste, there.waste, there.rules, there.by_switch, part)
+
+
+def _grown_in_part(
+    in_force: PlanInForce, best: Advice, gathered: TrafficSummary, question: AdviceQuestion
+) -> LocalGrowth | None:
+    """The tree in force with few parts grown anew, so that most events keep their dz; None if that wins too little."""
+    if not isinstance(in_force.index, TreeIndex) or not isinstance(best.index, TreeIndex):
+        return None
+    if in_force.index.bits != best.index.bits:
+        return None
+    training = Sample.of(gathered.training, question.subscriptions)
+    choosing = Sample.of(gathered.judging[::2], question.subscriptions)
+    place = question.placement
+    if place is None:
+        return grown_where_better(in_force.index, best.index, training, choosing, tree_budget(question))
+    training, choosing = training.grouped(place.homes), choosing.grouped(place.homes)
+    return grown_where_better(
+        in_force.index, best.index, training, choosing, tree_budget(question), spread=place.spread, seed=question.seed
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,16 @@ from pleroma.selection.member_choice import chosen_members
 from pleroma.selection.technique_trials import TechniqueTrials, timed
 from pleroma.selection.traffic_summary import TrafficSummary, summarise_traffic
 
-__all__ = ["LEARNED", "LEARNED_FROM_ALL", "Advice", "AdviceQuestion", "advise", "advise_from", "random_halves"]
+__all__ = [
+    "LEARNED",
+    "LEARNED_FROM_ALL",
+    "Advice",
+    "AdviceQuestion",
+    "advise",
+    "advise_from",
+    "random_halves",
+    "tree_budget",
+]
 
 LEARNED = "learned"
 """The technique of a tree grown for the training events: `learning.learner`."""
@@ -59,7 +68,7 @@ def advise_from(
         for each in TechniqueTrials(question, summary.statistics, training, unseen).tried():
             found.append(each)
             advance(1)
-    budget = _tree_budget(question, found)
+    budget = tree_budget(question, found)
     trees = _TreeTrials(question, training, unseen)
     step = 1 / (1 + LEARNING_STEPS)
     found.append(trees.tried(LEARNED, lambda limit: trees.learn(limit, lambda n: advance(n * step)), budget))
@@ -73,7 +82,7 @@ def advise_from(
     )
 
 
-def _tree_budget(question: AdviceQuestion, others: Sequence[Advice]) -> Budget:
+def tree_budget(question: AdviceQuestion, others: Sequence[Advice] = ()) -> Budget:
     """The rules that the question allows, or as many as the best of the other techniques takes."""
     own = () if question.placement is None else question.placement.limits
     if question.rules is not None:

@@ -1,5 +1,7 @@
 """`pleroma audit` as far as it goes without Spark: what it shows and draws, and what it refuses."""
 
+import json
+
 import pytest
 
 from pleroma.cli.commands.audit import _draw, _show, audit
@@ -10,6 +12,8 @@ from pleroma.pipeline.audit.counterfactual import Counterfactual
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.period import Period
 from support.audited_lake import land
+from support.watch_cases import BEGIN, LINE, placed_lake
+from support.watch_cases import land as land_window
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +40,42 @@ def test_the_worst_are_named_and_sums_are_shown(found, capsys):
 def test_what_would_have_been_saved_is_said(found, capsys):
     from dataclasses import replace
 
-    figures = {"plan": 2, "plan_rules": 40, "plan_waste": 0.5, "plan_wasted": 100, "events": 450}
-    counterfactual = Counterfactual(technique="learned", bits={"ticker": 3}, rules=30, waste=0.2, wasted=25, **figures)
+    figures = {"plan": 2, "plan_rules": 40, "plan_waste": 0.5, "plan_wasted": 100, "events": 450, "waste_at": "hosts"}
+    counterfactual = Counterfactual(
+        technique="learned",
+        bits={"ticker": 3},
+        members=8,
+        rules=30,
+        rules_by_switch={},
+        waste=0.2,
+        wasted=25,
+        **figures,
+    )
     _show(replace(found, counterfactual=counterfactual), 1)
-    assert "it would have saved 75% of what was wasted" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "it would have saved 75% of what was wasted" in shown
+    assert "rules, fullest" in shown
     _show(replace(found, counterfactual=replace(counterfactual, wasted=120)), 1)
     assert "nothing was found that wastes less" in capsys.readouterr().out
+
+
+def test_in_this_process_an_audit_makes_the_best_plan_for_the_network_of_the_lake(tmp_path, capsys):
+    lake = placed_lake(tmp_path)
+    for number in range(2):
+        land_window(lake, number, shifted=True)
+    day = {"day": f"{BEGIN:%Y-%m-%d}", "local": True, "json": True}
+    audit(lake.url, **day)
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    saving = found["saving"]
+    assert (saving["waste_at"], saving["unknown"], saving["plan"]) == ("hosts", [], 1)
+    assert list(saving["rules_by_switch"]) == list(LINE.switches)
+    assert saving["rules_by_switch"]["R2"] <= 30
+    assert saving["saved"] > 0.5
+    assert found["at_hosts"]["waste_at_hosts"] == pytest.approx(saving["plan_waste"], abs=0.05)
+    audit(lake.url, **day, star=True)
+    on_star = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (on_star["saving"]["waste_at"], on_star["saving"]["rules_by_switch"]) == ("subscriptions", {})
+    assert on_star["waste_at_subscriptions"] == pytest.approx(on_star["saving"]["plan_waste"], abs=0.05)
 
 
 def test_three_pictures_are_drawn(found, tmp_path):

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pleroma.cli.lake_advice import StarFlag
 from pleroma.cli.options import JsonFlag, LakeArgument, LakeSchema, SparkMaster, check_folder, grouped
 from pleroma.cli.output import out, progress, shortened, show_json, show_table
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
+    from pleroma.pipeline.audit.counterfactual import BestPlanQuestion
     from pleroma.pipeline.audit.findings import Audit, DeliverySum
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.lake.period import Period
@@ -49,11 +51,17 @@ class BestPlanOptions:
     bits: Annotated[int | None, typer.Option(help="Bits for the best plan; as many as the plan has, otherwise.")] = None
     rules: Annotated[int | None, typer.Option(help="Rules that the best plan has to do with.")] = None
     best: Annotated[bool, typer.Option(help="Look for the best plan.")] = True
+    star: StarFlag = False
 
     def check(self) -> None:
         for option, number in (("--bits", self.bits), ("--rules", self.rules)):
             if number is not None and number < 1:
                 raise SetupError(f"{number} is too few", field=option, value=number)
+
+    def question(self) -> BestPlanQuestion | None:
+        from pleroma.pipeline.audit.counterfactual import BestPlanQuestion
+
+        return BestPlanQuestion(self.bits, self.rules, self.star) if self.best else None
 
 
 @grouped
@@ -63,6 +71,9 @@ def audit(
     schema: LakeSchema = None,
     time: PeriodOptions,
     master: SparkMaster = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="In this process, without Spark: for days that one process can read.")
+    ] = False,
     plan: BestPlanOptions,
     top: Annotated[int, typer.Option(min=1, help="How many subscriptions and rules to name.")] = 10,
     plot: Annotated[Path | None, typer.Option(help="A folder to draw the findings in.")] = None,
@@ -71,27 +82,25 @@ def audit(
     """Look through a day of landed events: who was sent what in vain.
 
     Each event is judged under the plan it was sent by and the subscriptions of its time. A delivery is one event to one
-    subscription, as if each subscriber had a port of its own; at the hosts, packets are counted, and what clients
-    reported stands beside them.
+    subscription, as if each subscriber had a port of its own ("waste at subscriptions"); at the hosts, packets are
+    counted ("waste at hosts"), and what clients reported stands beside them. The best plan is made for the network
+    that the lake knows, and judged by the waste at its hosts.
     """
-    from pleroma.pipeline.audit.audit_pass import audit_on
+    from pleroma.pipeline.audit.audit_pass import audit_here
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.spark_needs import check
-    from pleroma.pipeline.spark_progress import followed
-    from pleroma.pipeline.spark_session import session
 
     check_folder("--plot", plot)
     plan.check()
-    check()
+    if not local:
+        check()
     landed = Lake.at(lake)
     name = landed.chosen(schema)
     period = time.period(landed, name)
-    with (
-        session(master, "pleroma audit") as spark,
-        progress(f"{name}, {period}", 1) as advance,
-        followed(spark, advance),
-    ):
-        found = audit_on(spark, landed, name, period, best=plan.best, bits=plan.bits, rules=plan.rules)
+    if local:
+        found = audit_here(landed, name, period, plan.question())
+    else:
+        found = _audited_on_spark(landed, name, period, plan.question(), master)
     drawn = [] if plot is None else _draw(found, plot, top)
     if json:
         show_json(found.to_json(top) | ({"plots": list(map(str, drawn))} if drawn else {}))
@@ -99,6 +108,21 @@ def audit(
     _show(found, top)
     for path in drawn:
         out.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def _audited_on_spark(
+    lake: Lake, name: str, period: Period, question: BestPlanQuestion | None, master: str | None
+) -> Audit:
+    from pleroma.pipeline.audit.audit_pass import audit_on
+    from pleroma.pipeline.spark_progress import followed
+    from pleroma.pipeline.spark_session import session
+
+    with (
+        session(master, "pleroma audit") as spark,
+        progress(f"{name}, {period}", 1) as advance,
+        followed(spark, advance),
+    ):
+        return audit_on(spark, lake, name, period, question)
 
 
 def _draw(found: Audit, folder: Path, top: int) -> list[Path]:
@@ -116,13 +140,15 @@ def _show(found: Audit, top: int) -> None:
     estimate = f", standing for {found.of:,.0f}" if found.of != found.events else ""
     out.print(f"{found.schema}, {found.period}: {found.events:,} events{estimate}")
     again = f", {found.repeated:,.0f} of them because they came again" if found.repeated else ""
-    out.print(f"{total.delivered:,.0f} deliveries, {total.wasted:,.0f} wasted ({total.waste:.1%}){again}")
+    out.print(f"waste at subscriptions: {total.wasted:,.0f} of {total.delivered:,.0f} ({total.waste:.1%}){again}")
+    packets = found.at_hosts
+    out.print(f"waste at hosts: {packets.wasted:,.0f} of {packets.delivered:,.0f} packets ({packets.waste:.1%})")
     for reason, count in found.unjudged.items():
         out.print(f"{count:,} events not judged: {reason}", style="yellow", markup=False)
     for path, reason in found.refused.items():
         out.print(f"{path} left out: {reason}", style="yellow", markup=False, soft_wrap=True)
     rows: list[tuple[Any, ...]] = [(epoch, *_sums(deliveries)) for epoch, deliveries in found.plans.items()]
-    show_table("by plan", ("plan", "deliveries", "wasted", "waste"), rows)
+    show_table("by plan", ("plan", "deliveries", "wasted", "waste at subscriptions"), rows)
     unwanted = total.wasted - found.repeated
     rows = [
         (each.attribute, round(each.removable), _of(each.removable, unwanted), round(each.needed))
@@ -140,8 +166,8 @@ def _show(found: Audit, top: int) -> None:
         )
         for each in found.subscriptions[:top]
     ]
-    columns = ("subscription", "host", "deliveries", "wasted", "waste", "reported wanted", "reported wasted", "filter")
-    show_table(f"by subscription, the {len(rows)} worst of {len(found.subscriptions)}", columns, rows)
+    columns = ("subscription", "host", "deliveries", "wasted", "share", "reported wanted", "reported wasted", "filter")
+    show_table(f"waste at subscriptions, the {len(rows)} worst of {len(found.subscriptions)}", columns, rows)
     rows = [
         (
             each.epoch,
@@ -150,8 +176,8 @@ def _show(found: Audit, top: int) -> None:
         )
         for each in found.rules[:top]
     ]
-    title = f"by rule, the {len(rows)} worst of {len(found.rules):,}"
-    show_table(title, ("plan", "dz", "deliveries", "wasted", "waste"), rows)
+    title = f"waste at subscriptions by rule, the {len(rows)} worst of {len(found.rules):,}"
+    show_table(title, ("plan", "dz", "deliveries", "wasted", "share"), rows)
     rows = [
         (
             each.host,
@@ -160,8 +186,8 @@ def _show(found: Audit, top: int) -> None:
         )
         for each in found.hosts
     ]
-    columns = ("host", "packets", "wasted", "waste", "reported wanted", "reported wasted")
-    show_table("by host, each packet once", columns, rows)
+    columns = ("host", "packets", "wasted", "share", "reported wanted", "reported wasted")
+    show_table("waste at hosts, each packet once", columns, rows)
     _show_saving(found)
 
 
@@ -169,12 +195,15 @@ def _show_saving(found: Audit) -> None:
     saved = found.counterfactual
     if saved is None:
         return
+    for line in saved.unknown:
+        out.print(line, style="yellow", markup=False, soft_wrap=True)
     rows = [
         (f"plan {saved.plan}", f"{saved.plan_waste:.1%}", saved.plan_wasted, saved.plan_rules),
         (saved.technique, f"{saved.waste:.1%}", saved.wasted, saved.rules),
     ]
     title = f"the best plan, on {saved.events:,} events that it was not made from"
-    show_table(title, ("plan", "waste", "wasted", "rules"), rows)
+    fullest = "rules, fullest" if saved.waste_at == "hosts" else "rules"
+    show_table(title, ("plan", f"waste at {saved.waste_at}", "wasted", fullest), rows)
     if saved.share_saved > 0:
         out.print(f"it would have saved {saved.share_saved:.0%} of what was wasted")
     else:

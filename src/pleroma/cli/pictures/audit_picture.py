@@ -52,7 +52,7 @@ def draw_wasters(found: Audit, top: int, path: Path) -> None:
             0, row + 0.42, f" {shortened(each.filter, BAR_FILTER_LETTERS)}", va="bottom", fontsize=6, color="#555555"
         )
     canvas.set_xlim(0, reach * 1.1)
-    _finish(figure, canvas, "deliveries", f"the {len(worst)} subscriptions that wasted most, {found.period}", path)
+    _finish(figure, canvas, "deliveries", f"waste at subscriptions, the {len(worst)} worst, {found.period}", path)
 
 
 def draw_causes(found: Audit, path: Path) -> None:
@@ -65,7 +65,7 @@ def draw_causes(found: Audit, path: Path) -> None:
     canvas.set_yticks(places, labels=[each.attribute for each in causes])
     unwanted = found.total.wasted - found.repeated
     canvas.axvline(unwanted, color=GREY, lw=0.8, ls="--", label="all unwanted deliveries")
-    _finish(figure, canvas, "unwanted deliveries", f"waste by attribute, {found.period}", path)
+    _finish(figure, canvas, "unwanted deliveries", f"waste at subscriptions by attribute, {found.period}", path)
 
 
 def draw_hours(found: Audit, path: Path) -> None:
@@ -85,7 +85,7 @@ def draw_hours(found: Audit, path: Path) -> None:
     rate.plot(places, [share.waste for share in found.hours.values()], "o-", color=DARK, ms=3, lw=1, label="waste")
     rate.set_ylim(0, 1)
     in_percent(rate.yaxis)
-    canvas.set_title(f"waste by hour, {found.period}", fontsize=TITLE_SIZE)
+    canvas.set_title(f"waste at subscriptions by hour, {found.period}", fontsize=TITLE_SIZE)
     figure.legend(loc="outside lower center", ncols=3, fontsize=LABEL_SIZE)
     save_figure(figure, path)
 

@@ -6,15 +6,15 @@ Each partition makes a tally of what its events did under the plans and subscrip
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pleroma.content import Schema
-from pleroma.pipeline.audit.counterfactual import compare_with_best
+from pleroma.content import Filter, Schema
+from pleroma.pipeline.audit.counterfactual import BestPlanQuestion, compare_with_best
 from pleroma.pipeline.audit.findings import Audit, TallyRow, audit_of
 from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, TALLY_KEYS, InForce, tallied
 from pleroma.pipeline.lake.lake import Lake, between
@@ -24,7 +24,10 @@ from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.reading import Reading
 from pleroma.pipeline.lake.registration_history import conditions_on
 from pleroma.pipeline.lake.table_files import Condition
+from pleroma.pipeline.lake_situation import situation_of
+from pleroma.pipeline.passes.summary_pass import gather, gather_here
 from pleroma.replanning.reported_counts import PACKET_COUNTERS, ReportedCounts, reported_counts
+from pleroma.selection.traffic_summary import TrafficSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 _SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64(): "double"}
 
 
-def audit_here(lake: Lake, name: str, period: Period) -> Audit:
-    """Audit a period in this process, without looking for the best plan."""
+def audit_here(lake: Lake, name: str, period: Period, best: BestPlanQuestion | None = None) -> Audit:
+    """Audit a period in this process; with a question, also what the best plan would have saved."""
     held = in_force(lake, name, period)
     read = _readings(lake, held.schema, period)
     events, reports = read[:2]
@@ -44,20 +47,16 @@ def audit_here(lake: Lake, name: str, period: Period) -> Audit:
     for batch in reports.batches(["subscription", *PACKET_COUNTERS]):
         for subscription, *counted in zip(*(each.to_pylist() for each in batch.columns), strict=True):
             reported[subscription] += reported_counts(*counted)
-    return audit_of(name, period, held, _summed(partials), reported, _refused(lake, read))
+    found = audit_of(name, period, held, _summed(partials), reported, _refused(lake, read))
+
+    def gathered(wanted: Sequence[Filter]) -> TrafficSummary:
+        return gather_here(lake, name, wanted, start=period.start, end=period.end, seed=best.seed if best else 0)
+
+    return _with_best(lake, found, held, best, gathered)
 
 
-def audit_on(
-    spark: SparkSession,
-    lake: Lake,
-    name: str,
-    period: Period,
-    *,
-    best: bool = False,
-    bits: int | None = None,
-    rules: int | None = None,
-) -> Audit:
-    """Audit a period on Spark; with `best`, also what the best plan within so many bits and rules would have saved."""
+def audit_on(spark: SparkSession, lake: Lake, name: str, period: Period, best: BestPlanQuestion | None = None) -> Audit:
+    """Audit a period on Spark; with a question, also what the best plan would have saved."""
     from pyspark.sql import functions as sql
 
     held = in_force(lake, name, period)
@@ -69,11 +68,27 @@ def audit_on(
     counted = count_on(events, held)
     refused = _refused(lake, _readings(lake, held.schema, period))
     found = audit_of(name, period, held, counted, reported, refused)
-    plans = [each for each in held.plans if each.since < period.end and each.plan.schema == held.schema]
-    if not best or found.events < 2 or not plans:  # one to learn from, one to judge by
+
+    def gathered(wanted: Sequence[Filter]) -> TrafficSummary:
+        numbers = EventColumns.of(held.schema).id
+        return gather(events, held.schema, wanted, numbers=numbers, seed=best.seed if best else 0)
+
+    return _with_best(lake, found, held, best, gathered)
+
+
+def _with_best(
+    lake: Lake,
+    found: Audit,
+    held: InForce,
+    best: BestPlanQuestion | None,
+    gathered: Callable[[Sequence[Filter]], TrafficSummary],
+) -> Audit:
+    """The audit with the best plan for the situation at the end of the period, if there is a question for it."""
+    plans = [each for each in held.plans if each.since < found.period.end and each.plan.schema == held.schema]
+    if best is None or found.events < 2 or not plans:  # one to learn from, one to judge by
         return found
-    last = period.end - ONE_MICROSECOND
-    return replace(found, counterfactual=compare_with_best(events, held, plans[-1], last, bits=bits, rules=rules))
+    situation = situation_of(lake, found.schema, found.period.end - ONE_MICROSECOND, star=best.star)
+    return replace(found, counterfactual=compare_with_best(gathered, situation, plans[-1], best))
 
 
 def in_force(lake: Lake, name: str, period: Period) -> InForce:

@@ -1,18 +1,32 @@
-"""The counterfactual: what the best plan for some traffic would have saved, judged by events it was not made from."""
+"""The counterfactual: what the best plan for some traffic would have saved, judged by events it was not made from.
+
+Both plans are judged on the network that the lake knows, by the waste at its hosts and the rules of its switches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyspark.sql import DataFrame
-
-    from pleroma.pipeline.audit.tally import InForce
+    from pleroma.content import Filter
     from pleroma.pipeline.lake.landed import LandedPlan
+    from pleroma.replanning.situation import NetworkSituation
+    from pleroma.routing import SwitchId
+    from pleroma.selection.traffic_summary import TrafficSummary
+
+
+@dataclass(frozen=True, slots=True)
+class BestPlanQuestion:
+    """What the best plan may use, and where plans are judged."""
+
+    bits: int | None = None
+    """As many as the plan in force has, if not given."""
+    rules: int | None = None
+    star: bool = False
+    """Judge plans on one switch with a port for each subscription, as the papers do."""
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +35,11 @@ class Counterfactual:
 
     technique: str
     bits: Mapping[str, int]
+    members: int
     rules: int
+    """Of the fullest switch."""
+    rules_by_switch: Mapping[SwitchId, int]
+    """Empty if every subscription has a port of its own."""
     waste: float
     wasted: int
     plan: int
@@ -29,6 +47,10 @@ class Counterfactual:
     plan_waste: float
     plan_wasted: int
     events: int
+    waste_at: Literal["hosts", "subscriptions"]
+    """What all these figures of waste are."""
+    unknown: tuple[str, ...] = ()
+    """What the lake does not know of its network, and how plans were judged therefore."""
 
     @property
     def share_saved(self) -> float:
@@ -36,46 +58,46 @@ class Counterfactual:
         return 1 - self.wasted / self.plan_wasted if self.plan_wasted else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"bits": dict(self.bits), "saved": self.share_saved}
+        own = asdict(self) | {"bits": dict(self.bits), "rules_by_switch": dict(self.rules_by_switch)}
+        return own | {"unknown": list(self.unknown), "saved": self.share_saved}
 
 
 def compare_with_best(
-    events: DataFrame,
-    held: InForce,
+    gather: Callable[[Sequence[Filter]], TrafficSummary],
+    situation: NetworkSituation,
     plan: LandedPlan,
-    moment: datetime,
-    *,
-    bits: int | None = None,
-    rules: int | None = None,
-    seed: int = 0,
+    question: BestPlanQuestion,
 ) -> Counterfactual | None:
-    """Compare a plan that was in force with the best plan for some events and the subscriptions of a moment.
+    """Compare a plan that was in force with the best plan for what `gather` finds, in a situation.
 
-    The best plan has as many bits and dz per subscription as the other, unless told. None if there are no
-    subscriptions.
+    None if there are no subscriptions.
     """
-    from pleroma.evaluation.judge import judge
-    from pleroma.pipeline.lake.lake_tables import EventColumns
-    from pleroma.pipeline.passes.summary_pass import gather
+    from pleroma.pipeline.lake_situation import shortcomings
+    from pleroma.replanning.proposals import outlook
     from pleroma.selection.advice import AdviceQuestion, advise_from
 
-    wanted = [row.filter for row in held.history.in_force(moment)]
+    wanted = situation.filters
     if not wanted:
         return None
-    gathered = gather(events, held.schema, wanted, numbers=EventColumns.of(held.schema).id, seed=seed)
-    members = plan.members if rules is None else None
-    given = plan.plan.index.bits if bits is None else bits
-    best = advise_from(gathered, AdviceQuestion(wanted, given, max_members=members, rules=rules, seed=seed))[0]
-    before = judge(plan.plan.index, wanted, gathered.judging, plan.members)
+    gathered = gather(wanted)
+    bits = plan.plan.index.bits if question.bits is None else question.bits
+    asked = AdviceQuestion(wanted, bits, rules=question.rules, seed=question.seed, placement=situation.placement)
+    best = advise_from(gathered, asked)[0]
+    before = outlook(situation, plan.plan.index, plan.members, gathered.judging)
+    after = outlook(situation, best.index, best.members, gathered.judging)
     return Counterfactual(
         technique=best.technique,
         bits=best.bits,
-        rules=best.outcome.rules,
-        waste=best.outcome.waste.rate,
-        wasted=best.outcome.waste.wasted,
+        members=best.members,
+        rules=after.rules,
+        rules_by_switch=after.by_switch,
+        waste=after.waste.rate,
+        wasted=after.waste.wasted,
         plan=plan.epoch,
         plan_rules=before.rules,
         plan_waste=before.waste.rate,
         plan_wasted=before.waste.wasted,
         events=len(gathered.judging),
+        waste_at="subscriptions" if situation.topology is None else "hosts",
+        unknown=() if question.star else tuple(shortcomings(situation)),
     )

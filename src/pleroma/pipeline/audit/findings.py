@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pleroma.pipeline.audit.counterfactual import Counterfactual
 from pleroma.pipeline.audit.tally import TALLY_COUNTERS, InForce
@@ -36,8 +36,15 @@ class DeliverySum:
     def wanted(self) -> float:
         return self.delivered - self.wasted
 
-    def to_json(self) -> dict[str, Any]:
-        return {"delivered": round(self.delivered), "wasted": round(self.wasted), "waste": self.waste}
+    def to_json(self, waste_at: Literal["hosts", "subscriptions"] = "subscriptions") -> dict[str, Any]:
+        return {
+            "delivered": round(self.delivered),
+            "wasted": round(self.wasted),
+            f"waste_at_{waste_at}": self.waste,
+        }
+
+    def __add__(self, other: DeliverySum) -> DeliverySum:
+        return DeliverySum(self.delivered + other.delivered, self.wasted + other.wasted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,7 @@ class HostFinding:
 
     def to_json(self) -> dict[str, Any]:
         reported = None if self.reported is None else asdict(self.reported)
-        return {"host": self.host} | self.deliveries.to_json() | {"reported": reported}
+        return {"host": self.host} | self.deliveries.to_json("hosts") | {"reported": reported}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,11 @@ class Audit:
     """Files that could not be read, and why."""
     counterfactual: Counterfactual | None = None
 
+    @property
+    def at_hosts(self) -> DeliverySum:
+        """Packets that came to hosts, and those that nobody there wanted."""
+        return sum((each.deliveries for each in self.hosts), DeliverySum())
+
     def to_json(self, top: int | None = None) -> dict[str, Any]:
         return {
             "schema": self.schema,
@@ -122,6 +134,7 @@ class Audit:
             "events": self.events,
             "of": round(self.of),
             **self.total.to_json(),
+            "at_hosts": self.at_hosts.to_json("hosts"),
             "repeated": round(self.repeated),
             "plans": [{"epoch": epoch} | share.to_json() for epoch, share in self.plans.items()],
             "hours": [{"hour": hour} | share.to_json() for hour, share in self.hours.items()],
