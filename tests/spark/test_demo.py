@@ -91,7 +91,7 @@ def test_traffic_shifts_the_watcher_re_plans_and_nothing_is_lost(spark):
     assert (names[:2], names[-1]) == ([BEFORE, SHIFTED], AFTERWARDS)
     assert adopted[0]["new_epoch"] == story.stretches[0].epoch + 1
     assert story.stretches[-1].epoch == story.stretches[0].epoch + len(adopted)
-    assert story.waste(SHIFTED) > story.waste(BEFORE)
+    assert story.waste_at_hosts(SHIFTED) > story.waste_at_hosts(BEFORE)
     assert story.shift_to_plan <= story.shift_to_settled
     assert sum(each.published for each in story.stretches) == story.published
     assert looks[-1].epoch == story.stretches[-1].epoch

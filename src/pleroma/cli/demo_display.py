@@ -1,4 +1,4 @@
-"""The closed loop in the terminal: phases, the curve of waste, what the watcher decided, and the sums at the end."""
+"""The closed loop in the terminal: phases, the curve of waste at hosts, what the watcher decided, and the sums at the end."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def screen(live: Live) -> Callable[[LoopView], None]:
         for line in (look.phase, *(f"watcher: {each}" for each in look.said)):
             if line not in told:
                 told.add(line)
-                recent = [each for each in look.waste[-2:] if each is not None]
-                waste = f"  waste {recent[-1]:.0%}" if recent else ""
+                recent = [each for each in look.waste_at_hosts[-2:] if each is not None]
+                waste = f"  waste at hosts {recent[-1]:.0%}" if recent else ""
                 err.print(f"{look.seconds:5.1f} s  {line}{waste}", markup=False, soft_wrap=True)
 
     return show
@@ -51,7 +51,7 @@ def _table(look: LoopView) -> Table:
         ("", f"[bold]{look.phase}[/bold]  ({look.seconds:.0f} s)"),
         ("events published", f"{look.published:,}"),
         ("events delivered", f"{counts.delivered:,}"),
-        ("waste, every 2 s", curve(look)),
+        ("waste at hosts, every 2 s", curve(look)),
         ("plan in force", f"{look.epoch or '-'}"),
         ("publish to application", f"median {p50}, 99% within {p99}"),
     ]
@@ -63,17 +63,17 @@ def _table(look: LoopView) -> Table:
 
 def curve(look: LoopView) -> str:
     """Bars of waste; a line where the traffic shifted and where a change of plans began and ended."""
-    first = max(len(look.waste) - CURVE_POINTS, 0)
+    first = max(len(look.waste_at_hosts) - CURVE_POINTS, 0)
     marks = {place for place, _ in look.marks}
     bars = []
-    for place, share in enumerate(look.waste[first:], first):
+    for place, share in enumerate(look.waste_at_hosts[first:], first):
         if place in marks:
             bars.append("[dim]│[/dim]")
         colour = "red" if (share or 0.0) >= 0.5 else "yellow" if (share or 0.0) >= 0.4 else "green"
         bars.append(
             " " if share is None else f"[{colour}]{BARS[min(int(share * len(BARS)), len(BARS) - 1)]}[/{colour}]"
         )
-    recent = [share for share in look.waste[-3:] if share is not None]
+    recent = [share for share in look.waste_at_hosts[-3:] if share is not None]
     return "".join(bars) + (f"  {recent[-1]:.0%}" if recent else "")
 
 
@@ -86,11 +86,11 @@ def summary(loop: LoopStory) -> None:
             each.published,
             each.counts.delivered,
             each.wasted,
-            f"{each.waste:.1%}",
+            f"{each.waste_at_hosts:.1%}",
         )
         for each in loop.stretches
     ]
-    columns = ("stretch", "plan", "seconds", "published", "delivered", "wasted", "waste")
+    columns = ("stretch", "plan", "seconds", "published", "delivered", "packets wasted", "waste at hosts")
     show_table("traffic shifts, and the pipeline follows", columns, rows)
     for each in loop.decisions:
         found = "" if each["technique"] is None else f" ({each['technique']})"
@@ -101,7 +101,7 @@ def summary(loop: LoopStory) -> None:
         out.print(f"{loop.shift_to_plan:.1f} s from the shift to the new plan in force", end="")
         done = "" if loop.shift_to_settled is None else f", {loop.shift_to_settled:.1f} s until the old one was gone"
         out.print(done, markup=False)
-    waste = [f"{each.waste:.1%} {each.name}" for each in loop.stretches]
-    out.print(f"waste at the subscribers: {', '.join(waste)}", markup=False, soft_wrap=True)
+    waste = [f"{each.waste_at_hosts:.1%} {each.name}" for each in loop.stretches]
+    out.print(f"waste at hosts: {', '.join(waste)}", markup=False, soft_wrap=True)
     if not loop.missed and not loop.too_many:
         out.print("every wanted event arrived, and arrived once; publishing never paused")

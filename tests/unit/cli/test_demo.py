@@ -21,9 +21,7 @@ DECISION = {"detail": "61.0% of the deliveries are wasted", "outcome": "adopted"
 def story(**changes):
     wasted = {BEFORE: (30, 0), SHIFTED: (60, 0), CHANGING: (60, 20), AFTERWARDS: (35, 0)}
     stretches = tuple(
-        Stretch(
-            name, 10.0, 3 if name == AFTERWARDS else 2, 100, DeliveryCounts(delivered=100 - w, wasted=w, stray=stray)
-        )
+        Stretch(name, 10.0, 3 if name == AFTERWARDS else 2, 100, DeliveryCounts(300, 100 - w, w, stray=stray))
         for name, (w, stray) in wasted.items()
     )
     given = {"shift_to_plan": 17.5, "shift_to_settled": 18.0, "decisions": (DECISION,), "windows": 9}
@@ -68,7 +66,7 @@ def test_the_summary_does_not_claim_what_was_not_so(printed):
 
 
 def test_the_curve_is_a_bar_for_each_point_with_a_line_where_something_happened():
-    look = SimpleNamespace(waste=(0.0, 0.3, None, 0.62, 1.0), marks=((3, SHIFTED),))
+    look = SimpleNamespace(waste_at_hosts=(0.0, 0.3, None, 0.62, 1.0), marks=((3, SHIFTED),))
     assert Text.from_markup(curve(look)).plain == f"{BARS[0]}{BARS[2]} │{BARS[4]}{BARS[7]}  100%"
 
 

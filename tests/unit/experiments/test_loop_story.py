@@ -7,7 +7,9 @@ from pleroma.experiments.demonstration.replay import DeliveryCounts
 
 
 def counts(delivered, wasted, late=0.0):
-    return DeliveryCounts(delivered=delivered, wasted=wasted, late_us=(late * 1e6, None), by_subscription=(delivered,))
+    return DeliveryCounts(
+        2 * delivered, delivered, wasted, late_us=(late * 1e6, None), by_subscription=(2 * delivered,)
+    )
 
 
 def test_what_is_told_late_belongs_to_the_stretch_in_which_it_was_published():
@@ -24,10 +26,10 @@ def test_what_is_told_late_belongs_to_the_stretch_in_which_it_was_published():
     diary.begin(AFTERWARDS, 3, 1500)
     clock[0] = 120.0
     first, second, third = diary.stretches(2000, counts(200, 62))
-    assert (first.counts.delivered, first.counts.wasted, first.published, first.seconds) == (90, 10, 1000, 10.0)
-    assert (second.counts.delivered, second.counts.wasted, second.published) == (110, 52, 500)
-    assert (third.counts.delivered, third.counts.wasted, third.published) == (0, 0, 500)
-    assert sum(each.counts.delivered for each in (first, second, third)) == 200
+    assert (first.counts.wanted, first.counts.wasted, first.published, first.seconds) == (90, 10, 1000, 10.0)
+    assert (second.counts.wanted, second.counts.wasted, second.published) == (110, 52, 500)
+    assert (third.counts.wanted, third.counts.wasted, third.published) == (0, 0, 500)
+    assert sum(each.counts.delivered for each in (first, second, third)) == 400
 
 
 def test_the_curve_has_a_point_every_two_seconds_and_marks_where_stretches_begin():
@@ -51,6 +53,6 @@ def test_a_run_without_a_new_plan_says_so():
     diary.begin(SHIFTED, 2, 10)
     story = LoopStory(diary.stretches(20, counts(5, 5)), None, None, (), 3, (), 20, 5, 0, 0)
     assert story.to_json()["shift_to_plan_s"] is None
-    assert story.waste(CHANGING) is None
-    assert story.waste(SHIFTED) == 0.5
+    assert story.waste_at_hosts(CHANGING) is None
+    assert story.waste_at_hosts(SHIFTED) == 0.5
     assert [each["name"] for each in story.to_json()["stretches"]] == [BEFORE, SHIFTED]

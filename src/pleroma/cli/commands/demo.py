@@ -41,7 +41,7 @@ def demo(
     spark: Annotated[
         bool, typer.Option(help="Let the pipeline find and adopt the better plan; otherwise one comes halfway.")
     ] = True,
-    plot: Annotated[Path | None, typer.Option(help="Draw the waste of the loop over time: a .png or .svg.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the waste at hosts over time: a .png or .svg.")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Watch the whole system: real stock quotes on a fat tree of ten switches, and plans that follow the traffic.
@@ -127,7 +127,7 @@ def _screen(look: DemoView) -> Table:
         ("", f"[bold]{look.phase}[/bold]  ({look.seconds:.0f} s)"),
         ("events published", f"{look.published:,}"),
         ("events delivered", f"{counts.delivered:,}"),
-        ("waste so far", f"{counts.waste:.1%}"),
+        ("waste at hosts so far", f"{counts.waste_at_hosts:.1%}"),
         ("rules on ten switches", f"{look.rules:,}"),
         ("publish to application", f"median {p50}, 99% within {p99}"),
         ("plan", look.plan),
@@ -147,15 +147,15 @@ def _summary(halves: list[Half]) -> None:
                 half.published,
                 counts.delivered,
                 half.missed,
-                f"{counts.waste:.1%}",
+                f"{counts.waste_at_hosts:.1%}",
                 half.rules,
                 half.fullest,
                 *late,
             )
         )
-    columns = ("plan", "published", "delivered", "missed", "waste", "rules", "fullest switch", "p50 ms", "p99 ms")
+    columns = ("plan", "published", "delivered", "missed", "waste at hosts", "rules", "fullest", "p50 ms", "p99 ms")
     show_table("before and after", columns, rows)
-    first, second = (half.counts.waste for half in halves)
-    out.print(f"waste at the subscribers went from {first:.1%} to {second:.1%}")
+    first, second = (half.counts.waste_at_hosts for half in halves)
+    out.print(f"waste at hosts went from {first:.1%} to {second:.1%}")
     if not any(half.missed or half.too_many for half in halves):
         out.print("every wanted event arrived, and arrived once")

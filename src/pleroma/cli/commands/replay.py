@@ -43,10 +43,10 @@ def replay(
     if json:
         show_json(figures)
     else:
-        columns = ("published", "wanted", "delivered", "missed", "too many", "wasted", "waste", "p50 us", "p99 us")
+        columns = ("published", "wanted", "delivered", "missed", "too many", "packets wasted", "waste at hosts")
         late = [f"{figures[name]:,.0f}" if figures[name] is not None else "" for name in ("p50_us", "p99_us")]
         row = [figures[name] for name in ("published", "wanted", "delivered", "missed", "too_many", "wasted")]
-        show_table("replay", columns, [(*row, f"{figures['waste']:.1%}", *late)])
+        show_table("replay", (*columns, "p50 us", "p99 us"), [(*row, f"{figures['waste_at_hosts']:.1%}", *late)])
     if figures["missed"] or figures["too_many"]:
         lost = f"{figures['missed']} events missed, {figures['too_many']} too many"
         raise RoutingError(f"{lost}; {figures['overrun']} were dropped by sockets that were read too slowly")
@@ -89,7 +89,7 @@ async def _replay(
         "missed": missed,
         "too_many": too_many,
         "wasted": counts.wasted,
-        "waste": counts.waste,
+        "waste_at_hosts": counts.waste_at_hosts,
         "duplicates": counts.duplicates,
         "dropped": counts.dropped,
         "overrun": counts.overrun,

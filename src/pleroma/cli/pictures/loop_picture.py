@@ -1,4 +1,4 @@
-"""A picture of the closed loop: waste at the subscribers over time, and what happened when."""
+"""A picture of the closed loop: waste at hosts over time, and what happened when."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def draw_loop(loop: LoopStory, path: Path) -> None:
         canvas.axvspan(start, start + each.seconds, color=STRETCH_COLOURS[each.name], lw=0)
         if each.name != CHANGING:
             middle = start + each.seconds / 2
-            label = f"{each.name}\nplan {each.epoch}: {each.waste:.0%} wasted"
+            label = f"{each.name}\nplan {each.epoch}: {each.waste_at_hosts:.0%} wasted"
             canvas.text(middle, 0.97, label, ha="center", va="top", fontsize=LABEL_SIZE)
     canvas.plot(*zip(*loop.curve, strict=True), color=DARK, lw=1.2)
-    canvas.set(xlabel="seconds", ylabel="waste at the subscribers", xlim=(0, starts[-1]), ylim=(0, 1))
+    canvas.set(xlabel="seconds", ylabel="waste at hosts", xlim=(0, starts[-1]), ylim=(0, 1))
     in_percent(canvas.yaxis)
     canvas.grid(axis="y", color="white", lw=0.6)
     save_figure(figure, path)

@@ -73,7 +73,7 @@ class _Crowd:
 
     def counters(self) -> dict[str, Any]:
         """Sums so far, deliveries by subscription, and how late events since the last call were, in microseconds."""
-        totals = dict.fromkeys(("delivered", "wasted", "duplicates", "dropped"), 0)
+        totals = dict.fromkeys(("delivered", "wanted", "wasted", "duplicates", "dropped"), 0)
         for each in self.members.values():
             for name in totals:
                 totals[name] += getattr(each.info, name)

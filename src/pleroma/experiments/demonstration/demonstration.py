@@ -67,7 +67,7 @@ class Half:
     def to_json(self) -> dict[str, Any]:
         counts = self.counts
         late = dict(zip(("p50_us", "p99_us"), counts.late_us, strict=True))
-        names = ("delivered", "wasted", "duplicates", "dropped", "overrun", "waste")
+        names = ("delivered", "wasted", "duplicates", "dropped", "overrun", "waste_at_hosts")
         mine = ("plan", "published", "wanted", "missed", "too_many", "rules", "fullest")
         return {n: getattr(self, n) for n in mine} | {n: getattr(counts, n) for n in names} | late
 

@@ -24,13 +24,13 @@ CURVE_SECONDS = 2.0
 """The time between two points of the curve that is shown."""
 
 
-def unwanted_deliveries(counts: DeliveryCounts) -> int:
-    """Deliveries that nobody wanted, including events that were on their way by an old plan when a new one came."""
+def unwanted_packets(counts: DeliveryCounts) -> int:
+    """Packets at hosts that nobody there wanted, with those that were on their way by an old plan when a new one came."""
     return counts.wasted + counts.stray
 
 
-def share(wasted: int, delivered: int) -> float | None:
-    return wasted / (wasted + delivered) if wasted + delivered else None
+def share(wasted: int, wanted: int) -> float | None:
+    return wasted / (wasted + wanted) if wasted + wanted else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class LoopView:
     published: int
     counts: DeliveryCounts
     epoch: int
-    waste: tuple[float | None, ...]
-    """The share of deliveries that nobody wanted, every `CURVE_SECONDS` or so; None where nothing came."""
+    waste_at_hosts: tuple[float | None, ...]
+    """The share of packets that nobody wanted, every `CURVE_SECONDS` or so; None where nothing came."""
     marks: tuple[tuple[int, str], ...]
-    """Where in `waste` something happened."""
+    """Where in `waste_at_hosts` something happened."""
     said: tuple[str, ...]
     url: str
 
@@ -62,22 +62,22 @@ class Stretch:
 
     @property
     def wasted(self) -> int:
-        return unwanted_deliveries(self.counts)
+        return unwanted_packets(self.counts)
 
     @property
-    def waste(self) -> float:
-        return share(self.wasted, self.counts.delivered) or 0.0
+    def waste_at_hosts(self) -> float:
+        return share(self.wasted, self.counts.wanted) or 0.0
 
     def to_json(self) -> dict[str, Any]:
         own = {"name": self.name, "seconds": round(self.seconds, 2), "epoch": self.epoch, "published": self.published}
         counted = ("delivered", "duplicates", "dropped", "overrun", "stray")
         told = {name: getattr(self.counts, name) for name in counted}
-        return own | told | {"wasted": self.wasted, "waste": self.waste}
+        return own | told | {"wasted": self.wasted, "waste_at_hosts": self.waste_at_hosts}
 
 
 @dataclass(frozen=True, slots=True)
 class LoopStory:
-    """What happened in a run of the closed loop: its stretches, its curve of waste, and its sums."""
+    """What happened in a run of the closed loop: its stretches, its curve of waste at hosts, and its sums."""
 
     stretches: tuple[Stretch, ...]
     shift_to_plan: float | None
@@ -87,22 +87,22 @@ class LoopStory:
     decisions: tuple[dict[str, Any], ...]
     windows: int
     curve: tuple[tuple[float, float], ...]
-    """Seconds from the start, and the share that was wasted around then."""
+    """Seconds from the start, and the share of packets at hosts that was wasted around then."""
     published: int
     wanted: int
     missed: int
     too_many: int
 
-    def waste(self, name: str) -> float | None:
-        """The share of unwanted deliveries in all stretches of a name; None if nothing came in them."""
+    def waste_at_hosts(self, name: str) -> float | None:
+        """The share of unwanted packets in all stretches of a name; None if nothing came in them."""
         mine = [each for each in self.stretches if each.name == name]
-        return share(sum(each.wasted for each in mine), sum(each.counts.delivered for each in mine))
+        return share(sum(each.wasted for each in mine), sum(each.counts.wanted for each in mine))
 
     def to_json(self) -> dict[str, Any]:
         return {
             "shift_to_plan_s": self.shift_to_plan,
             "shift_to_settled_s": self.shift_to_settled,
-            "waste": {name: self.waste(name) for name in (BEFORE, SHIFTED, CHANGING, AFTERWARDS)},
+            "waste_at_hosts": {name: self.waste_at_hosts(name) for name in (BEFORE, SHIFTED, CHANGING, AFTERWARDS)},
             "published": self.published,
             "wanted": self.wanted,
             "missed": self.missed,
@@ -179,4 +179,4 @@ class Diary:
 
 
 def _share(before: DeliveryCounts, after: DeliveryCounts) -> float | None:
-    return share(unwanted_deliveries(after) - unwanted_deliveries(before), after.delivered - before.delivered)
+    return share(unwanted_packets(after) - unwanted_packets(before), after.wanted - before.wanted)

@@ -34,7 +34,11 @@ class DeliveryCounts:
     """What the subscribers have counted. `late_us` has the median and 99th percentile delay since the last count."""
 
     delivered: int = 0
+    """Events that matched, at each subscription."""
+    wanted: int = 0
+    """Packets that came to a host and somebody there wanted."""
     wasted: int = 0
+    """Packets that came to a host and nobody there wanted."""
     duplicates: int = 0
     dropped: int = 0
     overrun: int = 0
@@ -45,19 +49,18 @@ class DeliveryCounts:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> DeliveryCounts:
-        names = ("delivered", "wasted", "duplicates", "dropped", "overrun", "stray")
+        names = ("delivered", "wanted", "wasted", "duplicates", "dropped", "overrun", "stray")
         late = data["p50_us"], data["p99_us"]
         return cls(**{name: data[name] for name in names}, late_us=late, by_subscription=tuple(data["by_subscription"]))
 
     @property
-    def waste(self) -> float:
-        """The share of received events that nobody at the receiving client wanted."""
-        received = self.delivered + self.wasted
-        return self.wasted / received if received else 0.0
+    def waste_at_hosts(self) -> float:
+        """The share of the packets at hosts that nobody there wanted."""
+        return self.wasted / max(self.wanted + self.wasted, 1)
 
     def since(self, earlier: DeliveryCounts) -> DeliveryCounts:
         """The same, from an earlier moment on."""
-        names = ("delivered", "wasted", "duplicates", "dropped", "overrun", "stray")
+        names = ("delivered", "wanted", "wasted", "duplicates", "dropped", "overrun", "stray")
         more = {name: getattr(self, name) - getattr(earlier, name) for name in names}
         before = earlier.by_subscription or (0,) * len(self.by_subscription)
         pairs = zip(self.by_subscription, before, strict=True)
