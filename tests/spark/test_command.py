@@ -54,7 +54,7 @@ def test_a_lake_is_tuned_on_by_spark_submit(tmp_path):
     )
     alike = [each for each in told["techniques"] if each["technique"] != "learned from all events"]
     assert [each["technique"] for each in alike] == [each.technique for each in here]
-    assert [each["waste"] for each in alike] == [each.outcome.waste.rate for each in here]
+    assert [each["waste_at_subscriptions"] for each in alike] == [each.outcome.waste.rate for each in here]
     assert told["best"] in (here[0].technique, "learned from all events")
     if told["best"] == here[0].technique:
         assert plan.read_text().strip() == IndexPlan(1, here[0].index).dumps()

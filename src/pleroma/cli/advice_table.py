@@ -90,20 +90,20 @@ def table_row(advice: Advice, best: bool, placed: NetworkFigures | None = None) 
 
 
 def advice_figures(advice: Advice, placed: NetworkFigures | None = None) -> dict[str, Any]:
-    waste = advice.outcome.waste
+    waste, where = advice.outcome.waste, "subscriptions" if placed is None else "hosts"
     told: dict[str, Any] = {
         "technique": advice.technique,
         "bits": advice.bits,
         "rectangles": advice.rectangles,
-        "waste": waste.rate,
+        f"waste_at_{where}": waste.rate,
         "deliveries": waste.deliveries,
         "wanted": waste.wanted,
         "rules": advice.outcome.rules,
         "members": advice.members,
-        "waste_without_limit": advice.unlimited.rate,
-        "training_waste_by_dimensions": {str(n): w.rate for n, w in sorted(advice.by_count.items())},
+        "waste_at_subscriptions_without_limit": advice.unlimited.rate,
+        "training_waste_at_subscriptions_by_dimensions": {str(n): w.rate for n, w in sorted(advice.by_count.items())},
         "seconds": advice.seconds,
     }
     if placed is not None:
-        told["network"] = {"rules": dict(placed.rules), "waste": placed.waste.rate, "missed": placed.missed}
+        told["network"] = {"rules": dict(placed.rules), "waste_at_hosts": placed.waste.rate, "missed": placed.missed}
     return told

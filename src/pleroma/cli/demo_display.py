@@ -1,4 +1,4 @@
-"""The closed loop in the terminal: phases, the curve of waste at hosts, what the watcher decided, and the sums at the end."""
+"""The closed loop in the terminal: phases, waste at hosts as a curve, what the watcher decided, and sums."""
 
 from __future__ import annotations
 

@@ -126,4 +126,5 @@ def best(findings: Sequence[TechniqueResult], count: int) -> list[TechniqueResul
 
 
 def figures(findings: Sequence[TechniqueResult]) -> list[dict[str, Any]]:
-    return [each._asdict() for each in findings]
+    names = {"waste": "waste_at_subscriptions"}
+    return [{names.get(name, name): value for name, value in each._asdict().items()} for each in findings]

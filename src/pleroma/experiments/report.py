@@ -26,7 +26,7 @@ class FigureReport:
     lines: Mapping[str, Mapping[int, float]]
     x: str
     verdicts: Sequence[Verdict]
-    y: str = "waste (false-positive rate)"
+    y: str = "waste at subscriptions (false-positive rate)"
     ticks: tuple[str, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
     """More numbers for `--json`."""

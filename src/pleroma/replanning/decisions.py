@@ -208,14 +208,14 @@ def decide(
     rate = now.waste.rate
     row = [each for each in windows if each.events >= settings.least][-settings.patience :]
     if rate < settings.threshold:
-        return kept(f"{rate:.1%} of the deliveries are wasted")
+        return kept(f"{rate:.1%} of the packets at hosts are wasted")
     if now.unjudged * 2 > now.events:
         return kept(f"{now.unjudged} of {now.events} events could not be judged")
     if len(row) < settings.patience or any(each.waste.rate < settings.threshold for each in row):
-        return kept(f"{rate:.1%} of the deliveries are wasted, which may pass")
+        return kept(f"{rate:.1%} of the packets at hosts are wasted, which may pass")
     if not _is_armed(windows, last, settings):
-        return kept(f"{rate:.1%} of the deliveries are wasted, as they were when nothing better was found")
-    return tuned("waste", f"{rate:.1%} of the deliveries are wasted")
+        return kept(f"{rate:.1%} of the packets at hosts are wasted, as they were when nothing better was found")
+    return tuned("waste", f"{rate:.1%} of the packets at hosts are wasted")
 
 
 def _is_armed(windows: Sequence[TrafficWindow], last: Decision | None, settings: WatchSettings) -> bool:

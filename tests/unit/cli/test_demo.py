@@ -15,7 +15,7 @@ from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHA
 from pleroma.experiments.demonstration.replay import DeliveryCounts
 from pleroma.pipeline import spark_needs
 
-DECISION = {"detail": "61.0% of the deliveries are wasted", "outcome": "adopted", "technique": "learned"}
+DECISION = {"detail": "61.0% of the packets at hosts are wasted", "outcome": "adopted", "technique": "learned"}
 
 
 def story(**changes):
@@ -54,7 +54,7 @@ def test_the_summary_says_how_long_it_took_and_that_nothing_was_lost(printed):
     said = printed.getvalue()
     assert "17.5 s from the shift to the new plan in force, 18.0 s until the old one was gone" in said
     assert "30.0% before the shift, 60.0% after the shift, 66.7% while the plan changes, 35.0% by the new plan" in said
-    assert "61.0% of the deliveries are wasted: adopted (learned)" in said
+    assert "61.0% of the packets at hosts are wasted: adopted (learned)" in said
     assert "every wanted event arrived, and arrived once" in said
 
 

@@ -36,7 +36,7 @@ def test_within_so_many_rules_the_learned_tree_is_best_and_is_drawn_over_the_dim
     stored = StoredPlan.read(plan)
     assert (stored.plan.members, stored.has_members) == (best["members"], True)
     assert stored.predicted == {
-        "waste_at_subscriptions": best["waste"],
+        "waste_at_subscriptions": best["waste_at_subscriptions"],
         "rules": best["rules"],
         "subscriptions": len(Workload.load(folder).subscriptions),
     }

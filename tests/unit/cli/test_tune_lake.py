@@ -42,9 +42,9 @@ def test_the_best_plan_is_told_as_it_is_on_the_network(lake, tmp_path):
     judging = gather_here(lake, "stock", situation.filters).judging
     there = forecast(situation, stored.plan.index, stored.plan.members, judging)
     (best,) = found["techniques"]
-    assert best["network"] == {"rules": there.rules, "waste": there.at_hosts.rate, "missed": 0}
+    assert best["network"] == {"rules": there.rules, "waste_at_hosts": there.at_hosts.rate, "missed": 0}
     assert list(best["network"]["rules"]) == list(LINE.switches)
-    assert (best["waste"], best["rules"]) == (
+    assert (best["waste_at_hosts"], best["rules"]) == (
         there.at_hosts.rate,
         there.fullest,
     )  # no publisher subscribes
@@ -58,7 +58,9 @@ def test_a_star_is_the_papers_figure(lake, tmp_path):
     plan = StoredPlan.read(tmp_path / "plan.json").plan
     filters = [row.filter for row in lake.subscriptions("stock")]
     judging = gather_here(lake, "stock", filters).judging
-    assert found["techniques"][0]["waste"] == judge(plan.index, filters, judging, plan.members).waste.rate
+    assert (
+        found["techniques"][0]["waste_at_subscriptions"] == judge(plan.index, filters, judging, plan.members).waste.rate
+    )
 
 
 def test_the_table_names_the_figure_and_the_fullest_switch(lake):

@@ -182,7 +182,7 @@ def _show(found: Audit, top: int) -> None:
         (
             each.host,
             *_sums(each.deliveries),
-            *_said(each.reported),
+            *(("", "") if each.reported is None else (each.reported.wanted, each.reported.wasted)),
         )
         for each in found.hosts
     ]

@@ -98,7 +98,7 @@ def simulate(
     plot: Annotated[Path | None, typer.Option(help="Draw the network with the use of its links (.png, .svg).")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Send events through simulated switches and report what was delivered, wasted and used.
+    """Send events through simulated switches and report what came to hosts, what of it was wasted, and what was used.
 
     Subscriptions are placed on hosts at random and covered with the index; the controller computes every rule; the
     events are forwarded in batches; each host's deliveries are compared exactly with its subscriptions.
@@ -137,7 +137,7 @@ def _figures(result: Simulation, bits: int) -> dict[str, Any]:
         "deliveries": result.waste.deliveries,
         "wanted": result.waste.wanted,
         "wasted": result.waste.wasted,
-        "waste": result.waste.rate,
+        "waste_at_hosts": result.waste.rate,
         "missed": result.missed,
         "rules": dict(zip(switches, result.rules, strict=True)),
         "rules_total": sum(result.rules),
@@ -155,8 +155,8 @@ def _show(result: Simulation, network: Topology, data: Workload) -> None:
     parts = (len(network.switches), len(network.hosts), len(data.subscriptions), len(data.events))
     out.print("{} switches, {} hosts, {:,} subscriptions, {:,} events".format(*parts))
     show_table(
-        "deliveries",
-        ("delivered", "wanted", "wasted", "waste", "missed"),
+        "at hosts, each packet once",
+        ("packets", "wanted", "wasted", "waste at hosts", "missed"),
         [(waste.deliveries, waste.wanted, waste.wasted, f"{waste.rate:.1%}", result.missed)],
     )
     by_rules = sorted(zip(rules, network.switches, strict=True), key=lambda each: -each[0])

@@ -56,8 +56,8 @@ def sweep(
 ) -> None:
     """Try all techniques on every combination of workload, number of subscriptions and number of bits.
 
-    Each combination is a job of its own, and they fill the cluster. What is shown is the waste on events that the
-    techniques have not seen, and the rules that they take.
+    Each combination is a job of its own, and they fill the cluster. Shown are the waste at subscriptions, on
+    events that the techniques have not seen, and the rules that they take.
     """
     from pleroma.experiments import comparison
     from pleroma.pipeline.passes.spark_sweep import SparkSweep
@@ -76,7 +76,7 @@ def sweep(
         for each in comparison.best(found, best)
     ]
     title = f"{len(compared.scenarios)} scenarios, the best {best} techniques of each"
-    show_table(title, ("workload", "subscriptions", "bits", "technique", "waste", "flow entries"), rows)
+    show_table(title, ("workload", "subscriptions", "bits", "technique", "waste at subscriptions", "rules"), rows)
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

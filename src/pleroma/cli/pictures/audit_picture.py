@@ -82,7 +82,15 @@ def draw_hours(found: Audit, path: Path) -> None:
     canvas.set_ylabel("deliveries")
     canvas.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     rate = canvas.twinx()
-    rate.plot(places, [share.waste for share in found.hours.values()], "o-", color=DARK, ms=3, lw=1, label="waste")
+    rate.plot(
+        places,
+        [share.waste for share in found.hours.values()],
+        "o-",
+        color=DARK,
+        ms=3,
+        lw=1,
+        label="waste at subscriptions",
+    )
     rate.set_ylim(0, 1)
     in_percent(rate.yaxis)
     canvas.set_title(f"waste at subscriptions by hour, {found.period}", fontsize=TITLE_SIZE)

@@ -63,7 +63,7 @@ def draw_panels(panels: Mapping[str, Lines], title: str, x: str, path: Path) -> 
         canvas.invert_xaxis()
         canvas.xaxis.set_major_locator(MaxNLocator(integer=True))
         draw_grid_lines(canvas)
-    rows[0].set_ylabel("waste")
+    rows[0].set_ylabel("waste at subscriptions")
     in_percent(rows[0].yaxis)
     rows[-1].legend(fontsize=LABEL_SIZE)
     figure.suptitle(title, fontsize=TITLE_SIZE)

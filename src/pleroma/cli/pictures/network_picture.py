@@ -51,7 +51,9 @@ def draw_use(result: Simulation, path: Path) -> None:
             canvas.annotate(name, (x, y), color="white", ha="center", va="center", fontsize=6)
     canvas.set_axis_off()
     waste = result.waste
-    canvas.set_title(f"{waste.deliveries:,} deliveries, {waste.rate:.1%} wasted, {sum(result.rules):,} rules")
+    canvas.set_title(
+        f"{waste.deliveries:,} packets at hosts, {waste.rate:.1%} wasted there, {sum(result.rules):,} rules"
+    )
     figure.colorbar(ScalarMappable(scale, colours), ax=canvas, label="MB on the cable", shrink=0.7)
     save_figure(figure, path)
 

@@ -25,7 +25,7 @@ CURVE_SECONDS = 2.0
 
 
 def unwanted_packets(counts: DeliveryCounts) -> int:
-    """Packets at hosts that nobody there wanted, with those that were on their way by an old plan when a new one came."""
+    """Packets at hosts that nobody there wanted, with those under way by an old plan when a new one came."""
     return counts.wasted + counts.stray
 
 

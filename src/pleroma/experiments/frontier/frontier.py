@@ -158,6 +158,7 @@ class Frontier:
             lines,
             "rules per switch",
             _verdicts(points),
+            "waste (star: at subscriptions, networks: at hosts)",
             figures=_figures(points),
             panels={str(scenario): curves for scenario, _, curves in measured},
         )

@@ -23,7 +23,10 @@ TallyRow = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class DeliverySum:
-    """How much was delivered, and how much of that was wasted; estimates if events are sampled."""
+    """How much was delivered, and how much of that was wasted; estimates if events are sampled.
+
+    At subscriptions, an event that comes because of two of them is two deliveries; at hosts, a packet is one.
+    """
 
     delivered: float = 0.0
     wasted: float = 0.0
