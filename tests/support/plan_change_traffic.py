@@ -85,8 +85,9 @@ def tree(randomness: Random, bits: int, depth: int) -> TreeIndex:
 
 def with_another_part(randomness: Random, index: TreeIndex) -> TreeIndex:
     """The tree, grown anew below one or two of its nodes."""
-    for _ in range(randomness.choice((1, 1, 2))):
-        at = Dz(randomness.choice([code for code in index.layout.codes if 1 <= code.bit_length() - 1 <= 4]))
+    parts = randomness.choice((1, 1, 2))
+    for _ in range(parts):  # never two halves: that is the whole tree
+        at = Dz(randomness.choice([code for code in index.layout.codes if parts <= code.bit_length() - 1 <= 4]))
         index = index.regrown(at, tree(randomness, index.bits - at.length, randomness.choice((1, 3))))
     return index
 
