@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -14,6 +13,7 @@ from pleroma.lab import Lab
 from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
+from support.network.host_programs import Program, place
 from support.network.weather_requests import WEATHER
 from support.network.world import STEADY, free_port, with_ipv4
 from support.waiting import LIMIT_SECONDS
@@ -51,67 +51,6 @@ with connect(url, token, host, principal="admin", patience=60) as client:
 EVENTS = [(float(n % 41 - 10), n % 40) for n in range(200)]
 MATCHING = [[t, w] for t, w in EVENTS if t > 10 and w < 20 and t != 40]
 LAST = [(40.0, 1)]
-
-
-class Program:
-    """A Python program at a host of a lab."""
-
-    def __init__(self, lab, host, code, *words):
-        self._process = lab.popen(
-            host, [sys.executable, "-c", code, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    async def line(self):
-        """The next line that it prints; nothing at its end."""
-        return await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), LIMIT_SECONDS)
-
-    async def told(self, data):
-        self._process.stdin.write(json.dumps(data) + "\n")
-        self._process.stdin.flush()
-        return json.loads(await self.line())
-
-    async def rest(self):
-        self._process.stdin.close()
-        out = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.read), LIMIT_SECONDS)
-        assert await asyncio.to_thread(self._process.wait, LIMIT_SECONDS) == 0, out
-        return [json.loads(line) for line in out.splitlines()]
-
-    def close(self):
-        self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
-
-
-class Place:
-    """A service on the switches of a lab, and programs at its hosts."""
-
-    def __init__(self, lab, service):
-        self.lab, self.service = lab, service
-        self.programs = []
-
-    def start(self, host, code, url="inband://", called="any"):
-        program = Program(self.lab, host, code, url, self.service.token, called)
-        self.programs.append(program)
-        return program
-
-
-@asynccontextmanager
-async def place(folder, topology, addresses=IPV6, *, discovers=False):
-    port = free_port()
-    settings = OpenFlowSettings(("127.0.0.1", port), addresses=addresses, discovers=discovers, timeouts=STEADY)
-    lab = await asyncio.to_thread(Lab.up, topology, controller=f"tcp:127.0.0.1:{port}")
-    try:
-        async with running(folder, topology, Deployment(port=0, plane=settings)) as service:
-            await service.service.controller.submit(CreateSchema(WEATHER))
-            made = Place(lab, service)
-            try:
-                yield made
-            finally:
-                for program in made.programs:
-                    program.close()
-    finally:
-        await asyncio.to_thread(lab.close)
 
 
 def run(main):

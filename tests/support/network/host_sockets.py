@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 from pleroma.index import Dz
@@ -19,14 +19,14 @@ SO_RCVBUFFORCE = 33  # which the socket module does not name
 
 
 class HostSockets:
-    """A socket for sending and one for receiving at each host."""
+    """A socket for sending and one for receiving at each host, or at some of them: programs may be at the others."""
 
-    def __init__(self, lab: Lab, addresses: AddressRange) -> None:
+    def __init__(self, lab: Lab, addresses: AddressRange, hosts: Iterable[HostId] | None = None) -> None:
         self._addresses = addresses
         self._selector = selectors.DefaultSelector()
         self._senders: dict[HostId, socket.socket] = {}
         v6 = addresses.base.version == 6
-        for host in lab.topology.hosts:
+        for host in lab.topology.hosts if hosts is None else map(lab.topology.find_host, hosts):
             with lab.inside(host.name):
                 family = socket.AF_INET6 if v6 else socket.AF_INET
                 sender, receiver = socket.socket(family, socket.SOCK_DGRAM), socket.socket(family, socket.SOCK_DGRAM)
