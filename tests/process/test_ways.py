@@ -23,6 +23,8 @@ from support.way_trace import WayTrace
 
 PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
 
+NETWORK = build("testbed")
+
 NOW_AND_THEN = {
     "client/client.py",
     "client/links/keepalive.py",
@@ -66,7 +68,7 @@ async def walked(trace, folder):
     """The files of each way. What a client does now and then besides is not in every trace of the same work."""
     found = {}
     async with (
-        running(folder, build("testbed"), Deployment(port=0)) as service,
+        running(folder, NETWORK, Deployment(port=0)) as service,
         pleroma.connect(service.url, token=service.token, host="h1") as sender,
         pleroma.connect(service.url, token=service.token, host="h8") as receiver,
     ):
@@ -110,8 +112,9 @@ def better_plan(service, bits, wanted, seen):
     settings = WatchSettings(bits=bits, rules=50)
     with ControllerPlanHolder(service.url, service.token, "stock") as holder:
         in_force = holder.current()
-        situation = NetworkSituation(STOCK, tuple(PlacedFilter(HostId("h1"), each) for each in wanted))
-        found = propose(in_force, summarise_traffic(seen, wanted), situation, settings)
+        placed = tuple(PlacedFilter(HostId(f"h{1 + i % 8}"), each) for i, each in enumerate(wanted))
+        situation = NetworkSituation(STOCK, placed, NETWORK)
+        found = propose(in_force, summarise_traffic(seen, wanted, statistics=False), situation, settings)
         holder.put(found.index, found.members, in_force.epoch)
 
 
