@@ -2,6 +2,6 @@
 
 `judge.Judge` finds the outcome where each subscription has a port of its own, `network_judge.NetworkJudge` where
 subscriptions share hosts and ports as a `Placement` says. Both take the covers of all subscriptions at once
-(`batch_covers`) and count on rows of dz. Two more count deliveries below them: `grid_evaluator` those of an allocation
+(`index_covers`) and count on rows of dz. Two more count deliveries below them: `grid_evaluator` those of an allocation
 of bits, for those who try many, and `tree_counts` those of a tree, with its rules.
 """

@@ -12,7 +12,7 @@ from pleroma.evaluation.batch_covers import BatchCovers
 from pleroma.evaluation.tree_covers import TreeCovers
 from pleroma.index import MAX_MEMBERS, Waste
 
-MEMBER_LIMITS = (16, 32, 64, 128, 256, 512, 1024, MAX_MEMBERS)
+MEMBER_LIMITS = (16, 32, 64, 128, 256, 512, 1024, 2048, MAX_MEMBERS)
 """The limits that are tried, in dz per subscription; the last is taken where none is good enough."""
 TOLERATED_SHARE = 0.02
 """A limit may waste so much more than none, as a share of what is wasted without."""
