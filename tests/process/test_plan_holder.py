@@ -11,6 +11,20 @@ from support.service.process import ServiceProcess
 from support.watch_cases import BY_PRICE, SCHEMA
 
 
+def test_while_a_watcher_holds_on_to_a_controller_the_schema_is_left_to_it(tmp_path):
+    with ServiceProcess(tmp_path / "service") as service:
+        service.ask("POST", "/v1/schemas", {"schema": SCHEMA.to_json(), "bits": 6})
+        token = service.principal("watch", role="tuner")
+
+        def looking():
+            return service.ask("GET", "/v1/schemas/stock/plan/replanning")["by"]
+
+        before = looking()
+        with ControllerPlanHolder(service.url, token, "stock"):
+            assert looking() == "watcher"
+        assert looking() == before != "watcher"
+
+
 def test_a_plan_is_handed_over_once_and_nobody_elses_is_undone(tmp_path):
     with ServiceProcess(tmp_path / "service") as service:
         service.ask("POST", "/v1/schemas", {"schema": SCHEMA.to_json(), "bits": 6})

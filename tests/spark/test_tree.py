@@ -8,11 +8,15 @@ import pytest
 
 from pleroma.content.arrow_columns import to_columns
 from pleroma.errors import TuningError
+from pleroma.index import MAX_MEMBERS
 from pleroma.learning import level_growth
 from pleroma.learning.fitting import Budget
 from pleroma.pipeline.lake.lake import Lake
+from pleroma.pipeline.lake_situation import situation_of
 from pleroma.pipeline.passes.tree_pass import grown_landed, grown_on
+from pleroma.replanning.forecast import forecast
 from pleroma.workloads import EXPRESSIVE, generate
+from support.watch_cases import LINE, land, placed_lake
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 FEW = Budget(leaves=7)
@@ -49,3 +53,16 @@ def test_tasks_read_a_lake_themselves(spark, data, tmp_path):
     assert later == level_growth.grow_by_levels(data.events[1_000:], data.subscriptions, 112, few)
     with pytest.raises(TuningError, match="no events"):
         grown_landed(spark, lake, name, data.subscriptions, 112, few, start=NOON + timedelta(days=1))
+
+
+def test_on_a_network_every_switch_keeps_to_its_own_room(spark, tmp_path):
+    lake = placed_lake(tmp_path)
+    for number in range(2):
+        land(lake, number)
+    situation = situation_of(lake, "stock")
+    placement = situation.placement
+    budget = Budget(rules=100, own=placement.limits)
+    index = grown_landed(spark, lake, "stock", situation.filters, 40, budget, placement=placement)
+    there = forecast(situation, index, MAX_MEMBERS, lake.events("stock"))
+    assert there.wanted_rules == {}
+    assert 20 <= there.rules["R2"] <= LINE.limits["R2"]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
-from pleroma.errors import ControllerAway, PlanChanging, PlanMoved, PleromaError
+from pleroma.errors import ControllerAway, DamagedFile, PlanChanging, PlanMoved, PleromaError
 from pleroma.index import Index, SelectiveIndex, index_from_json
 from pleroma.pipeline.lake.lake import Lake, between
 from pleroma.pipeline.lake.moments import ONE_MICROSECOND
@@ -199,26 +200,33 @@ class Replanner:
 
     def _traffic(self, learned: Sequence[TrafficWindow], situation: NetworkSituation) -> TrafficSummary:
         """The traffic of some windows; where these have next to no events, imagined ones beside them."""
-        time = merged(learned)
-        if time is not None and time.events >= self._settings.least:
-            return self._gather(time.start, time.end, situation.filters)
-        few = [] if time is None else events_here(self._lake, self._schema.name, time.start, time.end)
+        whole = merged(learned)
+        if whole is not None and whole.events >= self._settings.least:
+            return self._gather(whole.start, whole.end, situation.filters)
+        few = [] if whole is None else events_here(self._lake, self._schema.name, whole.start, whole.end)
         seed = self._settings.seed
         parts = [*(each.events for each in few), imagined_events(situation, seed=seed)]
-        return summarise_traffic(EventBatch.joined(self._schema, parts), situation.filters, seed=seed)
+        together, statistics = EventBatch.joined(self._schema, parts), self._settings.compare
+        return summarise_traffic(together, situation.filters, seed=seed, statistics=statistics)
 
     def _newcomers(self, window: TrafficWindow, decisions: Sequence[Decision]) -> float:
         """The share of subscriptions that have come or gone since the last search, or since the plan came."""
-        last = next((each for each in reversed(decisions) if each.outcome in COMPLETED_OUTCOMES), None)
-        plan = None if window.epoch is None else self._history.plan(window.epoch)
-        if last is None and plan is None:
+        searched = (each.end for each in reversed(decisions) if each.outcome in COMPLETED_OUTCOMES)
+        then = next(searched, None) or self._plan_came(window.epoch)
+        if then is None:
             return 0.0
-        then = last.end if last is not None else plan.since if plan is not None else window.start
         if then != self._known_then[0]:
             known = self._lake.subscription_history(self._schema.name, then, then + ONE_MICROSECOND)
             self._known_then = then, known.standing(then)
         now = self._history.subscriptions(window.start, window.end).standing(window.end - ONE_MICROSECOND)
         return len(now ^ self._known_then[1]) / max(len(now | self._known_then[1]), 1)
+
+    def _plan_came(self, epoch: int | None) -> datetime | None:
+        """When the plan of an epoch came into force, if the lake knows it."""
+        with suppress(DamagedFile):
+            plan = None if epoch is None else self._history.plan(epoch)
+            return None if plan is None else plan.since
+        return None
 
     def _hand_over(self, decision: Decision, now: TrafficWindow) -> bool:
         """Hand over the plan of a decision, which may be that of a process that died. False: try again later."""
