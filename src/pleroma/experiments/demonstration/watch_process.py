@@ -29,8 +29,6 @@ WATCH_OPTIONS = (
     *("--cool-down", "6s"),
     *("--period", "1h"),
     *("--least", "100"),
-    *("--selections", ""),
-    *("--splits", "regular"),
 )
 """Short windows, since the run is short. The watcher learns a tree; the papers' techniques take longer and have never
 won here, so that they are left out.
