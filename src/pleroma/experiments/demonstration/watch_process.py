@@ -30,9 +30,7 @@ WATCH_OPTIONS = (
     *("--period", "1h"),
     *("--least", "100"),
 )
-"""Short windows, since the run is short. The watcher learns a tree; the papers' techniques take longer and have never
-won here, so that they are left out.
-"""
+"""Short windows, since the run is short."""
 
 WatchRecord = dict[str, Any]
 """A window or a decision, as `pipeline watch --json` prints it."""
