@@ -71,10 +71,10 @@ class WatchOptions:
 
     window: Annotated[str, typer.Option(help="The length of a window: 500ms, 60s, 5m, 1h.")] = "60s"
     lateness: Annotated[str, typer.Option(help="How much later than others an event may land.")] = "10s"
-    threshold: Annotated[float, typer.Option(help="The share of deliveries that may be wasted.")] = 0.3
+    threshold: Annotated[float, typer.Option(help="The waste at hosts that is borne.")] = 0.3
     patience: Annotated[int, typer.Option(help="Windows in a row above it.")] = 2
     drift: Annotated[float, typer.Option(help="From which distance on (0 to 1) traffic counts as changed.")] = 0.3
-    margin: Annotated[float, typer.Option(help="The share of wasted deliveries that a plan must save.")] = 0.1
+    margin: Annotated[float, typer.Option(help="The share of the waste that a plan must save.")] = 0.1
     period: Annotated[str, typer.Option(help="After so long look for a better plan, whatever the waste.")] = "1h"
     cool_down: Annotated[str | None, typer.Option(help="Between two looks; two windows, otherwise.")] = None
     least: Annotated[int, typer.Option(help="Events that a window needs to say anything.")] = 200

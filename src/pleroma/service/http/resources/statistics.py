@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,11 +66,13 @@ def statistics(service: Service) -> APIRouter:
         published = said.published if isinstance(said.published, dict) else {None: said.published}
         if not service.controller.report(principal, counted, sum(published.values()), batch):
             return Response(status_code=204)
+        by_schema: dict[str | None, Counter[str]] = defaultdict(Counter)
         for schema, count in published.items():
-            known = schema if schema in service.state.schemas else None
-            service.rates.add(principal, known, {"published": count})
+            by_schema[schema if schema in service.state.schemas else None]["published"] += count
         for each, counters in counted.items():
-            service.rates.add(principal, service.state.registrations[each].schema, counters)
+            by_schema[service.state.registrations[each].schema].update(counters)
+        for schema, sums in by_schema.items():
+            service.rates.add(principal, schema, sums)
         if service.collection is not None:
             service.collection.add_report(principal, counted, batch)
         return Response(status_code=204)
