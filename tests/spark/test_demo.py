@@ -37,6 +37,7 @@ def watch_in(spark, audits):
         lateness=0.5,
         threshold=0.5,
         patience=1,
+        newcomers=0.0,
         cool_down=4.0,
         least=60,
         trigger=0.3,

@@ -37,7 +37,7 @@ from support.watch_cases import (
 )
 
 QUICK = {"draw": 2000}
-SETTINGS = WatchSettings(window=10, lateness=2, threshold=0.3, patience=2, cool_down=20, least=50, **QUICK)
+SETTINGS = WatchSettings(window=10, lateness=2, threshold=0.3, patience=2, cool_down=20, least=50, newcomers=0, **QUICK)
 COUNT = 120
 LONG = 120
 

@@ -8,7 +8,7 @@ import pytest
 
 from pleroma.errors import ControllerAway, PlanChanging, PlanError
 from pleroma.evaluation.judge import judge
-from pleroma.index import GridIndex, Waste
+from pleroma.index import GridIndex, IndexPlan, Waste
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.lake_table import LakeTable
 from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow
@@ -25,6 +25,7 @@ from pleroma.replanning.reported_counts import ReportedCounts
 from pleroma.replanning.windows import TrafficWindow
 from pleroma.selection.traffic_summary import summarise_traffic
 from support.watch_cases import (
+    AN_HOUR_BEFORE,
     BEGIN,
     BY_PRICE,
     BY_VOLUME,
@@ -39,7 +40,7 @@ from support.watch_cases import (
     subscriptions,
 )
 
-SETTINGS = WatchSettings(window=10, threshold=0.3, patience=2, cool_down=20, least=100, draw=2000)
+SETTINGS = WatchSettings(window=10, threshold=0.3, patience=2, cool_down=20, least=100, newcomers=0, draw=2000)
 US = timedelta(microseconds=1)
 BY_BOTH = GridIndex(SCHEMA, (0, 1) * 6)
 FOUND_MEMBERS = 300
@@ -424,15 +425,24 @@ def test_a_plan_is_made_for_the_network_of_the_lake(tmp_path):
 def test_subscriptions_that_the_plan_does_not_know_are_a_reason_to_look(tmp_path):
     few = subscriptions()[:4]
     lake, told = new_lake(tmp_path, rows=few), []
+    lake.land_plan(IndexPlan(2, BY_PRICE, MEMBERS), AN_HOUR_BEFORE)
     for number in range(8):
-        land(lake, number)
+        land(lake, number, epoch=2)
     lake.land_subscriptions("stock", BEGIN + 3 * WINDOW + WINDOW / 2, [*few, *subscriptions()[4:8]])
     settings = replace(SETTINGS, threshold=1.0, newcomers=0.4)
-    made = replanner(lake, Recorded(), told.append, settings)
+    made = replanner(lake, Recorded(epoch=2), told.append, settings)
     one_by_one(made, lake, 0, 3)
     assert [(each.reason, said([each])) for each in Journal(lake, "stock").decisions()] == [("subscriptions", [3])]
-    one_by_one(replanner(lake, Recorded(), told.append, settings), lake, 4, 7)  # these it has looked at
+    one_by_one(replanner(lake, Recorded(epoch=2), told.append, settings), lake, 4, 7)  # these it has looked at
     assert len(Journal(lake, "stock").decisions()) == 1
+
+
+@pytest.mark.usefixtures("quickly")
+def test_the_plan_that_a_schema_begins_with_knows_of_nobody(tmp_path):
+    lake = new_lake(tmp_path)
+    land(lake, 0)
+    one_by_one(replanner(lake, Recorded(), lambda _: None, replace(SETTINGS, threshold=1.0, newcomers=1.0)), lake, 0, 0)
+    assert [each.reason for each in Journal(lake, "stock").decisions()] == ["subscriptions"]
 
 
 def test_before_there_is_traffic_plans_are_made_for_imagined_events(tmp_path):
@@ -444,7 +454,8 @@ def test_before_there_is_traffic_plans_are_made_for_imagined_events(tmp_path):
     def unasked(*_):
         raise AssertionError("five events are too few to learn from")
 
-    Replanner(lake, SCHEMA, SETTINGS, controller, unasked, lambda _: None).close_windows(closing(lake, 0, 0))
+    settings = replace(SETTINGS, newcomers=0.25)
+    Replanner(lake, SCHEMA, settings, controller, unasked, lambda _: None).close_windows(closing(lake, 0, 0))
     (decision,) = Journal(lake, "stock").decisions()
     assert (decision.reason, decision.outcome, len(controller.taken)) == ("subscriptions", "adopted", 1)
     assert decision.after.rate < decision.before.rate / 2

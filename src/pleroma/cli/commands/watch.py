@@ -74,6 +74,10 @@ class WatchOptions:
     threshold: Annotated[float, typer.Option(help="The waste at hosts that is borne.")] = 0.3
     patience: Annotated[int, typer.Option(help="Windows in a row above it.")] = 2
     drift: Annotated[float, typer.Option(help="From which distance on (0 to 1) traffic counts as changed.")] = 0.3
+    newcomers: Annotated[
+        float,
+        typer.Option(help="The share of subscriptions whose coming and going is a reason to look; 0: none."),
+    ] = 0.25
     margin: Annotated[float, typer.Option(help="The share of the waste that a plan must save.")] = 0.1
     period: Annotated[str, typer.Option(help="After so long look for a better plan, whatever the waste.")] = "1h"
     cool_down: Annotated[str | None, typer.Option(help="Between two looks; two windows, otherwise.")] = None
@@ -98,6 +102,7 @@ class WatchOptions:
             threshold=self.threshold,
             patience=self.patience,
             drift=self.drift,
+            newcomers=self.newcomers,
             margin=self.margin,
             period=seconds("--period", self.period),
             cool_down=None if self.cool_down is None else seconds("--cool-down", self.cool_down),

@@ -26,6 +26,7 @@ WATCH_OPTIONS = (
     *("--lateness", "1s"),
     *("--threshold", "0.5"),
     *("--patience", "2"),
+    *("--newcomers", "0"),  # the subscribers come after the plan that was made for them
     *("--cool-down", "6s"),
     *("--period", "1h"),
     *("--least", "100"),

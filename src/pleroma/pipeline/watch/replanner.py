@@ -19,7 +19,7 @@ from pleroma.content.batch import EventBatch
 from pleroma.errors import ControllerAway, DamagedFile, PlanChanging, PlanMoved, PleromaError
 from pleroma.index import Index, SelectiveIndex, index_from_json
 from pleroma.pipeline.lake.lake import Lake, between
-from pleroma.pipeline.lake.moments import ONE_MICROSECOND
+from pleroma.pipeline.lake.moments import FIRST_MOMENT, ONE_MICROSECOND
 from pleroma.pipeline.lake.registration_history import RegistrationText
 from pleroma.pipeline.lake.table_files import Condition
 from pleroma.pipeline.lake_situation import situation_of
@@ -210,7 +210,10 @@ class Replanner:
         return summarise_traffic(together, situation.filters, seed=seed, statistics=statistics)
 
     def _newcomers(self, window: TrafficWindow, decisions: Sequence[Decision]) -> float:
-        """The share of subscriptions that have come or gone since the last search, or since the plan came."""
+        """The share of subscriptions that have come or gone since the last search, or since the plan came.
+
+        The plan that a schema begins with knows of no subscription.
+        """
         searched = (each.end for each in reversed(decisions) if each.outcome in COMPLETED_OUTCOMES)
         then = next(searched, None) or self._plan_came(window.epoch)
         if then is None:
@@ -222,7 +225,9 @@ class Replanner:
         return len(now ^ self._known_then[1]) / max(len(now | self._known_then[1]), 1)
 
     def _plan_came(self, epoch: int | None) -> datetime | None:
-        """When the plan of an epoch came into force, if the lake knows it."""
+        """When the plan of an epoch came into force, if the lake knows it; of the first plan, before everything."""
+        if epoch == 1:
+            return FIRST_MOMENT
         with suppress(DamagedFile):
             plan = None if epoch is None else self._history.plan(epoch)
             return None if plan is None else plan.since
