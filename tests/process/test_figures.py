@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import pleroma
+from pleroma.client import blocking
+from pleroma.client.session.traffic_share import TrafficShare
 from pleroma.evaluation.placement import place_randomly
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.routing import build
@@ -153,3 +155,20 @@ def test_who_subscribes_to_what_the_plan_does_not_look_at_is_warned_and_told_why
     shown = command(sampled, "status").stdout
     assert "vans, since plan 2" in shown
     assert "waste at hosts" in shown
+
+
+def test_both_clients_know_what_a_subscription_brings(sampled):
+    expected = TrafficShare(1.0, 0.04, 100)
+    with blocking.connect(sampled.url, sampled.token, "h1") as client, client.subscribe("vans", "speed > 95") as poor:
+        assert poor.share == expected
+
+    async def main():
+        async with (
+            pleroma.connect(sampled.url, sampled.token, "h1") as client,
+            await client.subscribe("vans", "speed > 95") as poor,
+            await client.advertise("vans") as publisher,
+        ):
+            assert poor.share == expected
+            assert publisher.registration.share is None
+
+    run(main)
