@@ -115,11 +115,15 @@ class LiveReplanner:
         self._planned_for = frozenset(self._subscriptions)
         return Look(window, decision, proposal if decision.outcome == "handing" else None)
 
-    def forecast(self, news: SchemaNews, index: Index, members: int) -> PlanForecast:
-        """What an index would do now. No window is closed: the news tell of no events."""
+    def forecast(self, news: SchemaNews, index: Index, members: int, sampled: EventBatch | None) -> PlanForecast:
+        """What an index would do now. No window is closed: the news tell of no events.
+
+        `sampled` are recent events, for where no look has brought any.
+        """
         self._take(news)
         situation = self._situation()
-        recent = EventBatch.joined(self._schema, [each for _, each in self._events])
+        known = [each for _, each in self._events] or ([] if sampled is None else [sampled])
+        recent = EventBatch.joined(self._schema, known)
         events = recent if len(recent) else imagined_events(situation, seed=self._settings.seed)
         if not situation.subscriptions or not len(events):
             raise TuningError("nobody subscribes to anything that is published", field="schema")

@@ -13,6 +13,7 @@ import sys
 from typing import Any, BinaryIO, NamedTuple
 
 from pleroma.content import Schema
+from pleroma.content.batch import EventBatch
 from pleroma.errors import PleromaError
 from pleroma.index import Index
 from pleroma.replanning.decisions import WatchSettings
@@ -33,8 +34,8 @@ class Ask(NamedTuple):
     settings: WatchSettings
     news: SchemaNews
     is_first: bool
-    plan: tuple[Index, int] | None = None
-    """An index and a limit of dz per registration, for a forecast."""
+    plan: tuple[Index, int, EventBatch | None] | None = None
+    """For a forecast: an index, a limit of dz per registration, and recent events."""
 
 
 class LookFailed(NamedTuple):

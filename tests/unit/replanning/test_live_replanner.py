@@ -119,12 +119,13 @@ def test_where_every_subscriber_is_away_the_search_fails_in_one_line():
 def test_a_forecast_is_of_recent_events_and_closes_no_window():
     told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
     told.look(subscriptions=come(subscriptions(24)), events=(traffic(400, False),))
-    found = told.made.forecast(SchemaNews(told.now), BY_PRICE, 8)
+    found = told.made.forecast(SchemaNews(told.now), BY_PRICE, 8, traffic(50, True))
     assert (found.events, found.subscriptions) == (400, 24)
     assert found.planned.waste.rate < found.in_force.waste.rate
     assert set(found.planned.by_switch) == set(NETWORK.switches)
     with pytest.raises(TuningError, match="nobody subscribes"):
-        Told().made.forecast(SchemaNews(BEGIN), BY_PRICE, 8)
+        Told().made.forecast(SchemaNews(BEGIN), BY_PRICE, 8, None)
     imagined = Told()
     imagined.look(subscriptions=come(subscriptions(5)))
-    assert imagined.made.forecast(SchemaNews(imagined.now), BY_PRICE, 8).events == 0
+    assert imagined.made.forecast(SchemaNews(imagined.now), BY_PRICE, 8, None).events == 0
+    assert imagined.made.forecast(SchemaNews(imagined.now), BY_PRICE, 8, traffic(60, False)).events == 60

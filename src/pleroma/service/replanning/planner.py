@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Self
 
+from pleroma.content.batch import EventBatch
 from pleroma.control import Controller, Registered, SchemaEntry
 from pleroma.errors import PleromaError, ServiceError
 from pleroma.index import Index
@@ -54,7 +55,7 @@ class Planner:
 
     async def forecast(self, entry: SchemaEntry, index: Index, members: int) -> PlanForecast:
         """What an index would do with recent events."""
-        found = await self._ask(entry, (index, members))
+        found = await self._ask(entry, (index, members, self._samples.recent.of(entry.name)))
         if not isinstance(found, PlanForecast):
             raise ServiceError(f"a forecast was asked for, and not {type(found).__name__}")
         return found
@@ -64,7 +65,7 @@ class Planner:
         if entry.name in self._mirrors:
             self._mirrors[entry.name].handed = outcome, epoch
 
-    async def _ask(self, entry: SchemaEntry, plan: tuple[Index, int] | None) -> Look | PlanForecast:
+    async def _ask(self, entry: SchemaEntry, plan: tuple[Index, int, EventBatch | None] | None) -> Look | PlanForecast:
         async with self._turn:
             await self._process.start()
             mirror = self._mirrors.get(entry.name)
