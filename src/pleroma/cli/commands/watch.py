@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -16,7 +16,7 @@ import typer
 from pleroma.cli.lake_advice import told_situation
 from pleroma.cli.options import CompareFlag, LakeArgument, LakeSchema, Selections, SparkMaster, Splits, grouped, listed
 from pleroma.cli.output import err, show_json
-from pleroma.errors import ControllerAway, SetupError
+from pleroma.errors import ControllerAway, DamagedFile, SetupError
 
 if TYPE_CHECKING:
     from pleroma.pipeline.lake.lake import Lake
@@ -156,7 +156,8 @@ def watch(
     if controller.url is None and not run.dry_run:
         raise SetupError("say to which controller, or --dry-run", field="--url")
     check()
-    told_situation(landed, name, None, star=False)
+    with suppress(DamagedFile):  # a registration that cannot be read is named when a plan is looked for
+        told_situation(landed, name, None, star=False)
     holder = None if run.dry_run or controller.url is None else controller.plan_holder(controller.url, name)
     with holder or nullcontext():
         _watch(landed, name, settings, holder, run, _printer(json))
