@@ -34,6 +34,8 @@ TOPOLOGY = "fat-tree:4"
 PUBLISHERS = 4
 ARRIVAL_SECONDS = 60.0
 MEASURED_SECONDS = 10.0
+SETTLING_SECONDS = 10.0
+"""After so long without a new subscription there is a plan that knows all of them."""
 STRETCH_SECONDS = 5.0
 """Waste is counted by stretches of so long."""
 MAX_SETTLING_SECONDS = 3.0
@@ -112,6 +114,12 @@ class Course:
 
     @property
     def measured(self) -> Stretch:
+        """The time just after the last subscription."""
+        return self.stretches[-2]
+
+    @property
+    def settled(self) -> Stretch:
+        """Some time after the last subscription."""
         return self.stretches[-1]
 
     def in_force(self, at: float) -> PlanInForce:
@@ -125,7 +133,7 @@ def topology() -> Topology:
 
 async def first_minute(scene: Scene, rate: float, advance: Callable[[float], None]) -> Course:
     """Subscriptions arrive evenly for a minute; then nothing changes while waste is measured."""
-    async with embedded(TOPOLOGY) as controller, AsyncExitStack() as stack:
+    async with embedded(TOPOLOGY, replan=True) as controller, AsyncExitStack() as stack:
         minute = _Minute(scene, rate)
         await minute.enter(controller, stack)
         return await minute.run(advance)
@@ -170,6 +178,9 @@ class _Minute:
             self._skip_to(self._scene.arriving)
             await self._stretch(max(self._now(), ARRIVAL_SECONDS) + MEASURED_SECONDS)
             advance(MEASURED_SECONDS)
+            await asyncio.sleep(SETTLING_SECONDS)
+            await self._stretch(self._now() + STRETCH_SECONDS)
+            advance(SETTLING_SECONDS + STRETCH_SECONDS)
             self._course.memory_mib = planning_memory_mib()
         finally:
             for task in at_work:
@@ -192,7 +203,7 @@ class _Minute:
         """Subscribe, one after the other."""
         count = len(self._scene.filters)
         for number, (host, wanted) in enumerate(zip(self._scene.homes, self._scene.filters, strict=True)):
-            await asyncio.sleep(ARRIVAL_SECONDS * (number + 1) / count - self._now())
+            await asyncio.sleep(ARRIVAL_SECONDS * number / count - self._now())
             room = len(self._scene.events)
             made = await self._clients[host].subscribe(self._scene.schema.name, wanted, queue=room)
             self._subscriptions[number], self._confirmed[number] = made, self._sent

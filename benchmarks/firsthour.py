@@ -34,7 +34,7 @@ SUBSCRIPTIONS = 200
 TUNED_EVENTS = 20_000
 """Events that full tuning learns from, and as many again that it judges by."""
 SEEDS = (1, 2, 3)
-STEPS = 3 * 80
+STEPS = 3 * 95
 
 
 def run(advance: Callable[[float], None], full: bool = False) -> dict[str, Any]:
@@ -90,6 +90,8 @@ def _figures(part: ModuleType, scene: Any, advance: Callable[[float], None]) -> 
         "packets_to_tuned": round(_per_wanted(measured.at_hosts) / _per_wanted(by_tuned.at_hosts), 3),
         "tuned_waste": round(by_tuned.at_hosts.rate, 4),
         "default_waste": round(by_first.at_hosts.rate, 4),
+        "settled_waste": round(course.settled.at_hosts.rate, 4),
+        "settled_forecast": round(_forecast(scene, course.in_force(course.settled.begin), course.settled), 4),
         "wanted_share": round(measured.at_hosts.wanted / max(len(events) * len(set(scene.homes)), 1), 4),
         "missed": course.missed,
         "unasked": course.unasked,
@@ -105,6 +107,12 @@ def _figures(part: ModuleType, scene: Any, advance: Callable[[float], None]) -> 
         "planning_memory_mib": round(course.memory_mib),
         "waste_over_time": [round(each.at_hosts.rate, 3) for each in course.stretches],
     }
+
+
+def _forecast(scene: Any, plan: PlanInForce, stretch: Any) -> float:
+    """The waste at hosts that a plan should have in a stretch."""
+    events = scene.events[stretch.first : stretch.behind]
+    return forecast(scene.situation(), plan.index, plan.members, events).at_hosts.rate
 
 
 def _per_wanted(waste: Waste) -> float:
@@ -144,7 +152,8 @@ MORE_SCENES: dict[str, Callable[[int, int], Workload] | None] = {"uniform": _uni
 
 def _scene(part: ModuleType, name: str, seed: int) -> Any:
     arriving, measured = (
-        round(EVENTS_PER_SECOND * seconds * 1.1) for seconds in (part.ARRIVAL_SECONDS, part.MEASURED_SECONDS)
+        round(EVENTS_PER_SECOND * seconds * 1.1)
+        for seconds in (part.ARRIVAL_SECONDS, part.MEASURED_SECONDS + part.STRETCH_SECONDS)
     )
     made = (SCENES | MORE_SCENES)[name]
     if made is not None:

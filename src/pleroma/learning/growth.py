@@ -153,6 +153,36 @@ def grow(tree: GrownTree, traffic: RankedTraffic, limits: GrowthLimits) -> Grown
 
 
 @compiled
+def grown_on(
+    root: GrownTree, first: tuple[Ints, Ints, Ints], traffic: RankedTraffic, limits: GrowthLimits
+) -> GrownTree:
+    """The tree of some splits, grown further. `first` has their dimension, rank and first child by node.
+
+    They are in the order of `TreeNodes`. What each of them saves is not asked.
+    """
+    growth = _begun(root, traffic, limits)
+    dims, ranks, child = first
+    cut = np.zeros(dims.shape[0] // 2, np.int64)
+    for node in range(dims.shape[0]):
+        if child[node]:
+            cut[child[node] // 2] = node
+    count = 1
+    for node in cut:
+        heapq.heappush(growth.heap, (0.0, node, dims[node], ranks[node]))
+        _cut_best(growth, count, traffic)
+        count += 2
+    for node in range(count):
+        if growth.nodes.child[node] == 0:
+            _value(growth, node, traffic, limits)
+    while count // 2 < limits.splits and len(growth.heap) > 0:
+        _cut_best(growth, count, traffic)
+        for node in range(count, count + 2):
+            _value(growth, node, traffic, limits)
+        count += 2
+    return _ended(growth, count)
+
+
+@compiled
 def _value(growth: _Growth, node: Int, traffic: RankedTraffic, limits: GrowthLimits) -> None:
     """Find what a new leaf costs and its best cut; put it on the heap if that saves something."""
     cost, scratch, boxes = growth.nodes.cost, growth.scratch, growth.boxes[node]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,6 +85,13 @@ class SampleGrowth:
         return gain
 
 
+class GrowthStyle(NamedTuple):
+    """How a tree is grown."""
+
+    smoothing: str
+    patient: bool
+
+
 @dataclass(frozen=True, slots=True)
 class LearnedTree:
     index: TreeIndex
@@ -94,6 +102,10 @@ class LearnedTree:
     """Whether cuts were made for what nodes will cost in the end, where there were bits enough."""
     compared: dict[str, int]
     """By smoothing, and under `CUT_AT_ONCE`: how often a tree from the other events delivers those set aside."""
+
+    @property
+    def style(self) -> GrowthStyle:
+        return GrowthStyle(self.smoothing, self.patient)
 
 
 def learn(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, Literal
 
 from pleroma.errors import LakeError, SetupError
@@ -24,6 +25,12 @@ Reason = Literal["waste", "period", "subscriptions"]
 Outcome = Literal["handing", "adopted", "not_better", "moved", "away", "failed", "dry"]
 COMPLETED_OUTCOMES: tuple[Outcome, ...] = ("handing", "adopted", "not_better", "dry")
 """Outcomes of a search that was finished: whatever there was to find was found."""
+
+
+MAX_CREDIT = 2
+"""Searches that may follow each other without a pause, if there was none for long."""
+CALM_SHARE = 0.1
+"""The part of `newcomers` that is enough when no more subscriptions come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +183,14 @@ def decide(
     settings: WatchSettings,
     begun: datetime | None = None,
     newcomers: float = 0.0,
+    is_calm: bool = False,
 ) -> Decision:
     """Decide at the last of these windows, given earlier decisions. Both are in the order of time.
 
     `begun` is the start of the first window of all, if there were more windows than these. `newcomers` is the share of
-    all subscriptions, past and present, that have come or gone since the last search.
+    all subscriptions, past and present, that have come or gone since the last search. If none comes any more
+    (`is_calm`), fewer are a reason, and after a search that had to wait another one need not: a plan that knows all
+    of them is worth most then.
     """
     now = windows[-1]
 
@@ -193,9 +203,11 @@ def decide(
     newest = max((each.new_epoch or 0 for each in decisions), default=0)
     if now.epoch is not None and now.epoch < newest:
         return kept(f"most events were sent before plan {newest}")
-    if decisions and now.start < decisions[-1].end + settings.pause:
+    is_early = is_calm and newcomers > settings.newcomers * CALM_SHARE and _credit(decisions, now.end, settings) >= 1
+    if decisions and now.start < decisions[-1].end + settings.pause and not is_early:
         return kept("it is too soon after the last look")
-    if newcomers >= settings.newcomers > 0 and (now.events < settings.least or now.waste.rate >= settings.floor):
+    has_newcomers = is_early or newcomers >= settings.newcomers > 0
+    if has_newcomers and (now.events < settings.least or now.waste.rate >= settings.floor):
         return tuned("subscriptions", f"{newcomers:.0%} of the subscriptions have come or gone since the last look")
     if not now.events:
         return kept("there was no event")
@@ -216,6 +228,14 @@ def decide(
     if not _is_armed(windows, last, settings):
         return kept(f"{rate:.1%} of the packets at hosts are wasted, as they were when nothing better was found")
     return tuned("waste", f"{rate:.1%} of the packets at hosts are wasted")
+
+
+def _credit(decisions: Sequence[Decision], now: datetime, settings: WatchSettings) -> float:
+    """How many searches may be made now: `MAX_CREDIT` at first, one less by each, one more after each pause."""
+    credit = float(MAX_CREDIT)
+    for before, after in pairwise([*(each.end for each in decisions), now]):
+        credit = min(credit - 1 + (after - before) / max(settings.pause, timedelta(microseconds=1)), MAX_CREDIT)
+    return credit
 
 
 def _is_armed(windows: Sequence[TrafficWindow], last: Decision | None, settings: WatchSettings) -> bool:

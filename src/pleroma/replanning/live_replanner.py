@@ -8,6 +8,7 @@ Nothing here does any I/O; it runs in a process of its own, because a search tak
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,11 +20,12 @@ from pleroma.content.batch import EventBatch
 from pleroma.content.filter_json import from_json
 from pleroma.errors import PleromaError, TuningError
 from pleroma.index import DzSet, Index
+from pleroma.learning.learner import GrowthStyle
 from pleroma.replanning.decisions import Decision, Outcome, WatchSettings, decide, reference
 from pleroma.replanning.drift import alike, drift
 from pleroma.replanning.imagined_traffic import imagined_events
 from pleroma.replanning.plan_in_force import PlanInForce, opened
-from pleroma.replanning.proposals import Outlook, Proposal, is_better, outlook, propose
+from pleroma.replanning.proposals import Outlook, Proposal, is_better, outlook, propose, propose_for_more
 from pleroma.replanning.situation import NetworkSituation, PlacedFilter
 from pleroma.replanning.traffic_counts import delivery_counts, value_counts
 from pleroma.replanning.windows import MetricKey, TrafficWindow, merged
@@ -33,6 +35,8 @@ from pleroma.selection.traffic_summary import summarise_traffic
 MAX_LEARNED_EVENTS = 20_000
 """Recent events that are kept to learn from."""
 MAX_KEPT_WINDOWS = 200
+MAX_LIKE_EVENTS_RATIO = 2
+"""A tree is grown as the one before, unless it is learned from so many times the events."""
 
 
 class RegistrationNews(NamedTuple):
@@ -53,6 +57,8 @@ class SchemaNews:
     topology: Topology | None = None
     """With the limits that count for the schema."""
     events: tuple[EventBatch, ...] = ()
+    is_calm: bool = False
+    """Whether subscriptions came until a moment ago, and none since."""
     handed: tuple[Outcome, int | None] | None = None
     """What became of the plan that was proposed last, and its epoch if it is in force now."""
 
@@ -93,6 +99,10 @@ class LiveReplanner:
         """The subscriptions that the plan in force was made for, or that nothing better was found for."""
         self._planned_for: frozenset[str] = frozenset()
         """The subscriptions that the last search knew."""
+        self._style: GrowthStyle | None = None
+        """How the last tree was grown for which all styles were compared."""
+        self._styled_events = 0
+        """The events that it was grown from."""
         self._windows: deque[TrafficWindow] = deque(maxlen=MAX_KEPT_WINDOWS)
         self._decisions: list[Decision] = []
         self._events: deque[tuple[datetime, EventBatch]] = deque()
@@ -104,11 +114,13 @@ class LiveReplanner:
         window = self._closed(news)
         now = self._known_then ^ self._subscriptions.keys()
         share = len(now) / max(len(self._known_then | self._subscriptions.keys()), 1)
-        decision = decide(list(self._windows), self._decisions, self._settings, self._begun, share)
+        decision = decide(list(self._windows), self._decisions, self._settings, self._begun, share, news.is_calm)
         decision = replace(decision, epoch=self._plan.epoch)
         if decision.reason is None or not self._subscriptions:
             return Look(window, replace(decision, reason=None), None)
-        decision, proposal = self._searched(decision)
+        begun = time.monotonic()
+        decision, proposal = self._searched(decision, news.is_calm)
+        decision = replace(decision, seconds=time.monotonic() - begun)
         self._decisions = [*self._decisions, decision][-MAX_KEPT_WINDOWS:]
         if decision.outcome == "not_better":
             self._known_then = frozenset(self._subscriptions)
@@ -185,7 +197,7 @@ class LiveReplanner:
         while sum(len(each) for _, each in self._events) - len(self._events[0][1]) >= MAX_LEARNED_EVENTS:
             self._events.popleft()
 
-    def _searched(self, decision: Decision) -> tuple[Decision, Proposal | None]:
+    def _searched(self, decision: Decision, is_calm: bool) -> tuple[Decision, Proposal | None]:
         """The decision with what the search found, and the plan that it proposes."""
         settings = self._settings
         learned = alike(list(self._windows), settings.look_back, settings.drift)
@@ -204,7 +216,20 @@ class LiveReplanner:
                 seed=settings.seed,
                 statistics=settings.compare,
             )
-            found = propose(self._plan, gathered, situation, settings)
+            if decision.reason == "subscriptions":
+                is_like = self._style is not None and len(events) < MAX_LIKE_EVENTS_RATIO * self._styled_events
+                found = propose_for_more(
+                    self._plan,
+                    gathered,
+                    situation,
+                    settings,
+                    style=self._style if is_like else None,
+                    are_more_expected=not is_calm,
+                )
+                if not is_like:
+                    self._style, self._styled_events = found.style, len(events)
+            else:
+                found = propose(self._plan, gathered, situation, settings)
         except PleromaError as error:
             return replace(decision, outcome="failed", detail=str(error)), None
         decision = replace(

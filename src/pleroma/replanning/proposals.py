@@ -6,17 +6,21 @@ a few places only, it is grown anew there, if that wins most of what a new tree 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+from pleroma.arrays.types import Ints
 from pleroma.content.batch import EventBatch
 from pleroma.evaluation.judge import judge
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Index, TreeIndex, Waste
+from pleroma.learning.learner import GrowthStyle
 from pleroma.learning.local_growth import LocalGrowth, grown_where_better
+from pleroma.learning.newcomer_growth import grown_for_newcomers
 from pleroma.replanning.decisions import WatchSettings
 from pleroma.replanning.forecast import forecast
-from pleroma.replanning.plan_in_force import PlanInForce
+from pleroma.replanning.imagined_subscriptions import imagined_subscriptions
+from pleroma.replanning.plan_in_force import PlanInForce, opened
 from pleroma.replanning.situation import NetworkSituation
 from pleroma.routing import SwitchId
 from pleroma.selection.advice import Advice, AdviceQuestion, advise_from, tree_budget
@@ -25,6 +29,8 @@ from pleroma.selection.traffic_summary import TrafficSummary
 PART_WINS_SHARE = 0.8
 """A tree is grown anew in parts if that wins so much of what a new tree would."""
 IN_PART = "in part"
+RULES_FOR_KNOWN_SHARE = 0.9
+"""While subscriptions come, a tree is grown for those that are there with so much of the rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +50,15 @@ class Proposal:
     """Empty where the network is not known."""
     part: LocalGrowth | None = None
     """Where the tree in force is grown anew, if not everywhere."""
+    style: GrowthStyle | None = None
+    """How a learned tree was grown."""
 
 
 def propose(
     in_force: PlanInForce, gathered: TrafficSummary, situation: NetworkSituation, settings: WatchSettings
 ) -> Proposal:
     """The tree learned for gathered traffic in a situation; in a comparison, the best plan of any technique."""
-    question = AdviceQuestion(
-        situation.filters,
-        settings.bits or in_force.index.bits,
-        rules=settings.rules,
-        compare=settings.compare,
-        selections=settings.selections,
-        splits=settings.splits,
-        seed=settings.seed,
-        placement=situation.placement,
-    )
+    question = _question(in_force, situation, settings)
     best = advise_from(gathered, question)[0]
     part = _grown_in_part(in_force, best, gathered, question)
     judging = gathered.judging if part is None else gathered.judging[1::2]  # the others have chosen the part
@@ -73,6 +72,76 @@ def propose(
         return whole
     technique, members = f"{best.technique} {IN_PART}", in_force.members
     return Proposal(technique, part.index, members, before.waste, there.waste, there.rules, there.by_switch, part)
+
+
+def propose_for_more(
+    in_force: PlanInForce,
+    gathered: TrafficSummary,
+    situation: NetworkSituation,
+    settings: WatchSettings,
+    *,
+    style: GrowthStyle | None,
+    are_more_expected: bool,
+) -> Proposal:
+    """A tree for a network to which subscriptions come: it is grown on for those that may come next.
+
+    While more are expected, some rules are left for that. `style` is how to grow the tree, if that is known.
+    """
+    question = _question(in_force, situation, settings, style)
+    budget = tree_budget(question)
+    if are_more_expected:
+        question = replace(question, rules=max(int(RULES_FOR_KNOWN_SHARE * budget.meant), 1))
+    best = advise_from(gathered, question)[0]
+    index = best.index
+    expected = imagined_subscriptions(situation.filters, gathered.training, seed=settings.seed)
+    if isinstance(index, TreeIndex) and expected:
+        known, spread = Sample.of(gathered.training, situation.filters), list[Ints]()
+        if situation.placement is not None:
+            known, spread = known.grouped(situation.placement.homes), list(situation.placement.spread)
+        index = grown_for_newcomers(
+            index,
+            known,
+            Sample.of(gathered.training, expected),
+            budget,
+            spread=spread,
+            max_leaves=budget.meant,
+            seed=settings.seed,
+        )
+    look_ahead = _quick_outlook(question, situation, gathered.judging)
+    before, after = look_ahead(in_force.index, in_force.members), look_ahead(index, best.members)
+    waste, members = (before.waste, after.waste), best.members
+    return Proposal(best.technique, index, members, *waste, after.rules, after.by_switch, style=best.style)
+
+
+def _quick_outlook(
+    question: AdviceQuestion, situation: NetworkSituation, events: EventBatch
+) -> Callable[[Index, int], Outlook]:
+    """What plans would do. Where no table has a limit, regions alone tell it, and no tables need be computed."""
+    if situation.topology is None or situation.topology.limits:
+        return lambda index, members: outlook(situation, index, members, events)
+    judge = question.judge(events)
+
+    def judged(index: Index, members: int) -> Outlook:
+        found = judge.outcome(opened(index), members)
+        return Outlook(found.waste, found.rules, {})
+
+    return judged
+
+
+def _question(
+    in_force: PlanInForce, situation: NetworkSituation, settings: WatchSettings, style: GrowthStyle | None = None
+) -> AdviceQuestion:
+    return AdviceQuestion(
+        situation.filters,
+        settings.bits or in_force.index.bits,
+        rules=settings.rules,
+        compare=settings.compare,
+        selections=settings.selections,
+        splits=settings.splits,
+        seed=settings.seed,
+        style=style,
+        placement=situation.placement,
+    )
 
 
 def _grown_in_part(

@@ -19,7 +19,7 @@ from pleroma.evaluation.tree_counts import deliveries_of
 from pleroma.evaluation.tree_covers import TreeCovers
 from pleroma.index import TreeIndex, Waste
 from pleroma.learning.fitting import DEFAULT_RULES, Budget
-from pleroma.learning.learner import LEARNING_STEPS, learn
+from pleroma.learning.learner import LEARNING_STEPS, LearnedTree, learn
 from pleroma.selection.advice_question import Advice, AdviceQuestion, dimensions_by_use, exceeds_room, rank
 from pleroma.selection.member_choice import chosen_members
 from pleroma.selection.technique_trials import TechniqueTrials, timed
@@ -97,6 +97,7 @@ class _TreeTrials:
     def __init__(self, question: AdviceQuestion, training: Judge | NetworkJudge, unseen: Judge | NetworkJudge) -> None:
         self._question = question
         self._training, self._unseen = training, unseen
+        self._learned: LearnedTree | None = None
 
     def learn(self, budget: Budget, advance: Callable[[float], None]) -> TreeIndex:
         """A tree learned from the training events."""
@@ -104,7 +105,18 @@ class _TreeTrials:
         spread: Spread = ()
         if question.placement is not None:
             sample, spread = sample.grouped(question.placement.homes), question.placement.spread
-        return learn(sample, question.bits, budget, spread=spread, seed=question.seed, advance=advance).index
+        smoothing, patient = question.style or (None, None)
+        self._learned = learn(
+            sample,
+            question.bits,
+            budget,
+            spread=spread,
+            smoothing=smoothing,
+            patient=patient,
+            seed=question.seed,
+            advance=advance,
+        )
+        return self._learned.index
 
     def tried(self, name: str, grow: Callable[[Budget], TreeIndex], budget: Budget) -> Advice:
         """What a tree does that is grown within a budget."""
@@ -114,7 +126,9 @@ class _TreeTrials:
         outcome = self._unseen.outcome_of(index, covers.within(members))
         sample = self._unseen.sample
         unlimited = Waste(deliveries_of(index, sample), GridEvaluator(sample, 1).wanted)
-        return Advice(name, dimensions_by_use(index), index, outcome, members, unlimited, {}, growing + choosing)
+        style = self._learned.style if self._learned is not None and self._learned.index is index else None
+        seconds = growing + choosing
+        return Advice(name, dimensions_by_use(index), index, outcome, members, unlimited, {}, seconds, style)
 
     def _members(self, index: TreeIndex, covers: TreeCovers) -> int:
         if self._question.max_members is not None:

@@ -14,6 +14,7 @@ from pleroma.evaluation.network_judge import NetworkJudge
 from pleroma.evaluation.placement import Placement
 from pleroma.index import GridIndex, Index, SelectiveIndex, TreeIndex, Waste
 from pleroma.index.tree_walk import LEAF
+from pleroma.learning.learner import GrowthStyle
 from pleroma.selection.evidence import Dimensions
 from pleroma.selection.splits import SPLITS
 
@@ -44,6 +45,8 @@ class Advice:
     """By number of dimensions: the waste of this technique on the events it learned from, under the limit."""
     seconds: float
     """For choosing dimensions, for every count, making the index and choosing members; not for judging."""
+    style: GrowthStyle | None = None
+    """How a learned tree was grown."""
 
     @property
     def bits(self) -> dict[str, int]:
@@ -85,6 +88,8 @@ class AdviceQuestion:
     splits: Sequence[str] = DEFAULT_SPLITS
     """Ways to split for a comparison."""
     seed: int = 0
+    style: GrowthStyle | None = None
+    """How to grow the tree, if that is known from a tree for the same traffic: it takes a fraction of the time."""
     placement: Placement | None = None
     """Where the subscriptions are: waste is then that at the hosts, and rules are those of the fullest switch.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import wraps
 
 import pytest
@@ -19,6 +20,7 @@ from pleroma.control import (
     PlanChangeTiming,
 )
 from pleroma.control.kept_answers import KeptAnswers
+from pleroma.control.state.command import command_from_json
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import (
     ControlError,
@@ -218,6 +220,15 @@ class TestPartsOfTrees:
         _, swapped, _ = after(state, change(BY_WIND_WHEN_WARM, "versioning"), SWAP, CLEAR)
         assert state.schemas["weather"].prefix == prefix
         assert swapped.switch_ops == []
+
+    def test_as_a_whole_versions_have_prefixes_of_their_own(self):
+        state = peopled(*IN_PARTS)
+        prefix = state.schemas["weather"].prefix
+        whole = replace(change(BY_WIND_WHEN_WARM, "versioning"), whole=True)
+        after(state, command_from_json(whole.to_json()), SWAP, CLEAR)
+        assert state.schemas["weather"].prefix != prefix
+        assert state.router.tables == fresh_tables(state)
+        assert state.schemas["weather"].index == BY_WIND_WHEN_WARM
 
     def test_versions_need_no_spare_prefix_then(self):
         settings = ControlSettings(schema_bits=0, default_bits=7, max_length=20)

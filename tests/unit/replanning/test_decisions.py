@@ -163,3 +163,27 @@ def test_a_period_that_is_longer_than_what_is_remembered_ends_too():
     settings = replace(SETTINGS, period=1000)
     assert decide(history(0.0, 0.0), [], settings).verdict == "keep"
     assert decide(history(0.0, 0.0), [], settings, BEGIN - timedelta(seconds=990)).reason == "period"
+
+
+def arriving(newcomers, decisions=(), at=0, is_calm=True, settings=SETTINGS):
+    """What is decided at a window of so many newcomers, of which all are there if it is calm."""
+    return decide([window(at, 0.5)], list(decisions), settings, None, newcomers, is_calm)
+
+
+def test_when_no_more_subscriptions_come_a_few_are_a_reason_at_once():
+    settings = replace(SETTINGS, newcomers=0.2)
+    before = [looked(window(0, 0.5))]
+    assert arriving(0.05, before, 1, settings=settings).reason == "subscriptions"
+    assert arriving(0.05, before, 1, is_calm=False, settings=settings).reason is None
+    assert arriving(0.001, before, 1, settings=settings).reason is None
+    assert arriving(0.0, before, 1, settings=settings).reason is None
+
+
+def test_calm_moments_do_not_make_searches_more_frequent_than_the_pause_allows():
+    settings, decisions = replace(SETTINGS, newcomers=0.2), []
+    for number in range(60):
+        found = arriving(0.1, decisions, number, settings=settings)
+        if found.reason is not None:
+            decisions.append(replace(found, outcome="adopted"))
+    assert len(decisions) <= 60 * WINDOW / settings.pause + 2
+    assert decisions[1].end - decisions[0].end < settings.pause

@@ -60,7 +60,25 @@ def test_a_plan_for_the_traffic_follows_when_it_has_come():
     assert found.decision.epoch == 4
     assert found.window.events == 400
     assert found.window.waste.rate > found.proposal.after.rate
-    assert max(found.proposal.rules_by_switch.values()) == found.proposal.rules <= LOOKING.rules
+    assert 0 < found.proposal.rules <= LOOKING.rules
+
+
+def test_where_tables_have_limits_the_rules_of_every_switch_are_told():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
+    limited = replace(NETWORK, limits=dict.fromkeys(NETWORK.switches, 60))
+    found = told.look(subscriptions=come(subscriptions(24)), events=(traffic(400, False),), topology=limited)
+    assert max(found.proposal.rules_by_switch.values()) == found.proposal.rules <= 60
+
+
+def test_newcomers_under_a_plan_are_looked_at_again_when_no_more_come():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8), settings=replace(LOOKING, newcomers=0.5, floor=0.0))
+    rows = subscriptions(24)
+    first = told.look(subscriptions=come(rows[:20]), events=(traffic(400, False),))
+    plan = PlanInForce(5, first.proposal.index, first.proposal.members)
+    kept = told.look(plan=plan, handed=("adopted", 5), subscriptions=come(rows[20:]), events=(traffic(400, False, 1),))
+    assert kept.decision.reason is None
+    calm = told.look(events=(traffic(400, False, 2),), is_calm=True)
+    assert calm.decision.reason == "subscriptions"
 
 
 def test_after_it_was_adopted_there_is_no_reason_until_something_changes():

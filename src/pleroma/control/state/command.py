@@ -72,7 +72,8 @@ class AdoptPlan:
 class ChangePlan:
     """Begin to change a plan without losing an event; `Advance` goes on. `after` and `members` are as in `AdoptPlan`.
 
-    If nothing but `members` is new, the change is over after this one step.
+    If nothing but `members` is new, the change is over after this one step. Where two trees differ only in parts, only
+    these parts change, unless all of it shall change as a `whole`: by versioning nothing is wasted then.
     """
 
     schema: str
@@ -80,11 +81,12 @@ class ChangePlan:
     method: str = "lightweight"
     after: int | None = None
     members: int | None = None
+    whole: bool = False
 
     def to_json(self) -> dict[str, Any]:
         plan = {"layout": self.index.schema.to_json(), "index": self.index.to_json()}
         data = {"do": "change_plan", "schema": self.schema, "method": self.method, **plan}
-        return data | _given(after=self.after, members=self.members)
+        return data | _given(after=self.after, members=self.members, whole=self.whole or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
         data["method"],
         data.get("after"),
         data.get("members"),
+        data.get("whole", False),
     ),
     "advance": lambda data: Advance(data["schema"], data["step"]),
     "create_principal": lambda data: CreatePrincipal(

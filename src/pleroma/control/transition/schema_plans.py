@@ -137,7 +137,7 @@ class SchemaPlans:
             if method == "lightweight":
                 self._rules.check_detours()
                 max_cells = min(MAX_AREA_CELLS, self._rules.max_detours)
-            area = differing(entry.index, command.index, max_cells)
+            area = EVERYTHING if command.whole else differing(entry.index, command.index, max_cells)
             if method == "versioning" and area == EVERYTHING:
                 prefix = spare_prefix(entry, self.schemas, self._settings)
         limits = entry.members, _members_after(command, entry)

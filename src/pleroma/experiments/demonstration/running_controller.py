@@ -90,9 +90,11 @@ def at_host(namespace: str | None) -> AbstractContextManager[None]:
 
 @asynccontextmanager
 async def embedded(
-    topology: str, members: int | None = None, collecting: bool = False
+    topology: str, members: int | None = None, collecting: bool = False, *, replan: bool = False
 ) -> AsyncIterator[RunningController]:
-    async with _controller(topology, members, collecting) as (url, token, lake):
+    """On simulated switches. Unless it may `replan`, it has the plan that it is given, or the watcher's."""
+    async with _controller(topology, members, collecting, "--replan", "auto" if replan else "off") as found:
+        url, token, lake = found
         yield RunningController(url, token, url, lake=lake)
 
 
@@ -105,7 +107,7 @@ async def open_vswitch(
         listen = "{}:{}".format(*free.getsockname())
     network = build(topology)
     with await asyncio.to_thread(Lab.up, network, controller=f"tcp:{listen}") as lab:
-        openflow = ("--network", "openflow", "--listen", listen)
+        openflow = ("--network", "openflow", "--listen", listen, "--replan", "off")
         async with _controller(topology, members, collecting, *openflow) as (url, token, lake):
             names = {str(host.name): lab.namespace(host.name) for host in network.hosts}
             yield RunningController(url, token, "inband://", ADMIN_NAME, names, lake)
@@ -130,8 +132,6 @@ async def _controller(
             "--topology",
             topology,
             "--json",
-            "--replan",  # what is shown and measured is the plan that was given, or the watcher's
-            "off",
             *(() if members is None else ("--members", str(members))),
             *(() if lake is None else ("--lake", lake, "--sample", "1", "--land", str(LAND_SECONDS))),
             *more,

@@ -7,18 +7,23 @@ successor of the epoch that it was made to follow, so of two plans for the same 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from contextlib import suppress
-from typing import Self
+from typing import Any, Self
 
 import structlog
 
 from pleroma.control import ChangePlan, Controller, SchemaEntry
-from pleroma.errors import ControllerClosed, PlanChanging, PlanMoved, PleromaError
+from pleroma.errors import ControllerClosed, LimitReached, PlanChanging, PlanMoved, PleromaError
+from pleroma.replanning.decisions import Decision
 from pleroma.replanning.live_replanner import Look
 from pleroma.replanning.proposals import Proposal
 from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.watcher_claims import WatcherClaims
+
+CALM_SECONDS = 0.5
+"""If nothing was registered for so long, those who came are probably all who will come now."""
 
 log = structlog.get_logger("pleroma.service")
 
@@ -44,6 +49,8 @@ class PlanLoop:
         self._planner = planner
         self._claims = claims
         self._seconds = seconds
+        self._checked: int | None = None
+        """The position of the log at which there were no newcomers, or they were looked at."""
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -56,12 +63,35 @@ class PlanLoop:
             with suppress(asyncio.CancelledError):
                 await self._task
 
+    async def _changed(self, entry: SchemaEntry, found: Proposal, after: int | None) -> dict[str, Any]:
+        """Change to a plan: with the rules of both side by side, so that nothing is wasted meanwhile, if they fit."""
+        change, is_whole = self._controller.plan_changes.change, found.part is None
+        if self._planner.has_room_beside(entry, found):
+            with suppress(LimitReached):  # all prefixes are taken by schemas
+                return await change(ChangePlan(entry.name, found.index, "versioning", after, found.members, is_whole))
+        return await change(ChangePlan(entry.name, found.index, "lightweight", after, found.members))
+
+    async def _next_look(self) -> bool:
+        """Wait until a look is due, early if subscriptions have come and no more follow; whether it is calm."""
+        loop = asyncio.get_running_loop()
+        begun = changed = loop.time()
+        position = self._controller.position
+        while (left := begun + self._seconds - loop.time()) > 0:
+            await asyncio.sleep(min(left, CALM_SECONDS / 4))
+            if self._controller.position != position:
+                position, changed = self._controller.position, loop.time()
+            elif loop.time() - changed >= CALM_SECONDS and position != self._checked:
+                self._checked = position
+                if any(map(self._planner.has_newcomers, self._controller.state.schemas.values())):
+                    return True
+        return loop.time() - changed >= CALM_SECONDS
+
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._seconds)
+            is_calm = await self._next_look()
             for entry in list(self._controller.state.schemas.values()):
                 try:
-                    await self.look(entry)
+                    await self.look(entry, is_calm)
                     self.failure = None
                 except ControllerClosed:
                     return
@@ -70,24 +100,24 @@ class PlanLoop:
                         log.warning("a schema cannot be re-planned now", schema=entry.name, reason=str(error))
                     self.failure = f"{entry.name}: {error}"
 
-    async def look(self, entry: SchemaEntry) -> None:
+    async def look(self, entry: SchemaEntry, is_calm: bool = False) -> None:
         """Look at a schema once, unless somebody else takes care of it or there is nothing to plan for."""
         if self._stands_back(entry) or not self._planner.has_work(entry):
             return
-        found = await self._planner.look(entry)
+        found = await self._planner.look(entry, is_calm)
         self.looks[entry.name] = found
         if found.proposal is not None:
-            await self._hand_over(entry, found.proposal, found.decision.epoch)
+            await self._hand_over(entry, found.proposal, found.decision)
 
     def _stands_back(self, entry: SchemaEntry) -> bool:
         return self._controller.state.plans.change is not None or self._claims.is_claimed(entry.name)
 
-    async def _hand_over(self, entry: SchemaEntry, found: Proposal, after: int | None) -> None:
+    async def _hand_over(self, entry: SchemaEntry, found: Proposal, decision: Decision) -> None:
         if self._stands_back(entry):
             return self._planner.handed(entry, "moved")
-        command = ChangePlan(entry.name, found.index, after=after, members=found.members)
+        begun = time.monotonic()
         try:
-            done = await self._controller.plan_changes.change(command)
+            done = await self._changed(entry, found, decision.epoch)
         except (PlanMoved, PlanChanging):
             self._planner.handed(entry, "moved")
         except PleromaError as error:
@@ -103,4 +133,6 @@ class PlanLoop:
                 waste_before=round(found.before.rate, 3),
                 waste_after=round(found.after.rate, 3),
                 rules=found.rules,
+                change_s=round(time.monotonic() - begun, 2),
+                search_s=None if decision.seconds is None else round(decision.seconds, 2),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -13,6 +14,7 @@ from pleroma.index import Index
 from pleroma.replanning.decisions import Outcome
 from pleroma.replanning.live_replanner import Look, PlanForecast
 from pleroma.replanning.planning_worker import Ask
+from pleroma.replanning.proposals import Proposal
 from pleroma.replanning.situation import limits_that_count
 from pleroma.routing import Topology
 from pleroma.service.collecting.network_landing import KnownNetwork
@@ -46,9 +48,14 @@ class Planner:
         """Whether anything is subscribed to, or was at the last look."""
         return entry.name in self._mirrors or any(each.kind == "subscription" for each in self._registered(entry))
 
-    async def look(self, entry: SchemaEntry) -> Look:
+    def has_newcomers(self, entry: SchemaEntry) -> bool:
+        """Whether subscriptions have come since the planning process was told of them last."""
+        mirror, registered = self._mirrors.get(entry.name), self._registered(entry)
+        return any(each.kind == "subscription" and (mirror is None or not mirror.knows(each)) for each in registered)
+
+    async def look(self, entry: SchemaEntry, is_calm: bool = False) -> Look:
         """Close a window of a schema, and search for a better plan if there is a reason."""
-        found = await self._ask(entry, None)
+        found = await self._ask(entry, None, is_calm)
         if not isinstance(found, Look):
             raise ServiceError(f"a look was asked for, and not {type(found).__name__}")
         return found
@@ -60,12 +67,22 @@ class Planner:
             raise ServiceError(f"a forecast was asked for, and not {type(found).__name__}")
         return found
 
+    def has_room_beside(self, entry: SchemaEntry, found: Proposal) -> bool:
+        """Whether every table that has a limit has room for the rules of a proposal beside those in force."""
+        tables = self._controller.state.router.tables
+        return all(
+            sum(entry.prefix.covers(flow.dz) for flow in tables[switch]) + found.rules_by_switch.get(switch, 0) <= limit
+            for switch, limit in self._topology(entry).limits.items()
+        )
+
     def handed(self, entry: SchemaEntry, outcome: Outcome, epoch: int | None = None) -> None:
         """Note what became of the plan that the last look proposed."""
         if entry.name in self._mirrors:
             self._mirrors[entry.name].handed = outcome, epoch
 
-    async def _ask(self, entry: SchemaEntry, plan: tuple[Index, int, EventBatch | None] | None) -> Look | PlanForecast:
+    async def _ask(
+        self, entry: SchemaEntry, plan: tuple[Index, int, EventBatch | None] | None, is_calm: bool = False
+    ) -> Look | PlanForecast:
         async with self._turn:
             await self._process.start()
             mirror = self._mirrors.get(entry.name)
@@ -74,6 +91,7 @@ class Planner:
             is_first = mirror.is_new
             events = tuple(each.events for each in self._samples.fresh(entry.name)) if plan is None else ()
             news = mirror.news(datetime.now(UTC), entry, self._registered(entry), self._topology(entry), events)
+            news = replace(news, is_calm=is_calm)
             try:
                 return await self._process.ask(Ask(entry.schema, self.settings.looking, news, is_first, plan))
             except PleromaError:

@@ -28,6 +28,10 @@ class SchemaMirror:
     def is_new(self) -> bool:
         return self._epoch is None
 
+    def knows(self, registered: Registered) -> bool:
+        """Whether the process was told of a registration."""
+        return registered.id in self._told[registered.kind]
+
     def news(
         self,
         now: datetime,
