@@ -35,8 +35,8 @@ from pleroma.selection.traffic_summary import summarise_traffic
 MAX_LEARNED_EVENTS = 20_000
 """Recent events that are kept to learn from."""
 MAX_KEPT_WINDOWS = 200
-MAX_LIKE_EVENTS_RATIO = 2
-"""A tree is grown as the one before, unless it is learned from so many times the events."""
+MAX_LIKE_EVENTS_RATIO = 4
+"""A tree is grown as the one before, unless so many times the events are known by now."""
 
 
 class RegistrationNews(NamedTuple):
@@ -102,7 +102,7 @@ class LiveReplanner:
         self._style: GrowthStyle | None = None
         """How the last tree was grown for which all styles were compared."""
         self._styled_events = 0
-        """The events that it was grown from."""
+        """The events that it was grown from, without those that were imagined."""
         self._windows: deque[TrafficWindow] = deque(maxlen=MAX_KEPT_WINDOWS)
         self._decisions: list[Decision] = []
         self._events: deque[tuple[datetime, EventBatch]] = deque()
@@ -206,7 +206,8 @@ class LiveReplanner:
             return replace(decision, outcome="failed", detail="no host that subscribes is there"), None
         begun = learned[0].start if learned else self._looked
         events = EventBatch.joined(self._schema, [each for start, each in self._events if start >= begun])
-        if len(events) < settings.least:
+        seen = len(events)
+        if seen < settings.least:
             events = EventBatch.joined(self._schema, [events, imagined_events(situation, seed=settings.seed)])
         try:
             gathered = summarise_traffic(
@@ -217,7 +218,7 @@ class LiveReplanner:
                 statistics=settings.compare,
             )
             if decision.reason == "subscriptions":
-                is_like = self._style is not None and len(events) < MAX_LIKE_EVENTS_RATIO * self._styled_events
+                is_like = self._style is not None and seen < MAX_LIKE_EVENTS_RATIO * self._styled_events
                 found = propose_for_more(
                     self._plan,
                     gathered,
@@ -227,7 +228,7 @@ class LiveReplanner:
                     are_more_expected=not is_calm,
                 )
                 if not is_like:
-                    self._style, self._styled_events = found.style, len(events)
+                    self._style, self._styled_events = found.style, seen
             else:
                 found = propose(self._plan, gathered, situation, settings)
         except PleromaError as error:
