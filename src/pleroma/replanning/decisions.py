@@ -1,9 +1,9 @@
 """When to look for a better plan: a pure function of the windows so far and of what was decided before.
 
 Waste above the threshold in several windows in a row is a reason, and so are many new subscriptions, or the end of a
-period. After a search, waste
-is a reason again only if the traffic has changed: waste fell below a lower mark, or values lie elsewhere. So a network
-whose best plan is a bad one is not tuned again and again, and waste around the threshold does not start many searches.
+period. After a search, waste is a reason again only if the traffic has changed: waste fell below a lower mark, or
+values lie elsewhere. So a network whose best plan is a bad one is not tuned again and again, and waste around the
+threshold does not start many searches. Searches that fail, or whose plans are refused, are made ever more seldom.
 """
 
 from __future__ import annotations
@@ -203,8 +203,10 @@ def decide(
     newest = max((each.new_epoch or 0 for each in decisions), default=0)
     if now.epoch is not None and now.epoch < newest:
         return kept(f"most events were sent before plan {newest}")
+    has_failed = bool(decisions) and decisions[-1].outcome == "failed"
     is_early = is_calm and newcomers > settings.newcomers * CALM_SHARE and _credit(decisions, now.end, settings) >= 1
-    if decisions and now.start < decisions[-1].end + settings.pause and not is_early:
+    is_early = is_early and not has_failed
+    if decisions and now.start < decisions[-1].end + _pause(decisions, settings) and not is_early:
         return kept("it is too soon after the last look")
     has_newcomers = is_early or newcomers >= settings.newcomers > 0
     if has_newcomers and (now.events < settings.least or now.waste.rate >= settings.floor):
@@ -236,6 +238,13 @@ def _credit(decisions: Sequence[Decision], now: datetime, settings: WatchSetting
     for before, after in pairwise([*(each.end for each in decisions), now]):
         credit = min(credit - 1 + (after - before) / max(settings.pause, timedelta(microseconds=1)), MAX_CREDIT)
     return credit
+
+
+def _pause(decisions: Sequence[Decision], settings: WatchSettings) -> timedelta:
+    """The least time from the last decision to the next search: twice as long after each further failure in a row."""
+    failures = next((n for n, each in enumerate(reversed(decisions)) if each.outcome != "failed"), len(decisions))
+    longest = max(settings.pause, timedelta(seconds=settings.period))
+    return min(settings.pause * 2.0 ** min(max(failures - 1, 0), 30), longest)
 
 
 def _is_armed(windows: Sequence[TrafficWindow], last: Decision | None, settings: WatchSettings) -> bool:

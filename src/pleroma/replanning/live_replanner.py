@@ -153,6 +153,7 @@ class LiveReplanner:
             self._decisions[-1] = replace(self._decisions[-1], outcome=outcome, new_epoch=epoch)
             if outcome == "adopted":
                 self._known_then = self._planned_for
+        is_foreign = news.plan is not None and self._is_foreign(news.plan)
         if news.plan is not None:
             self._plan, self._covers = news.plan, {}
         if news.topology is not None:
@@ -166,6 +167,26 @@ class LiveReplanner:
                 self._covers.pop(each, None)
             for each, (host, boxes) in changes.come.items():
                 held[each] = PlacedFilter(HostId(host), from_json(self._schema, json.loads(boxes)))
+        if is_foreign:
+            self._leave_alone(news.now)
+
+    def _is_foreign(self, plan: PlanInForce) -> bool:
+        """Whether somebody else has put a plan into force; one that is being handed over counts as our own."""
+        last = self._decisions[-1] if self._decisions else None
+        is_own = last is not None and (last.outcome == "handing" or last.new_epoch == plan.epoch)
+        return plan.epoch != self._plan.epoch and not is_own
+
+    def _leave_alone(self, now: datetime) -> None:
+        """Respect the plan of somebody else, however much it wastes, until the traffic or the subscriptions change.
+
+        It counts as a search that has found this plan.
+        """
+        epoch = self._plan.epoch
+        learned = merged(alike(list(self._windows), self._settings.look_back, self._settings.drift))
+        detail = f"somebody else has put plan {epoch} into force"
+        found = Decision(self._schema.name, now, now, epoch, None, detail, "adopted", epoch, learned=learned)
+        self._decisions = [*self._decisions, found][-MAX_KEPT_WINDOWS:]
+        self._known_then = self._planned_for = frozenset(self._subscriptions)
 
     def _closed(self, news: SchemaNews) -> TrafficWindow:
         """The window since the last look: what the plan in force makes of the events, by the subscriptions of now."""

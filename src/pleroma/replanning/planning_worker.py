@@ -1,6 +1,7 @@
 """The planning process: reads news of schemas from its standard input, and writes what a look at each found.
 
-Messages are pickled, each behind its length. The process ends when its input does, so it never outlives the controller.
+Messages are pickled, each behind its length. The process ends when its input does, and in the middle of a search soon
+after the controller is gone, so it does not outlive the controller.
 Run as `python -m pleroma.replanning.planning_worker`, by the controller only.
 """
 
@@ -10,11 +11,13 @@ import os
 import pickle
 import signal
 import sys
+import threading
+import time
 from typing import Any, BinaryIO, NamedTuple
 
 from pleroma.content import Schema
 from pleroma.content.batch import EventBatch
-from pleroma.errors import PleromaError
+from pleroma.errors import PleromaError, ServiceError
 from pleroma.index import Index
 from pleroma.replanning.decisions import WatchSettings
 from pleroma.replanning.live_replanner import LiveReplanner, Look, PlanForecast, SchemaNews
@@ -22,6 +25,8 @@ from pleroma.replanning.live_replanner import LiveReplanner, Look, PlanForecast,
 LENGTH_BYTES = 8
 NICENESS = 10
 """Requests and packets go before planning."""
+PARENT_CHECK_SECONDS = 0.5
+"""How often to see whether the controller is still there."""
 
 
 class Ask(NamedTuple):
@@ -39,7 +44,7 @@ class Ask(NamedTuple):
 
 
 class LookFailed(NamedTuple):
-    reason: str
+    error: PleromaError
 
 
 def framed(message: object) -> bytes:
@@ -48,11 +53,19 @@ def framed(message: object) -> bytes:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the whole group; the controller decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller decides when to stop
     os.nice(NICENESS)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not come among the answers
     serve_planning(sys.stdin.buffer, answers)
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended: a search would go on for nobody."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_SECONDS)
+    os._exit(0)
 
 
 def serve_planning(asked: BinaryIO, answers: BinaryIO) -> None:
@@ -71,17 +84,18 @@ def _answer(planners: dict[str, LiveReplanner], asked: Ask) -> Look | PlanForeca
         planner = planners[name]
         return planner.look(asked.news) if asked.plan is None else planner.forecast(asked.news, *asked.plan)
     except PleromaError as error:
-        return LookFailed(str(error))
-    except (ValueError, AssertionError) as error:
-        return LookFailed(f"{type(error).__name__}: {error}")
+        return LookFailed(error)
+    except Exception as error:  # whatever it is, what is known of other schemas is not lost
+        return LookFailed(ServiceError(f"{type(error).__name__}: {error}"))
 
 
 def _read(stream: BinaryIO) -> Any:
-    """The next message; None at the end."""
+    """The next message; None at the end, which may be in the middle of one."""
     length = stream.read(LENGTH_BYTES)
-    if len(length) < LENGTH_BYTES:
+    body = stream.read(int.from_bytes(length, "big")) if len(length) == LENGTH_BYTES else b""
+    if not body or len(body) < int.from_bytes(length, "big"):
         return None
-    return pickle.loads(stream.read(int.from_bytes(length, "big")))  # noqa: S301  # the controller wrote it
+    return pickle.loads(body)  # noqa: S301  # the controller wrote it
 
 
 if __name__ == "__main__":

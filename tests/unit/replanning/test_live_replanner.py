@@ -147,3 +147,39 @@ def test_a_forecast_is_of_recent_events_and_closes_no_window():
     imagined.look(subscriptions=come(subscriptions(5)))
     assert imagined.made.forecast(SchemaNews(imagined.now), BY_PRICE, 8, None).events == 0
     assert imagined.made.forecast(SchemaNews(imagined.now), BY_PRICE, 8, traffic(60, False)).events == 60
+
+
+def test_a_plan_of_somebody_else_is_left_alone_until_subscriptions_or_traffic_change():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
+    rows = subscriptions(30)
+    first = told.look(subscriptions=come(rows[:24]), events=(traffic(400, False),))
+    good = PlanInForce(5, first.proposal.index, first.proposal.members)
+    told.look(plan=good, handed=("adopted", 5), events=(traffic(400, False, 1),))
+    told.look(events=(traffic(400, False, 2),))
+    for number in range(3, 7):  # rolled back by hand
+        plan = PlanInForce(6, BY_VOLUME, 8) if number == 3 else None
+        kept = told.look(plan=plan, events=(traffic(400, False, number),))
+        assert (kept.decision.reason, kept.proposal) == (None, None), kept.decision.detail
+        assert kept.window.waste.rate > LOOKING.threshold
+    many = told.look(subscriptions=come(rows[24:]), events=(traffic(400, False, 7),))
+    assert many.decision.reason == "subscriptions"
+
+
+def test_a_plan_of_somebody_else_gives_way_when_the_traffic_has_changed():
+    told = Told(plan=PlanInForce(4, BY_PRICE, 8))
+    told.look(subscriptions=come(subscriptions(24)), events=(traffic(400, False),))
+    told.look(plan=PlanInForce(9, BY_PRICE, 8), handed=("moved", None), events=(traffic(400, False, 1),))
+    assert told.look(events=(traffic(400, False, 2),)).decision.reason is None
+    assert told.look(events=(traffic(400, True, 3),)).decision.reason == "waste"
+
+
+def test_a_plan_that_is_refused_again_and_again_is_searched_for_ever_more_seldom():
+    told, searched = Told(settings=replace(LOOKING, period=100.0)), []
+    told.look(subscriptions=come(subscriptions(12)))
+    for number in range(1, 60):
+        handed = ("failed", None) if number - 1 in {0, *searched} else None
+        if told.look(handed=handed).decision.reason is not None:
+            searched.append(number)
+    gaps = [b - a for a, b in zip([0, *searched], searched, strict=False)]
+    assert gaps[:4] == [2, 2, 3, 5]
+    assert set(gaps[5:]) == {11}  # a look every ten seconds, and never more seldom than the period

@@ -7,7 +7,7 @@ get, events are drawn once more before they are landed.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 import numpy as np
@@ -39,6 +39,7 @@ class SampleIntake:
         self._clock = clock
         self._accepted = AcceptedBatches()
         self._fresh: dict[str, deque[SampledEvents]] = {}
+        self._fresh_events: Counter[str] = Counter()
         self._random = np.random.default_rng()
 
     @property
@@ -66,13 +67,15 @@ class SampleIntake:
 
     def fresh(self, schema: str) -> list[SampledEvents]:
         """The samples of a schema that the planner has not seen; each is given once."""
+        self._fresh_events.pop(schema, None)
         return list(self._fresh.pop(schema, ()))
 
     def _keep_for_planner(self, schema: str, sampled: SampledEvents) -> None:
         waiting = self._fresh.setdefault(schema, deque())
         waiting.append(sampled)
-        while sum(len(each.events) for each in waiting) > MAX_FRESH_EVENTS:
-            waiting.popleft()
+        self._fresh_events[schema] += len(sampled.events)
+        while self._fresh_events[schema] > MAX_FRESH_EVENTS:
+            self._fresh_events[schema] -= len(waiting.popleft().events)
 
     def _lake_rate(self, schema: str) -> float:
         return 0.0 if self._collection is None else self._collection.rate(schema)

@@ -2,7 +2,8 @@
 
 The rate begins high enough for a slow publisher and follows the traffic: what came in the last seconds, divided by the
 rate it was drawn at, tells how many events there are. Publishers read the plan again when the rate changes, so it is
-changed only where it is far off.
+changed only where it is far off. A publisher that says it drew at a lower rate than it was told to is not believed: it
+would make traffic seem enormous, and all others send nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class SamplingRates:
 
     def __init__(self) -> None:
         self._rates: dict[str, float] = {}
+        self._rates_before: dict[str, float] = {}
         self._came: dict[str, deque[_Came]] = {}
 
     def rate(self, schema: str) -> float:
@@ -40,7 +42,8 @@ class SamplingRates:
     def note(self, schema: str, events: int, drawn_at: float, now: float) -> bool:
         """Take note of samples that were drawn at a rate; whether the schema's rate has changed by that."""
         came = self._came.setdefault(schema, deque())
-        came.append(_Came(now, events, events / drawn_at))
+        lowest = min(self.rate(schema), self._rates_before.get(schema, 1.0))
+        came.append(_Came(now, events, events / max(drawn_at, lowest)))
         if now - came[0].at < MEASURED_SECONDS:
             return False
         per_second = sum(each.of for each in came) / (now - came[0].at)
@@ -49,5 +52,5 @@ class SamplingRates:
         known = self.rate(schema)
         if known / FAR_OFF_RATIO < right < known * FAR_OFF_RATIO and not (right == 1.0 > known):
             return False
-        self._rates[schema] = right
+        self._rates_before[schema], self._rates[schema] = known, right
         return right != known

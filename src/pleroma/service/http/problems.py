@@ -38,6 +38,7 @@ _STATUS: Mapping[type[PleromaError], int] = {
     errors.PlanMoved: 409,
     errors.PlanTooOld: 409,
     errors.NoTree: 409,
+    errors.TuningError: 409,
     errors.NotInstalled: 503,
     errors.OtherControl: 503,
     errors.ControllerClosed: 503,

@@ -2,6 +2,8 @@
 
 It stands back while a watcher of the lake claims a schema, and while any plan changes. A plan is handed over as the
 successor of the epoch that it was made to follow, so of two plans for the same epoch one is refused, whoever made it.
+A schema that cannot be looked at is tried again after a pause that doubles each time: a search that fails costs as much
+as one that succeeds.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
@@ -24,6 +27,8 @@ from pleroma.service.replanning.watcher_claims import WatcherClaims
 
 CALM_SECONDS = 0.5
 """If nothing was registered for so long, those who came are probably all who will come now."""
+LONGEST_REST_SECONDS = 300.0
+"""Of a schema that cannot be looked at, until it is tried again."""
 
 log = structlog.get_logger("pleroma.service")
 
@@ -37,14 +42,15 @@ class PlanLoop:
         planner: Planner,
         claims: WatcherClaims,
         seconds: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Every schema is looked at every so many seconds."""
         self.looks: dict[str, Look] = {}
         """By schema, what the last look found."""
         self.changes: Counter[str] = Counter()
         """By schema, how many plans of this loop came into force."""
-        self.failure: str | None = None
-        """Why a schema could not be looked at, in one line, while that is so."""
+        self.failures: dict[str, str] = {}
+        """By schema that cannot be looked at now: why, in one line."""
         self._controller = controller
         self._planner = planner
         self._claims = claims
@@ -52,6 +58,9 @@ class PlanLoop:
         self._checked: int | None = None
         """The position of the log at which there were no newcomers, or they were looked at."""
         self._task: asyncio.Task[None] | None = None
+        self._clock = clock
+        self._rests: dict[str, tuple[float, float]] = {}
+        """By schema that cannot be looked at now: how long it is left alone, and until when."""
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run(), name="re-planning")
@@ -89,16 +98,32 @@ class PlanLoop:
     async def _run(self) -> None:
         while True:
             is_calm = await self._next_look()
-            for entry in list(self._controller.state.schemas.values()):
-                try:
-                    await self.look(entry, is_calm)
-                    self.failure = None
-                except ControllerClosed:
-                    return
-                except Exception as error:  # whatever it is, requests and events go on, and so do other schemas
-                    if self.failure is None:
-                        log.warning("a schema cannot be re-planned now", schema=entry.name, reason=str(error))
-                    self.failure = f"{entry.name}: {error}"
+            try:
+                for entry in list(self._controller.state.schemas.values()):
+                    await self.attempt(entry, is_calm)
+                    await asyncio.sleep(0)  # there may be many schemas without work, and requests wait
+            except ControllerClosed:
+                return
+
+    async def attempt(self, entry: SchemaEntry, is_calm: bool = False) -> None:
+        """Look at a schema, unless that has failed of late. If it fails now, note why."""
+        name = entry.name
+        rest, until = self._rests.get(name, (self._seconds / 2, 0.0))
+        if name in self._rests and self._clock() < until:
+            return
+        try:
+            await self.look(entry, is_calm)
+        except ControllerClosed:
+            raise
+        except Exception as error:  # whatever it is, requests and events go on, and so do other schemas
+            if name not in self.failures:
+                log.warning("a schema cannot be re-planned now", schema=name, reason=str(error))
+            self.failures[name] = str(error) or type(error).__name__
+            rest = min(2 * rest, LONGEST_REST_SECONDS)
+            self._rests[name] = rest, self._clock() + rest
+        else:
+            self.failures.pop(name, None)
+            self._rests.pop(name, None)
 
     async def look(self, entry: SchemaEntry, is_calm: bool = False) -> None:
         """Look at a schema once, unless somebody else takes care of it or there is nothing to plan for."""

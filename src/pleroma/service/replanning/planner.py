@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from pleroma.content.batch import EventBatch
@@ -37,16 +38,20 @@ class Planner:
         self._process = PlanningProcess(settings.max_search_seconds)
         self._mirrors: dict[str, SchemaMirror] = {}
         self._turn = asyncio.Lock()
+        self._begun = datetime.now(UTC) - timedelta(seconds=time.monotonic())
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._process.stop()
+        await self._process.close()
 
     def has_work(self, entry: SchemaEntry) -> bool:
         """Whether anything is subscribed to, or was at the last look."""
-        return entry.name in self._mirrors or any(each.kind == "subscription" for each in self._registered(entry))
+        everyone = self._controller.state.registrations.values()
+        return entry.name in self._mirrors or any(
+            each.entry is entry and each.kind == "subscription" for each in everyone
+        )
 
     def has_newcomers(self, entry: SchemaEntry) -> bool:
         """Whether subscriptions have come since the planning process was told of them last."""
@@ -90,13 +95,18 @@ class Planner:
                 mirror = self._mirrors[entry.name] = SchemaMirror(self._process.incarnation)
             is_first = mirror.is_new
             events = tuple(each.events for each in self._samples.fresh(entry.name)) if plan is None else ()
-            news = mirror.news(datetime.now(UTC), entry, self._registered(entry), self._topology(entry), events)
+            news = mirror.news(self._now(), entry, self._registered(entry), self._topology(entry), events)
             news = replace(news, is_calm=is_calm)
             try:
                 return await self._process.ask(Ask(entry.schema, self.settings.looking, news, is_first, plan))
             except PleromaError:
-                self._mirrors.pop(entry.name, None)  # what the process knows of the schema is not certain any more
+                if plan is None:
+                    self._mirrors.pop(entry.name, None)  # what the process knows of the schema is not certain any more
                 raise
+
+    def _now(self) -> datetime:
+        """The time by a clock that nobody sets: after a step back, all looks would seem too early for as long."""
+        return self._begun + timedelta(seconds=time.monotonic())
 
     def _registered(self, entry: SchemaEntry) -> list[Registered]:
         return [each for each in self._controller.state.registrations.values() if each.entry is entry]
@@ -106,6 +116,9 @@ class Planner:
         topology, rooms = self._network.topology(), self._network.rooms()
         if not topology.limits and not rooms:
             return topology
-        tables = self._controller.state.router.tables
-        used = {switch: sum(not entry.prefix.covers(flow.dz) for flow in table) for switch, table in tables.items()}
+        state = self._controller.state
+        if len(state.schemas) == 1:  # no other has rules, and counting many takes a while
+            return limits_that_count(topology, rooms)
+        own, tables = entry.prefix, state.router.tables
+        used = {switch: sum(not own.covers(flow.dz) for flow in table) for switch, table in tables.items()}
         return limits_that_count(topology, rooms, used)

@@ -1,7 +1,8 @@
 """The planning process as the controller sees it: started when there is something to look at, stopped by its pid.
 
 It is a process and not a thread, because a search computes for seconds and requests must not wait for it. If it dies,
-it is started anew, and everything is told to it again.
+it is started anew, and everything is told to it again. It has a session of its own, so that Ctrl-C in a terminal
+reaches the controller alone, and takes no modules from the folder that the controller was started in.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class PlanningProcess:
         """Counts how often the process was started: what an earlier one knew has to be told again."""
         self._max_search_seconds = max_search_seconds
         self._process: Process | None = None
+        self._is_closed = False
 
     @property
     def is_running(self) -> bool:
@@ -32,10 +34,18 @@ class PlanningProcess:
 
     async def start(self) -> None:
         """Start the process if it does not run."""
-        if not self.is_running:
-            module = "pleroma.replanning.planning_worker"
-            self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", module, stdin=PIPE, stdout=PIPE)
-            self.incarnation += 1
+        if self._is_closed:
+            raise ServiceError("the controller is closing")
+        if self.is_running:
+            return
+        command = (sys.executable, "-P", "-m", "pleroma.replanning.planning_worker")
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise ServiceError(f"the planning process cannot be started: {error.strerror or error}") from None
+        self.incarnation += 1
 
     async def ask(self, ask: Ask) -> Look | PlanForecast:
         """Have the process look at a schema. It is stopped if it takes too long or says something else."""
@@ -50,7 +60,7 @@ class PlanningProcess:
                 raise ServiceError("the planning process has died") from None
             raise
         if isinstance(answer, LookFailed):
-            raise ServiceError(answer.reason)
+            raise answer.error
         return answer
 
     async def _exchange(self, message: bytes) -> Look | PlanForecast | LookFailed:
@@ -63,6 +73,11 @@ class PlanningProcess:
         body = await process.stdout.readexactly(int.from_bytes(length, "big"))
         answer: Look | PlanForecast | LookFailed = pickle.loads(body)  # noqa: S301  # our own process wrote it
         return answer
+
+    async def close(self) -> None:
+        """Stop the process, and start none any more."""
+        self._is_closed = True
+        await self.stop()
 
     async def stop(self) -> None:
         """Stop the process, whatever it does."""

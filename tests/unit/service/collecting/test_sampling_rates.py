@@ -49,3 +49,24 @@ def test_schemas_have_rates_of_their_own():
     rates = SamplingRates()
     after(100_000, rates=rates)
     assert rates.rate("other") == FIRST_RATE
+
+
+def test_who_claims_to_draw_hardly_anything_does_not_keep_others_from_sampling():
+    rates = SamplingRates()
+    for second in range(60):
+        rates.note("stock", 20, rates.rate("stock"), float(second))
+        rates.note("stock", 1, 1e-9, float(second))
+    assert rates.rate("stock") >= 0.5
+
+
+def test_samples_drawn_before_the_rate_was_raised_are_believed():
+    rates = SamplingRates()
+    after(100_000, rates=rates)
+    low = rates.rate("stock")
+    for second in range(60, 66):
+        rates.note("stock", 1, low, float(second))
+    high = rates.rate("stock")
+    assert high > 10 * low
+    for second in range(70, 76):
+        rates.note("stock", 50, low, float(second))
+    assert rates.rate("stock") < high

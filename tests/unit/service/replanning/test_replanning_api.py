@@ -14,6 +14,7 @@ from support.strategies import STOCK
 from support.waiting import run
 
 PATH = "/v1/schemas/stock/plan"
+BLIND = GridIndex.regular(STOCK, 8, ["volume"])
 TUNER, READER = "tuner-token", "reader-token"
 
 
@@ -77,13 +78,20 @@ def test_a_forecast_tells_rules_of_every_switch_and_waste_of_both_plans(tmp_path
         await api("POST", "/v1/advertisements", 201, json={"schema": "stock", "filter": "true", "host": "h1"})
         wanted = {"schema": "stock", "filter": "price < 20", "host": "h2"}
         await api("POST", "/v1/subscriptions", 201, json=wanted)
-        blind = GridIndex.regular(STOCK, 8, ["volume"])
-        found = await api.post(f"{PATH}/forecast", {"index": blind.to_json(), "members": 4}, 200)
+        found = await api.post(f"{PATH}/forecast", {"index": BLIND.to_json(), "members": 4}, 200)
         assert (found["events"], found["subscriptions"]) == (0, 1)
         assert found["planned"]["waste_at_hosts"] > found["in_force"]["waste_at_hosts"]
         assert set(found["planned"]["rules_by_switch"]) == {"R1", "R2"}
-        for bad in ({"index": {"kind": "none"}}, {"index": blind.to_json(), "members": 0}, {}):
+        for bad in ({"index": {"kind": "none"}}, {"index": BLIND.to_json(), "members": 0}, {}):
             await api("POST", f"{PATH}/forecast", 400, json=bad)
+
+    run(lambda: with_api(tmp_path, None, work))
+
+
+def test_a_forecast_where_nobody_subscribes_is_refused_in_one_line(tmp_path):
+    async def work(api):
+        refused = await api.error("POST", f"{PATH}/forecast", 409, "tuning_error", json={"index": BLIND.to_json()})
+        assert refused["reason"] == "nobody subscribes to anything that is published"
 
     run(lambda: with_api(tmp_path, None, work))
 

@@ -27,7 +27,7 @@ class ReplanningAnswer(StrictModel):
     changes: int = Field(description="Plans that the controller itself found and put into force since it started")
     window: dict[str, Any] | None = Field(description="The traffic between the controller's last two looks")
     decision: dict[str, Any] | None = Field(description="What the controller decided at its last look, and why")
-    failure: str | None = Field(description="Why the controller cannot look at schemas, while that is so")
+    failure: str | None = Field(description="Why the controller cannot look at the schema, while that is so")
 
 
 class ForecastQuestion(StrictModel):

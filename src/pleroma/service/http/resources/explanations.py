@@ -9,9 +9,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pleroma.content import Filter
-from pleroma.control import SchemaEntry
 from pleroma.control.state.rights import check_registration
-from pleroma.index import AddressRange, DzSet
+from pleroma.index import AddressRange, Dz, DzSet, IndexPlan
 from pleroma.index.explanation import explained
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
@@ -30,17 +29,18 @@ def explanations(service: Service) -> APIRouter:
         """Of filters that the caller may subscribe to. Nothing is registered."""
         entry, wanted = await read_given(service, asked)
         check_registration(caller(request), "subscription", wanted)
+        prefix, plan = entry.prefix, entry.plan  # of now, like the sample: another plan may come while it is encoded
         sample = await service.traffic.of(entry)
-        return json_response(await asyncio.to_thread(_explained, entry, wanted, service.plane.addresses, sample))
+        answer = await asyncio.to_thread(_explained, plan, prefix, wanted, service.plane.addresses, sample)
+        return json_response({"schema": entry.name, "epoch": plan.epoch} | answer)
 
     return router
 
 
 def _explained(
-    entry: SchemaEntry, wanted: Filter, addresses: AddressRange, sample: EncodedSample | None
+    plan: IndexPlan, prefix: Dz, wanted: Filter, addresses: AddressRange, sample: EncodedSample | None
 ) -> dict[str, Any]:
-    prefix, plan = entry.prefix, entry.plan
     answer = explained(wanted, plan.index, plan.members, addresses, prefix)
     region = DzSet.parse(*(each["dz"] for each in answer["cover"])).under(prefix)
     share = None if sample is None else sample.share(region, wanted)
-    return {"schema": entry.name, "epoch": plan.epoch} | answer | {"share": share}
+    return answer | {"share": share}

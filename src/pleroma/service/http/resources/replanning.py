@@ -38,7 +38,7 @@ def replanning(service: Service) -> APIRouter:
                 "changes": 0 if loop is None else loop.changes[entry.name],
                 "window": None if found is None else found.window.to_json(),
                 "decision": None if found is None else found.decision.to_json(),
-                "failure": None if loop is None else loop.failure,
+                "failure": None if loop is None else loop.failures.get(entry.name),
             }
         )
 
