@@ -18,6 +18,7 @@ from pleroma.index import EVERYTHING, ROOT, Dz, Index, Waste
 from pleroma.replanning.plan_in_force import opened
 from pleroma.replanning.situation import NetworkSituation, PlacedFilter
 from pleroma.routing import Advertise, HostId, Registration, Router, Subscribe, SwitchId, Topology
+from pleroma.routing.tree import components
 from pleroma.switches.simulated.batch_forwarding import forward
 from pleroma.switches.simulated.simulation import judged_at_hosts
 
@@ -49,7 +50,7 @@ def forecast(situation: NetworkSituation, index: Index, members: int, events: Ev
     number = {host.name: at for at, host in enumerate(network.hosts)}
     homes = np.array([number[each.host] for each in situation.subscriptions], np.int64)
     at_hosts, missed = judged_at_hosts(
-        situation.filters, homes, events[np.flatnonzero(sent)], origin, forwarding, codes
+        situation.filters, homes, events[np.flatnonzero(sent)], origin, forwarding, codes, _islands(network)
     )
     if missed:
         raise AssertionError(f"{missed} wanted events would not arrive")
@@ -75,6 +76,12 @@ def registrations_of(
             yield Advertise(f"{prefix} anything {number}", host.name, EVERYTHING.under(prefix))
     for number, each in enumerate(situation.subscriptions):
         yield from covered(number, each, Subscribe)
+
+
+def _islands(network: Topology) -> Ints:
+    """By host: the number of the connected part of the network that it is in. What is discovered may have several."""
+    number = {switch: at for at, part in enumerate(components(network)) for switch in part}
+    return np.array([number[host.switch] for host in network.hosts], np.int64)
 
 
 def _origins(situation: NetworkSituation, network: Topology, events: EventBatch, seed: int) -> tuple[Ints, Marks]:

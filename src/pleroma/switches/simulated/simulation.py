@@ -109,8 +109,13 @@ def judged_at_hosts(
     origin: NDArray[np.int64],
     forwarding: Forwarding,
     codes: Codes,
+    islands: NDArray[np.int64] | None = None,
 ) -> tuple[Waste, int]:
-    """Compare deliveries with wishes, host by host. A host does not want its own events; of two copies one is waste."""
+    """Compare deliveries with wishes, host by host. A host does not want its own events; of two copies one is waste.
+
+    `islands` has the number of the connected part that each host is in, if the network has several: a host does not
+    miss what is sent elsewhere.
+    """
     groups: list[list[Filter]] = [[] for _ in forwarding.delivered]
     for home, subscription in zip(homes.tolist(), subscriptions, strict=True):
         groups[home].append(subscription)
@@ -118,6 +123,8 @@ def judged_at_hosts(
     deliveries = wanted = missed = 0
     for host, rows in enumerate(forwarding.delivered):
         wish = wishes[host] & (origin != host)
+        if islands is not None:
+            wish &= islands[origin] == islands[host]
         received = rows if codes.events is None else np.unique(codes.events[rows])
         served = int(np.count_nonzero(wish[received]))
         deliveries += len(rows)
