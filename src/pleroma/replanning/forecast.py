@@ -1,7 +1,8 @@
 """What a plan would do on the network as it is: the rules of every switch, and the waste at the hosts.
 
 Nothing is estimated: regions are covered as the controller covers them, a router computes the tables of all switches,
-limits and coarser rules included, and events are forwarded by these tables.
+limits and coarser rules included, and events are forwarded by these tables. Only where a tree is grown anew in part and
+regions are as large as the plan lets them be, the controller may keep other members outside of the part.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from pleroma.content import Schema
@@ -110,14 +110,18 @@ class LiveReplanner:
 
     def look(self, news: SchemaNews) -> Look:
         """Take in what is new, close a window, and decide; search for a plan if that was decided."""
+        if news.now < self._looked:
+            self._set_back(self._looked - news.now)
         self._take(news)
         window = self._closed(news)
         now = self._known_then ^ self._subscriptions.keys()
         share = len(now) / max(len(self._known_then | self._subscriptions.keys()), 1)
         decision = decide(list(self._windows), self._decisions, self._settings, self._begun, share, news.is_calm)
         decision = replace(decision, epoch=self._plan.epoch)
-        if decision.reason is None or not self._subscriptions:
-            return Look(window, replace(decision, reason=None), None)
+        if decision.reason is not None and not self._situation().subscriptions:
+            decision = replace(decision, reason=None, detail="no host that subscribes is there")
+        if decision.reason is None:
+            return Look(window, decision, None)
         begun = time.monotonic()
         decision, proposal = self._searched(decision, news.is_calm)
         decision = replace(decision, seconds=time.monotonic() - begun)
@@ -142,6 +146,15 @@ class LiveReplanner:
         planned = outlook(situation, index, members, events)
         in_force = outlook(situation, self._plan.index, self._plan.members, events)
         return PlanForecast(planned, in_force, len(recent), len(situation.subscriptions))
+
+    def _set_back(self, by: timedelta) -> None:
+        """Follow a clock that was set back: no pause and no period has to wait until it has caught up."""
+        self._begun, self._looked = self._begun - by, self._looked - by
+        self._windows = deque(
+            (replace(each, start=each.start - by, end=each.end - by) for each in self._windows), MAX_KEPT_WINDOWS
+        )
+        self._decisions = [replace(each, window=each.window - by, end=each.end - by) for each in self._decisions]
+        self._events = deque((start - by, events) for start, events in self._events)
 
     def _situation(self) -> NetworkSituation:
         promised = self._advertisements.values() or None
@@ -223,8 +236,6 @@ class LiveReplanner:
         settings = self._settings
         learned = alike(list(self._windows), settings.look_back, settings.drift)
         situation = self._situation()
-        if not situation.subscriptions:
-            return replace(decision, outcome="failed", detail="no host that subscribes is there"), None
         begun = learned[0].start if learned else self._looked
         events = EventBatch.joined(self._schema, [each for start, each in self._events if start >= begun])
         seen = len(events)

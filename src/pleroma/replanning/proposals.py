@@ -133,7 +133,7 @@ def _question(
 ) -> AdviceQuestion:
     return AdviceQuestion(
         situation.filters,
-        settings.bits or in_force.index.bits,
+        settings.bits or max(in_force.index.bits, 1),  # of attributes of one value, a grid has no bits
         rules=settings.rules,
         compare=settings.compare,
         selections=settings.selections,

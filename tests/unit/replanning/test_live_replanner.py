@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from pleroma.content import Category, Filter, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control.state.command import canonical
 from pleroma.errors import TuningError
@@ -113,6 +114,16 @@ def test_who_goes_is_forgotten():
     assert (left.window.deliveries, left.window.pairs, left.proposal) == (0, 0, None)
 
 
+def test_a_schema_whose_attributes_have_one_value_needs_no_plan_and_is_no_failure():
+    schema = Schema("one", (Category("kind", False, ("only",)),))
+    boxes = canonical(to_json(Filter.everything(schema)))
+    news = SchemaNews(BEGIN, plan=PlanInForce(1, GridIndex.regular(schema, 12), 8), topology=NETWORK)
+    made = LiveReplanner(schema, LOOKING, news)
+    later = BEGIN + timedelta(seconds=10)
+    found = made.look(SchemaNews(later, subscriptions=RegistrationNews({"s": ("h1", boxes)})))
+    assert (found.decision.reason, found.decision.outcome) == ("subscriptions", "not_better")
+
+
 def test_a_plan_that_is_hardly_better_is_not_proposed():
     told = Told(settings=replace(LOOKING, floor=1.0))
     found = told.look(subscriptions=come(subscriptions(12)), events=(traffic(400, False),))
@@ -127,11 +138,33 @@ def test_a_refused_plan_leaves_the_subscriptions_unplanned_for():
     assert (again.decision.reason, again.decision.outcome) == ("subscriptions", "handing")
 
 
-def test_where_every_subscriber_is_away_the_search_fails_in_one_line():
+def test_a_plan_that_is_always_refused_is_searched_for_less_and_less_often():
+    told = Told(settings=replace(LOOKING, period=400.0))
+    searched = []
+    told.look(subscriptions=come(subscriptions(4)))
+    for number in range(112):
+        found = told.look(handed=("failed", None))
+        searched += [number] if found.decision.reason else []
+    assert searched == [1, 3, 6, 11, 20, 37, 70, 111]  # looks, every 10 s: at last one more than the period apart
+
+
+def test_a_clock_that_is_set_back_stops_nothing():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
+    first = told.look(subscriptions=come(subscriptions(12)), events=(traffic(300, False),))
+    told.now -= timedelta(hours=3)
+    told.look(handed=("moved", None), events=(traffic(300, False, 1),))  # too soon, and so is the next one
+    told.look()
+    again = told.look()
+    assert (first.decision.outcome, again.decision.outcome) == ("handing", "handing")
+    assert again.decision.learned.events == 600
+
+
+def test_where_every_subscriber_is_away_nothing_is_searched_for_until_one_is_back():
     told = Told()
     away = {row.id: ("nowhere", canonical(to_json(row.filter))) for row in subscriptions(3)}
     found = told.look(subscriptions=RegistrationNews(away))
-    assert (found.decision.outcome, found.decision.detail) == ("failed", "no host that subscribes is there")
+    assert (found.decision.reason, found.decision.detail) == (None, "no host that subscribes is there")
+    assert told.look(subscriptions=come(subscriptions(3))).decision.reason == "subscriptions"
 
 
 def test_a_forecast_is_of_recent_events_and_closes_no_window():
