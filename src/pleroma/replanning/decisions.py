@@ -228,7 +228,9 @@ def decide(
     if len(row) < settings.patience or any(each.waste.rate < settings.threshold for each in row):
         return kept(f"{rate:.1%} of the packets at hosts are wasted, which may pass")
     if not _is_armed(windows, last, settings):
-        return kept(f"{rate:.1%} of the packets at hosts are wasted, as they were when nothing better was found")
+        is_foreign = last is not None and last.reason is None  # somebody else has put a plan into force
+        why = last.detail if last is not None and is_foreign else "the traffic is as it was at the last search"
+        return kept(f"{rate:.1%} of the packets at hosts are wasted, but {why}")
     return tuned("waste", f"{rate:.1%} of the packets at hosts are wasted")
 
 

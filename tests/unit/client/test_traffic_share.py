@@ -9,7 +9,9 @@ from pleroma.client.session.traffic_share import TrafficShare
     ("delivered", "wanted", "is_poor"),
     [
         (0.31, 0.02, True),
-        (0.06, 0.02, True),
+        (0.06, 0.03, True),
+        (0.06, 0.031, False),
+        (1.0, 0.355, True),
         (0.04, 0.0, False),
         (0.05, 0.0, True),
         (0.5, 0.4, False),
@@ -17,7 +19,7 @@ from pleroma.client.session.traffic_share import TrafficShare
         (1.0, 1.0, False),
     ],
 )
-def test_a_cover_is_poor_that_brings_three_times_what_is_wanted_and_a_twentieth_of_all(delivered, wanted, is_poor):
+def test_a_cover_is_poor_that_brings_twice_what_is_wanted_and_a_twentieth_of_all(delivered, wanted, is_poor):
     assert TrafficShare(delivered, wanted, 2000).is_poor is is_poor
 
 

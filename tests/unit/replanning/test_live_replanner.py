@@ -194,6 +194,7 @@ def test_a_plan_of_somebody_else_is_left_alone_until_subscriptions_or_traffic_ch
         kept = told.look(plan=plan, events=(traffic(400, False, number),))
         assert (kept.decision.reason, kept.proposal) == (None, None), kept.decision.detail
         assert kept.window.waste.rate > LOOKING.threshold
+    assert kept.decision.detail.endswith("somebody else has put plan 6 into force")
     many = told.look(subscriptions=come(rows[24:]), events=(traffic(400, False, 7),))
     assert many.decision.reason == "subscriptions"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from base64 import b64decode
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -185,5 +187,10 @@ def _described(answer: dict[str, Any]) -> str:
         case "selective":
             quiet = ", quiet outside of them" if index["quiet"] else ""
             return f"{len(index['regions']) - 1} rectangles with a grid in each{quiet}"
+        case "tree":
+            nodes = Counter(b64decode(index["nodes"]))
+            cuts = {name: nodes[at] for at, name in enumerate(names) if nodes[at]}
+            listed = ", ".join(f"{name} {count:,}" for name, count in cuts.items()) or "none"
+            return f"a tree of {sum(cuts.values()) + 1:,} cells (cuts: {listed})"
         case other:
             return str(other)

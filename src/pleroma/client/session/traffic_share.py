@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-POOR_RATIO = 3.0
+POOR_RATIO = 2.0
 """A cover is poor if it brings at least so many times what is wanted,"""
 POOR_PART = 0.05
 """and at least this part of all events."""
