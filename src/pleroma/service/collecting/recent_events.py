@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
 import numpy as np
 
@@ -18,13 +18,13 @@ class RecentEvents:
     def __init__(self, max_events: int = MAX_RECENT_EVENTS) -> None:
         self._max_events = max_events
         self._kept: dict[str, deque[EventBatch]] = {}
-        self.count = 0
-        """All events that ever came; who remembers it sees whether there are more."""
+        self.counts: Counter[str] = Counter()
+        """All events of a schema that ever came; who remembers it sees whether there are more."""
 
     def add(self, events: EventBatch) -> None:
         kept = self._kept.setdefault(events.schema.name, deque())
         kept.append(events[-self._max_events :])
-        self.count += len(events)
+        self.counts[events.schema.name] += len(events)
         while sum(map(len, kept)) - len(kept[0]) >= self._max_events:
             kept.popleft()
 
@@ -33,6 +33,9 @@ class RecentEvents:
         kept = self._kept.get(schema)
         if not kept:
             return None
-        columns = zip(*(each.columns for each in kept), strict=True)
-        joined = EventBatch(kept[0].schema, tuple(np.concatenate(parts) for parts in columns))
-        return joined[-self._max_events :]
+        if len(kept) > 1:
+            columns = zip(*(each.columns for each in kept), strict=True)
+            joined = EventBatch(kept[0].schema, tuple(np.concatenate(parts) for parts in columns))
+            kept.clear()
+            kept.append(joined[-self._max_events :])  # or thousands of small batches would be joined each time
+        return kept[0]

@@ -1,6 +1,6 @@
 """The events sampled of late as dz of the plan in force: by them the API tells what regions bring, and what is wanted.
 
-A schema's sample is encoded once for each plan and each batch of new events, in a thread.
+A schema's sample is encoded in a thread, once for each plan and each batch of new events, however many ask for it.
 """
 
 from __future__ import annotations
@@ -32,20 +32,19 @@ class EncodedSample(NamedTuple):
 class SampledTraffic:
     def __init__(self, recent: RecentEvents) -> None:
         self._recent = recent
-        self._known: dict[str, tuple[tuple[int, int, Dz], EncodedSample]] = {}
+        self._known: dict[str, tuple[tuple[int, int, Dz], asyncio.Task[EncodedSample]]] = {}
 
     async def of(self, entry: SchemaEntry) -> EncodedSample | None:
-        """The sample of a schema; None where nothing was sampled."""
-        version = self._recent.count, entry.epoch, entry.prefix
+        """The sample of a schema by the plan that is in force when this is called; None where nothing was sampled."""
+        version = self._recent.counts[entry.name], entry.epoch, entry.prefix
         known = self._known.get(entry.name)
-        if known is not None and known[0] == version:
-            return known[1]
-        events = self._recent.of(entry.name)
-        if events is None:
-            return None
-        sample = await asyncio.to_thread(_encoded, entry.index, entry.prefix, events)
-        self._known[entry.name] = version, sample
-        return sample  # and not what another request found meanwhile, by another plan
+        if known is None or known[0] != version:
+            events = self._recent.of(entry.name)
+            if events is None:
+                return None
+            encoding = asyncio.to_thread(_encoded, entry.index, entry.prefix, events)
+            known = self._known[entry.name] = version, asyncio.create_task(encoding)
+        return await asyncio.shield(known[1])  # others may wait for it
 
 
 def _encoded(index: Index, prefix: Dz, events: EventBatch) -> EncodedSample:

@@ -70,7 +70,7 @@ def test_samples_that_are_sent_again_are_answered_as_before_and_landed_once(tmp_
             assert await api.post("/v1/samples", sample_body(batch=batch(1)), 202) == {"taken": 2}
             await collection.land(everything=True)
             assert len(landed(lake)) == 4
-            assert api.app.state.service.samples.recent.count == 4
+            assert api.app.state.service.samples.recent.counts["stock"] == 4
             text = (await api("GET", "/metrics")).text
             assert 'pleroma_samples_total{fate="landed"} 4.0' in text
             assert 'pleroma_samples_total{fate="repeated"} 4.0' in text

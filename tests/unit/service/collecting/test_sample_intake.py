@@ -49,14 +49,14 @@ def test_the_planner_sees_each_sample_once():
     made.take(sampled(2))
     assert [len(each.events) for each in made.fresh("stock")] == [3, 2]
     assert made.fresh("stock") == []
-    assert made.recent.count == 5
+    assert made.recent.counts["stock"] == 5
 
 
 def test_without_a_planner_nothing_waits_for_it():
     made = intake(LakeRate(1.0), planning=False)
     made.take(sampled(3))
     assert made.fresh("stock") == []
-    assert made.recent.count == 3
+    assert made.recent.counts["stock"] == 3
 
 
 def test_the_oldest_samples_go_if_the_planner_is_slow():
@@ -70,7 +70,7 @@ def test_a_batch_that_comes_again_counts_once():
     made = intake()
     for number in (0, 0, 1):
         assert made.take(sampled(2, batch=BatchId("ann/x", number))) == 2
-    assert made.recent.count == 4
+    assert made.recent.counts["stock"] == 4
 
 
 def test_the_lake_gets_as_much_as_it_asked_for_and_is_told_that_rate():
