@@ -5,7 +5,7 @@ import pytest
 from pleroma.content import Integer, Schema
 from pleroma.control import SchemaEntry
 from pleroma.index import ROOT, GridIndex, IndexPlan
-from pleroma.service.http.traffic_rates import TrafficRates
+from pleroma.service.http.traffic_rates import REPORTED_AFTER_SECONDS, TrafficRates
 
 
 class Clock:
@@ -72,7 +72,7 @@ def test_a_new_plan_begins_a_new_sum(rates, stock, clock):
     clock.now += 100
     stock.plans.append(IndexPlan(2, stock.index))
     assert rates.by_schema()["stock"]["epoch"] == 2
-    clock.now += 20
+    clock.now += REPORTED_AFTER_SECONDS + 20
     rates.add("ann", "stock", counted(delivered=10, wanted=10))
     found = rates.by_schema()
     assert found["stock"]["since_plan"] == {
@@ -81,11 +81,16 @@ def test_a_new_plan_begins_a_new_sum(rates, stock, clock):
     assert found["weather"]["since_plan"]["waste_at_hosts"] == 0.9
 
 
-def test_a_plan_is_noticed_before_what_is_reported_under_it(rates, stock):
+def test_what_is_reported_right_after_a_new_plan_is_about_the_one_before(rates, stock, clock):
     rates.add("ann", "stock", counted(wanted=1, wasted=9))
     stock.plans.append(IndexPlan(2, stock.index))
+    rates.add("ann", "stock", counted(wanted=1, wasted=9))  # and the new plan is noticed by this
+    since = rates.by_schema()["stock"]["since_plan"]
+    assert (since["waste_at_hosts"], since["seconds"]) == (None, 0.0)
+    clock.now += REPORTED_AFTER_SECONDS
     rates.add("ann", "stock", counted(wanted=5, wasted=5))
     assert rates.by_schema()["stock"]["since_plan"]["waste_at_hosts"] == 0.5
+    assert rates.last_minute()["waste_at_hosts"] == 23 / 30
 
 
 def test_waste_is_not_known_before_anything_came(rates):

@@ -1,7 +1,8 @@
 """How fast traffic flows by what clients report: over the last minute, and since the plan of a schema came into force.
 
-Counts are kept in slots of some seconds, and summed up for those that are recent. A new plan begins a new sum. It is
-noticed with the next report or question, so a sum may have a few seconds of the plan before.
+Counts are kept in slots of some seconds, and summed up for those that are recent. A new plan begins a new sum. Clients
+report what they have counted for some seconds, so what they report right after a new plan is about the one before, and
+is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pleroma.control import SchemaEntry
 SLOT_SECONDS = 5.0
 SLOTS = 12
 """How many are the last minute."""
+REPORTED_AFTER_SECONDS = 3.0
+"""How old the events of a report may be: as long as clients wait from one report to the next."""
 RATE_COUNTERS = ("published", "delivered", "wanted", "wasted")
 
 _Source = tuple[str, str | None]
@@ -32,7 +35,7 @@ class TrafficRates:
         self._started = clock()
         self._slots: deque[tuple[int, _Counts]] = deque()
         self._plans: dict[str, tuple[int, float]] = {}
-        """By schema, the epoch in force and the time when it was noticed."""
+        """By schema, the epoch in force and the time from which on reports are about it."""
         self._since_plan: _Counts = {}
         self._notice()
 
@@ -45,7 +48,10 @@ class TrafficRates:
         while self._slots[0][0] <= slot - SLOTS:
             self._slots.popleft()
         more = {name: counted.get(name, 0) for name in RATE_COUNTERS}
-        for counts in (self._slots[-1][1], self._since_plan):
+        sums = [self._slots[-1][1]]
+        if schema in self._plans and self._clock() >= self._plans[schema][1]:
+            sums.append(self._since_plan)
+        for counts in sums:
             counts.setdefault(source, Counter()).update(more)
 
     def last_minute(self, principal: str | None = None, schema: str | None = None) -> dict[str, Any]:
@@ -69,7 +75,7 @@ class TrafficRates:
                 {
                     "epoch": epoch,
                     "last_minute": self.last_minute(principal, name),
-                    "since_plan": _rates(total, self._clock() - since),
+                    "since_plan": _rates(total, max(self._clock() - since, 0.0)),
                 },
             )
 
@@ -78,7 +84,7 @@ class TrafficRates:
         for name, entry in self._schemas.items():
             epoch, _ = self._plans.get(name, (None, 0.0))
             if epoch != entry.epoch:
-                self._plans[name] = entry.epoch, self._clock()
+                self._plans[name] = entry.epoch, self._clock() + (REPORTED_AFTER_SECONDS if epoch else 0.0)
                 self._since_plan = {source: each for source, each in self._since_plan.items() if source[1] != name}
 
 

@@ -62,7 +62,9 @@ class Rates(StrictModel):
 class SchemaRates(StrictModel):
     epoch: int = Field(description="Of the plan in force")
     last_minute: Rates
-    since_plan: Rates = Field(description="Since the plan came into force, or the controller started")
+    since_plan: Rates = Field(
+        description="Of what was reported since the plan came into force, or the controller started"
+    )
 
 
 class StatisticsAnswer(StrictModel):
