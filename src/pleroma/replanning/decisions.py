@@ -3,7 +3,8 @@
 Waste above the threshold in several windows in a row is a reason, and so are many new subscriptions, or the end of a
 period. After a search, waste is a reason again only if the traffic has changed: waste fell below a lower mark, or
 values lie elsewhere. So a network whose best plan is a bad one is not tuned again and again, and waste around the
-threshold does not start many searches. Searches that fail, or whose plans are refused, are made ever more seldom.
+threshold does not start many searches. Searches that fail, or whose plans are refused, are made ever more seldom, and
+so are those of a network whose subscriptions never stop to change.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ MAX_CREDIT = 2
 """Searches that may follow each other without a pause, if there was none for long."""
 CALM_SHARE = 0.1
 """The part of `newcomers` that is enough when no more subscriptions come."""
+FREE_CHANGES = 6
+"""Plans that may be adopted in a period before the pause grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ class Decision:
     rules: int | None = None
     """The rules of the fullest switch under the best plan found."""
     rules_by_switch: Mapping[SwitchId, int] | None = None
-    """The same of all switches; None where the network is not known."""
+    """The same of all switches; None where the network is not known, and empty where they were not counted."""
     learned: TrafficWindow | None = None
     """The traffic that was learned from, merged to one window."""
     index: Mapping[str, Any] | None = None
@@ -203,10 +206,11 @@ def decide(
     newest = max((each.new_epoch or 0 for each in decisions), default=0)
     if now.epoch is not None and now.epoch < newest:
         return kept(f"most events were sent before plan {newest}")
+    pause = _pause(decisions, now.end, settings)
     has_failed = bool(decisions) and decisions[-1].outcome == "failed"
     is_early = is_calm and newcomers > settings.newcomers * CALM_SHARE and _credit(decisions, now.end, settings) >= 1
-    is_early = is_early and not has_failed
-    if decisions and now.start < decisions[-1].end + _pause(decisions, settings) and not is_early:
+    is_early = is_early and not has_failed and pause == settings.pause
+    if decisions and now.start < decisions[-1].end + pause and not is_early:
         return kept("it is too soon after the last look")
     has_newcomers = is_early or newcomers >= settings.newcomers > 0
     if has_newcomers and (now.events < settings.least or now.waste.rate >= settings.floor):
@@ -242,11 +246,16 @@ def _credit(decisions: Sequence[Decision], now: datetime, settings: WatchSetting
     return credit
 
 
-def _pause(decisions: Sequence[Decision], settings: WatchSettings) -> timedelta:
-    """The least time from the last decision to the next search: twice as long after each further failure in a row."""
+def _pause(decisions: Sequence[Decision], now: datetime, settings: WatchSettings) -> timedelta:
+    """The least time from the last decision to the next search: twice as long after each further failure in a row.
+
+    The same holds for each further plan in a period that has had many.
+    """
     failures = next((n for n, each in enumerate(reversed(decisions)) if each.outcome != "failed"), len(decisions))
-    longest = max(settings.pause, timedelta(seconds=settings.period))
-    return min(settings.pause * 2.0 ** min(max(failures - 1, 0), 30), longest)
+    period = timedelta(seconds=settings.period)
+    changes = sum(each.outcome == "adopted" and each.end > now - period for each in decisions)
+    doublings = max(failures - 1, 0) + max(changes - FREE_CHANGES, 0)
+    return min(settings.pause * 2.0 ** min(doublings, 30), max(settings.pause, period))
 
 
 def _is_armed(windows: Sequence[TrafficWindow], last: Decision | None, settings: WatchSettings) -> bool:

@@ -25,7 +25,7 @@ from pleroma.replanning.decisions import Decision, Outcome, WatchSettings, decid
 from pleroma.replanning.drift import alike, drift
 from pleroma.replanning.imagined_traffic import imagined_events
 from pleroma.replanning.plan_in_force import PlanInForce, opened
-from pleroma.replanning.proposals import Outlook, Proposal, is_better, outlook, propose, propose_for_more
+from pleroma.replanning.proposals import Outlook, Proposal, floor_for, is_better, outlook, propose, propose_for_more
 from pleroma.replanning.situation import NetworkSituation, PlacedFilter
 from pleroma.replanning.traffic_counts import delivery_counts, value_counts
 from pleroma.replanning.windows import MetricKey, TrafficWindow, merged
@@ -271,8 +271,9 @@ class LiveReplanner:
             before=found.before,
             after=found.after,
             rules=found.rules,
-            rules_by_switch=dict(found.rules_by_switch) or None,
+            rules_by_switch=dict(found.rules_by_switch),
             learned=merged(learned),
         )
-        outcome: Outcome = "handing" if is_better(found.before, found.after, settings) else "not_better"
+        is_worth_it = is_better(found.before, found.after, settings, floor_for(self._plan, seen, settings))
+        outcome: Outcome = "handing" if is_worth_it else "not_better"
         return replace(decision, outcome=outcome), found

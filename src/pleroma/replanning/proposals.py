@@ -29,6 +29,8 @@ from pleroma.selection.traffic_summary import TrafficSummary
 PART_WINS_SHARE = 0.8
 """A tree is grown anew in parts if that wins so much of what a new tree would."""
 IN_PART = "in part"
+IMAGINED_FLOOR = 0.1
+"""By how much a tree that follows another must lower the share of wasted deliveries, if events are imagined."""
 RULES_FOR_KNOWN_SHARE = 0.9
 """While subscriptions come, a tree is grown for those that are there with so much of the rules."""
 
@@ -181,7 +183,17 @@ def outlook(situation: NetworkSituation, index: Index, members: int, events: Eve
     return Outlook(there.at_hosts, there.fullest, there.rules)
 
 
-def is_better(before: Waste, after: Waste, settings: WatchSettings) -> bool:
-    """Whether a plan saves at least the margin of wasted deliveries, and lowers their share by at least the floor."""
+def is_better(before: Waste, after: Waste, settings: WatchSettings, floor: float = 0.0) -> bool:
+    """Whether a plan saves at least the margin of wasted deliveries, and lowers their share by at least a floor.
+
+    That is the larger one of the settings' floor and of another.
+    """
     saved = before.wasted - after.wasted
-    return saved > 0 and saved >= settings.margin * before.wasted and before.rate - after.rate >= settings.floor
+    lowered = before.rate - after.rate
+    return saved > 0 and saved >= settings.margin * before.wasted and lowered >= max(settings.floor, floor)
+
+
+def floor_for(in_force: PlanInForce, events: int, settings: WatchSettings) -> float:
+    """The floor for a plan that follows another: next to no events say next to nothing against a learned tree."""
+    is_imagined = events < settings.least and isinstance(in_force.index, TreeIndex)
+    return IMAGINED_FLOOR if is_imagined else 0.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
-from pleroma.replanning.decisions import Decision, WatchSettings, decide, reference
+from pleroma.replanning.decisions import FREE_CHANGES, Decision, WatchSettings, decide, reference
 from pleroma.replanning.windows import MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
@@ -98,6 +98,17 @@ def test_events_sent_by_the_old_plan_say_nothing_about_the_new():
 @pytest.mark.parametrize("outcome", ["moved", "away", "failed"])
 def test_a_look_that_came_to_nothing_is_repeated_after_the_rest(outcome):
     assert verdicts(history(*[0.5] * 8), outcome)[:6] == ["keep", "tune", "keep", "keep", "tune", "keep"]
+
+
+def test_a_network_that_never_stops_to_change_gets_few_plans_in_a_period():
+    settings = replace(SETTINGS, newcomers=0.1, cool_down=5, period=600)
+    windows, decisions = history(*[0.5] * 120), []
+    for now in range(120):  # twenty minutes
+        found = decide(windows[: now + 1], decisions, settings, newcomers=0.5, is_calm=True)
+        decisions += [replace(found, outcome="adopted")] if found.reason else []
+    first = sum(each.end <= BEGIN + timedelta(seconds=600) for each in decisions)
+    assert FREE_CHANGES < first <= FREE_CHANGES + 7
+    assert FREE_CHANGES < len(decisions) - first <= FREE_CHANGES + 7
 
 
 def test_windows_with_few_events_or_none_decide_nothing():

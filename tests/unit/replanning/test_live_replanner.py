@@ -13,6 +13,7 @@ from pleroma.index import GridIndex, TreeIndex
 from pleroma.replanning.decisions import WatchSettings
 from pleroma.replanning.live_replanner import LiveReplanner, RegistrationNews, SchemaNews
 from pleroma.replanning.plan_in_force import PlanInForce
+from pleroma.replanning.proposals import IMAGINED_FLOOR
 from pleroma.routing import build
 from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, SCHEMA, subscriptions, traffic
 
@@ -146,6 +147,23 @@ def test_a_plan_that_is_always_refused_is_searched_for_less_and_less_often():
         found = told.look(handed=("failed", None))
         searched += [number] if found.decision.reason else []
     assert searched == [1, 3, 6, 11, 20, 37, 70, 111]  # looks, every 10 s: at last one more than the period apart
+
+
+def test_without_traffic_a_tree_is_not_exchanged_for_one_that_is_a_little_better():
+    rows = subscriptions(60)
+    told = Told(settings=replace(LOOKING, floor=0.0, margin=0.0))
+    first = told.look(subscriptions=come(rows[:20]))
+    told.look(plan=PlanInForce(2, first.proposal.index, first.proposal.members), handed=("adopted", 2))
+    later = told.look(subscriptions=come(rows[20:26]))
+    assert (first.decision.outcome, later.decision.outcome) == ("handing", "not_better")
+    assert 0 < later.decision.before.rate - later.decision.after.rate < IMAGINED_FLOOR
+
+
+def test_the_waste_of_a_look_is_at_hosts_whether_or_not_rules_are_limited():
+    for limits in ({}, {"R2": 50}):
+        told = Told()
+        found = told.look(subscriptions=come(subscriptions(12)), topology=replace(NETWORK, limits=limits))
+        assert found.decision.to_json()["waste_at"] == "hosts"
 
 
 def test_a_clock_that_is_set_back_stops_nothing():

@@ -30,7 +30,7 @@ from pleroma.replanning.decisions import COMPLETED_OUTCOMES, Decision, Outcome, 
 from pleroma.replanning.drift import alike, drift
 from pleroma.replanning.imagined_traffic import imagined_events
 from pleroma.replanning.plan_in_force import PlanHolder
-from pleroma.replanning.proposals import is_better, propose
+from pleroma.replanning.proposals import floor_for, is_better, propose
 from pleroma.replanning.reported_counts import PACKET_COUNTERS, ReportedCounts, reported_counts
 from pleroma.replanning.situation import NetworkSituation
 from pleroma.replanning.windows import MetricCounts, TrafficWindow, empty_between, merged
@@ -192,7 +192,8 @@ class Replanner:
             members=found.members,
             learned=merged(learned),
         )
-        if not is_better(found.before, found.after, settings):
+        seen = 0 if decision.learned is None else decision.learned.events
+        if not is_better(found.before, found.after, settings, floor_for(in_force, seen, settings)):
             return finish("not_better")
         if self._dry:
             return finish("dry")
