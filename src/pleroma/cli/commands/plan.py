@@ -6,6 +6,7 @@ import time
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 from pleroma.cli.options import JsonFlag
 from pleroma.cli.output import err, out, show_json, show_table
 from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api, segment
-from pleroma.errors import PlanError, UnknownName
+from pleroma.errors import PlanError, RequestRefused, UnknownName
 
 if TYPE_CHECKING:
     from pleroma.client.blocking_api import BlockingApi
@@ -43,13 +44,14 @@ def show(schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = 
     """The plan in force, whether it is changing, and who looks for a better one."""
     with remote_api(url, token) as remote:
         plan = remote.get(_path(schema))
-        looking = remote.get(f"{_path(schema)}/replanning")
+        looking = _looking(remote, schema)
     if json:
         show_json(plan | {"replanning": looking})
         return
     out.print(f"plan {plan['epoch']} of {schema} under the prefix {plan['prefix']}: {_described(plan)}")
     out.print(f"at most {plan['members']} cells a registration; {plan['phase']}: {PHASE_TEXTS[plan['phase']]}")
-    out.print(_looked(looking), markup=False, soft_wrap=True)
+    if looking is not None:
+        out.print(_looked(looking), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -148,6 +150,17 @@ def _move(
         out.print(f"plan {now['epoch']} of {schema} is in force, after {seconds:.1f} s")
     else:
         out.print(f"plan {now['epoch']} of {schema} is this one already")
+
+
+def _looking(remote: BlockingApi, schema: str) -> dict[str, Any] | None:
+    """What the controller says of re-planning; None to those who may see the plan and not that."""
+    try:
+        answer: dict[str, Any] = remote.get(f"{_path(schema)}/replanning")
+    except RequestRefused as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        return None
+    return answer
 
 
 def _looked(looking: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from pleroma.service.replanning.replanning_settings import ReplanningSettings
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.switches.live.live_network import LiveNetwork
 from support.strategies import STOCK
-from support.waiting import run, until
+from support.waiting import LIMIT_SECONDS, run, until
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 BY_PRICE, BY_VOLUME = (GridIndex.regular(STOCK, 6, [name]) for name in ("price", "volume"))
@@ -79,11 +79,11 @@ def test_the_controller_moves_to_a_better_plan_by_itself(tmp_path):
         samples = SampleIntake(None, SamplingRates(), lambda _: None)
         async with Planner(controller, EmbeddedPlane(network), samples, ReplanningSettings()) as planner:
             async with PlanLoop(controller, planner, WatcherClaims(), 0.01) as loop:
-                await until(lambda: loop.changes["stock"], 25)
+                await until(lambda: loop.changes["stock"], LIMIT_SECONDS)
             assert entry.epoch == 2
             assert isinstance(entry.index, TreeIndex)
 
-    run(lambda: with_controller(tmp_path, work))
+    run(lambda: with_controller(tmp_path, work), LIMIT_SECONDS)
 
 
 def test_a_plan_is_handed_over_with_its_members_and_counted(tmp_path):

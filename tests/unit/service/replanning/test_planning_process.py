@@ -20,7 +20,7 @@ from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.replanning_settings import ReplanningSettings
 from pleroma.switches.live.live_network import LiveNetwork
 from support.strategies import STOCK
-from support.waiting import run, until
+from support.waiting import LIMIT_SECONDS, run, until
 
 BLIND = GridIndex.regular(STOCK, 8, ["volume"])
 
@@ -65,7 +65,7 @@ def test_a_process_that_died_is_started_anew_and_told_everything(tmp_path):
             await waiting
         assert (await planner.forecast(entry, BLIND, 4)).subscriptions == 1
 
-    run(lambda: with_planner(tmp_path, work))
+    run(lambda: with_planner(tmp_path, work), LIMIT_SECONDS)
 
 
 def test_questions_that_nobody_waits_for_do_not_mix_up_answers(tmp_path):
@@ -80,7 +80,7 @@ def test_questions_that_nobody_waits_for_do_not_mix_up_answers(tmp_path):
         assert found[0].decision.schema == "stock"
         assert found[1].subscriptions == 1
 
-    run(lambda: with_planner(tmp_path, work))
+    run(lambda: with_planner(tmp_path, work), LIMIT_SECONDS)
 
 
 def test_a_forecast_that_fails_leaves_what_looks_have_found(tmp_path):
@@ -94,7 +94,7 @@ def test_a_forecast_that_fails_leaves_what_looks_have_found(tmp_path):
         await subscribe(controller)
         assert (await planner.look(entry)).decision.schema == "stock"
 
-    run(lambda: with_planner(tmp_path, work))
+    run(lambda: with_planner(tmp_path, work), LIMIT_SECONDS)
 
 
 def test_no_process_is_started_when_the_planner_is_closed(tmp_path):
@@ -111,7 +111,7 @@ def test_no_process_is_started_when_the_planner_is_closed(tmp_path):
         assert {type(each) for each in errors} == {ServiceError}
         assert not planner._process.is_running
 
-    run(lambda: with_planner(tmp_path, work))
+    run(lambda: with_planner(tmp_path, work), LIMIT_SECONDS)
 
 
 def test_a_process_that_cannot_be_started_is_a_failure_in_one_line(tmp_path, monkeypatch):
@@ -121,7 +121,7 @@ def test_a_process_that_cannot_be_started_is_a_failure_in_one_line(tmp_path, mon
         with pytest.raises(ServiceError, match="cannot be started: No such file"):
             await planner.forecast(entry, BLIND, 4)
 
-    run(lambda: with_planner(tmp_path, work))
+    run(lambda: with_planner(tmp_path, work), LIMIT_SECONDS)
 
 
 def test_the_folder_that_the_controller_was_started_in_lends_no_modules(tmp_path, monkeypatch):
@@ -133,7 +133,7 @@ def test_the_folder_that_the_controller_was_started_in_lends_no_modules(tmp_path
         assert (await planner.forecast(entry, BLIND, 4)).subscriptions == 1
         assert os.getsid(pid_of(planner)) != os.getsid(0)  # so that Ctrl-C does not reach it
 
-    run(lambda: with_planner(tmp_path, work))
+    run(lambda: with_planner(tmp_path, work), LIMIT_SECONDS)
 
 
 PARENT = """

@@ -1,8 +1,9 @@
-"""An index in a few words, as `pleroma plan show` says it."""
+"""What `pleroma plan show` says: an index in a few words, and who looks for a better one to those who may know."""
 
 import pytest
 
-from pleroma.cli.commands.plan import _described
+from pleroma.cli.commands.plan import _described, _looking
+from pleroma.errors import RequestRefused
 from pleroma.index import GridIndex, TreeIndex
 from pleroma.index.tree_index import LEAF
 from support.strategies import STOCK
@@ -18,3 +19,19 @@ from support.strategies import STOCK
 )
 def test_a_plan_says_which_attributes_it_looks_at(index, words):
     assert _described({"plan": {"schema": STOCK.to_json(), "index": index.to_json()}}) == words
+
+
+class Refuses:
+    """A controller that refuses every request."""
+
+    def __init__(self, status):
+        self.status = status
+
+    def get(self, _path):
+        raise RequestRefused("no", status=self.status, code="no")
+
+
+def test_who_may_not_know_who_looks_for_plans_sees_the_plan_all_the_same():
+    assert _looking(Refuses(403), "stock") is None
+    with pytest.raises(RequestRefused):
+        _looking(Refuses(503), "stock")
