@@ -84,7 +84,7 @@ def test_a_lake_in_a_store_is_landed_in_and_read_as_one_in_a_folder(lake):
     for number in range(6):
         land(lake, 10, first=10 * number, batch=BatchId("p", number))
     lake.land_plan(IndexPlan(1, GridIndex.regular(STOCK, 1)), since)
-    lake.land_reports([ReportedCounters("stock", since, (ReportRow("s1", "ann", 3, 1),), BatchId("r", 1))])
+    lake.land_reports([ReportedCounters("stock", since, (ReportRow("s1", "ann", 3, wasted=1),), BatchId("r", 1))])
     lake.land_subscriptions("stock", since, [("s1", "ann", "h1", wanted)])
     lake.land_topology(testbed(), {"R1": 100}, since)
     read = Lake.at(f"{lake.url}/")

@@ -45,7 +45,7 @@ def land(lake, numbers, at=NOON):
 
 
 def report(lake, name, schema="stock"):
-    lake.land_reports([ReportedCounters(schema, NOON, (ReportRow(name, "me", 9, 1),))])
+    lake.land_reports([ReportedCounters(schema, NOON, (ReportRow(name, "me", 9, wasted=1),))])
 
 
 def event_files(lake):

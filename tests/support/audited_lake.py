@@ -40,7 +40,7 @@ def land(url: Path, parts: int = 6) -> tuple[Lake, Workload, EventBatch]:
         at = [start + timedelta(seconds=int(s)) for s in range(len(numbers))]
         late = start >= SHIFT
         lake.land_events(chosen[numbers], at, 2 if late else 1, 0.5 if late else 1.0)
-    first = ReportRow("s00", "p", 11, 3), ReportRow("s03", "p", 4, 2)
+    first = ReportRow("s00", "p", 11, wasted=3), ReportRow("s03", "p", 4, wasted=2)
     lake.land_reports([ReportedCounters(name, SHIFT, first)])
-    lake.land_reports([ReportedCounters(name, SHIFT + timedelta(minutes=5), (ReportRow("s00", "p", 2, 1),))])
+    lake.land_reports([ReportedCounters(name, SHIFT + timedelta(minutes=5), (ReportRow("s00", "p", 2, wasted=1),))])
     return lake, data, chosen

@@ -61,10 +61,14 @@ def test_every_unwanted_delivery_has_an_attribute_that_could_have_prevented_it(f
 
 def test_reports_stand_beside_what_was_computed(found):
     said = {each.id: each.reported for each in found.subscriptions}
-    assert said["s00"] == ReportedCounts(13, 4)
-    assert said["s03"] == ReportedCounts(4, 2)
+    assert said["s00"] == ReportedCounts(13, wasted=4)
+    assert said["s03"] == ReportedCounts(4, wasted=2)
     assert said["s01"] is None
-    assert {each.host: each.reported for each in found.hosts} == {"h1": ReportedCounts(17, 6), "h2": None, "h3": None}
+    assert {each.host: each.reported for each in found.hosts} == {
+        "h1": ReportedCounts(17, wasted=6),
+        "h2": None,
+        "h3": None,
+    }
 
 
 def test_only_the_period_counts(landed):

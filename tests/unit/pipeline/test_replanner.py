@@ -391,14 +391,14 @@ def test_an_empty_stretch_is_counted_and_reports_stand_beside_predictions(tmp_pa
     for number in (0, 5):
         land(lake, number)
     for seconds, wasted in ((1, 10), (9, 20), (11, 400)):
-        rows = ReportRow("s1", "ann", 100, wasted), ReportRow("s2", "bob", 1, 1)
+        rows = ReportRow("s1", "ann", 100, wasted=wasted), ReportRow("s2", "bob", 1, wasted=1)
         lake.land_reports([ReportedCounters("stock", BEGIN + timedelta(seconds=seconds), rows)])
     made = replanner(lake, Recorded(), told.append)
     one_by_one(made, lake, 0, 0)
     made.close_windows({})
     one_by_one(made, lake, 5, 5)
     first, second = (each for each in told if isinstance(each, TrafficWindow))
-    assert first.reported == ReportedCounts(202, 32)
+    assert first.reported == ReportedCounts(202, wasted=32)
     assert (second.empty_before, second.reported) == (4, None)
 
 

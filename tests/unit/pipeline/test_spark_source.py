@@ -46,7 +46,7 @@ def land(lake, *numbers, at=NOON):
 
 
 def report(lake, name, at=NOON, schema="stock"):
-    lake.land_reports([ReportedCounters(schema, at, (ReportRow(name, "me", 9, 1),))])
+    lake.land_reports([ReportedCounters(schema, at, (ReportRow(name, "me", 9, wasted=1),))])
 
 
 def source(lake, **options):
