@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
-from pleroma.replanning.decisions import FREE_CHANGES, Decision, WatchSettings, decide, reference
+from pleroma.replanning.decisions import FREE_CHANGES, MAX_CREDIT, Decision, WatchSettings, decide, reference
 from pleroma.replanning.windows import MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
@@ -109,6 +109,24 @@ def test_a_network_that_never_stops_to_change_gets_few_plans_in_a_period():
     first = sum(each.end <= BEGIN + timedelta(seconds=600) for each in decisions)
     assert FREE_CHANGES < first <= FREE_CHANGES + 7
     assert FREE_CHANGES < len(decisions) - first <= FREE_CHANGES + 7
+
+
+@pytest.mark.parametrize(("epoch", "verdict"), [(1, "keep"), (2, "tune")])
+def test_after_a_change_only_low_waste_by_the_new_plan_is_a_change_of_traffic(epoch, verdict):
+    before, low = window(0, 0.5), window(3, 0.0, epoch=epoch)
+    again = [window(number, 0.5, epoch=2) for number in (4, 5)]
+    decided = [looked(before, "adopted", new_epoch=2)]
+    assert decide([before, low, *again], decided, SETTINGS).verdict == verdict
+
+
+def test_when_it_is_calm_a_search_or_two_need_not_wait_and_then_they_do():
+    windows, decisions = history(*[0.1] * 60), []
+    for now in range(60):  # of 10 s, with a pause of 20 s
+        found = decide(windows[: now + 1], decisions, SETTINGS, newcomers=0.1, is_calm=True)
+        decisions += [replace(found, outcome="not_better")] if found.reason else []
+    searched = [round((each.window - BEGIN) / WINDOW) for each in decisions]
+    assert searched[:3] == [0, 1, 2]
+    assert len(searched) <= MAX_CREDIT + 60 / 2
 
 
 def test_windows_with_few_events_or_none_decide_nothing():
