@@ -177,6 +177,14 @@ def test_a_clock_that_is_set_back_stops_nothing():
     assert again.decision.learned.events == 600
 
 
+def test_a_period_ends_also_if_the_clock_is_set_back_in_it():
+    told = Told(plan=PlanInForce(4, BY_VOLUME, 8), settings=replace(LOOKING, period=30.0, newcomers=0.0, threshold=1.0))
+    told.look(subscriptions=come(subscriptions(12)), events=(traffic(300, False),))
+    told.now -= timedelta(hours=3)
+    reasons = [told.look(events=(traffic(300, False, number),)).decision.reason for number in range(3)]
+    assert reasons == [None, None, "period"]
+
+
 def test_where_every_subscriber_is_away_nothing_is_searched_for_until_one_is_back():
     told = Told()
     away = {row.id: ("nowhere", canonical(to_json(row.filter))) for row in subscriptions(3)}
