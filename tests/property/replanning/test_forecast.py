@@ -107,6 +107,15 @@ def test_a_tree_learned_for_a_placement_needs_the_rules_that_were_counted(situat
     assert found.fullest == tree.rules <= rules
 
 
+def test_a_host_sends_what_any_of_its_advertisements_promises():
+    wanted = (PlacedFilter("h3", Filter.everything(SPACE)),)
+    halves = tuple(PlacedFilter("h1", Filter.parse(SPACE, text)) for text in ("x < 32", "x >= 32"))
+    found = forecast(
+        NetworkSituation(SPACE, wanted, build("line:3"), halves), GridIndex.regular(SPACE, 8), 8, points(1)
+    )
+    assert found.at_hosts.wanted == 30
+
+
 def test_in_a_network_of_two_parts_nobody_misses_what_is_sent_in_the_other():
     line = build("line:3")
     wanted = tuple(PlacedFilter(host.name, Filter.everything(SPACE)) for host in line.hosts)
