@@ -58,6 +58,7 @@ class PlanLoop:
         self._checked: int | None = None
         """The position of the log at which there were no newcomers, or they were looked at."""
         self._task: asyncio.Task[None] | None = None
+        self._is_warm = False
         self._clock = clock
         self._rests: dict[str, tuple[float, float]] = {}
         """By schema that cannot be looked at now: how long it is left alone, and until when."""
@@ -102,8 +103,16 @@ class PlanLoop:
                 for entry in list(self._controller.state.schemas.values()):
                     await self.attempt(entry, is_calm)
                     await asyncio.sleep(0)  # there may be many schemas without work, and requests wait
+                await self._warm_up()
             except ControllerClosed:
                 return
+
+    async def _warm_up(self) -> None:
+        """Once there is a schema, and whether or not anybody subscribes, get ready for the first search."""
+        if self._controller.state.schemas and not self._is_warm:
+            self._is_warm = True
+            with suppress(PleromaError):  # a look will say what is wrong
+                await self._planner.warm_up()
 
     async def attempt(self, entry: SchemaEntry, is_calm: bool = False) -> None:
         """Look at a schema, unless that has failed of late. If it fails now, note why."""

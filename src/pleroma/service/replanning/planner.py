@@ -17,6 +17,7 @@ from pleroma.replanning.live_replanner import Look, PlanForecast
 from pleroma.replanning.planning_worker import Ask
 from pleroma.replanning.proposals import Proposal
 from pleroma.replanning.situation import limits_that_count
+from pleroma.replanning.trial_search import trial_search
 from pleroma.routing import Topology
 from pleroma.service.collecting.network_landing import KnownNetwork
 from pleroma.service.collecting.sample_intake import SampleIntake
@@ -45,6 +46,12 @@ class Planner:
 
     async def __aexit__(self, *_: object) -> None:
         await self._process.close()
+
+    async def warm_up(self) -> None:
+        """Have the process compile what searches need, so that the first plan need not wait for that."""
+        async with self._turn:
+            await self._process.start()
+            await self._process.ask(trial_search(self.settings.looking))
 
     def has_work(self, entry: SchemaEntry) -> bool:
         """Whether anything is subscribed to, or was at the last look."""

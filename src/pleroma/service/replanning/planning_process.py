@@ -1,4 +1,4 @@
-"""The planning process as the controller sees it: started when there is something to look at, stopped by its pid.
+"""The planning process as the controller sees it: started when there is a schema, stopped by its pid.
 
 It is a process and not a thread, because a search computes for seconds and requests must not wait for it. If it dies,
 it is started anew, and everything is told to it again. It has a session of its own, so that Ctrl-C in a terminal

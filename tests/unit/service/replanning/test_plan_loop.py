@@ -39,7 +39,11 @@ class Finds:
     """A planner whose looks find what they are told to find."""
 
     def __init__(self, *findings):
-        self.findings, self.looks, self.outcomes = list(findings), 0, []
+        self.findings, self.looks, self.outcomes, self.warmed = list(findings), 0, [], 0
+
+    async def warm_up(self):
+        self.warmed += 1
+        raise ServiceError("the planning process has died")
 
     def has_work(self, _entry):
         return True
@@ -199,5 +203,15 @@ def test_it_ends_when_the_controller_is_closed_and_at_once_when_it_is_left(tmp_p
         async with PlanLoop(controller, waiting, WatcherClaims(), 0.001) as loop:
             await until(lambda: waiting.looks)
         assert loop._task.done()
+
+    run(lambda: with_controller(tmp_path, work))
+
+
+def test_it_gets_ready_once_while_nobody_subscribes(tmp_path):
+    async def work(controller, _entry, _network):
+        planner = Finds(found(epoch=9))
+        async with PlanLoop(controller, planner, WatcherClaims(), 0.001):
+            await until(lambda: planner.looks > 3)
+        assert planner.warmed == 1
 
     run(lambda: with_controller(tmp_path, work))

@@ -68,6 +68,15 @@ def test_a_process_that_died_is_started_anew_and_told_everything(tmp_path):
     run(lambda: with_planner(tmp_path, work), LIMIT_SECONDS)
 
 
+def test_it_is_ready_for_a_search_before_anybody_subscribes(tmp_path):
+    async def work(planner, _controller, entry):
+        await planner.warm_up()
+        assert planner._process.is_running
+        assert not planner.has_work(entry)
+
+    run(lambda: with_planner(tmp_path, work), LIMIT_SECONDS)
+
+
 def test_questions_that_nobody_waits_for_do_not_mix_up_answers(tmp_path):
     async def work(planner, controller, entry):
         await subscribe(controller)
