@@ -40,6 +40,7 @@ class Finds:
 
     def __init__(self, *findings):
         self.findings, self.looks, self.outcomes, self.warmed = list(findings), 0, [], 0
+        self.newcomers, self.calm = False, []
 
     async def warm_up(self):
         self.warmed += 1
@@ -49,13 +50,14 @@ class Finds:
         return True
 
     def has_newcomers(self, _entry):
-        return False
+        return self.newcomers
 
     def has_room_beside(self, _entry, _found):
         return False
 
-    async def look(self, _entry, _is_calm):
+    async def look(self, _entry, is_calm):
         self.looks += 1
+        self.calm.append(is_calm)
         finding = self.findings.pop(0) if len(self.findings) > 1 else self.findings[0]
         if isinstance(finding, Exception):
             raise finding
@@ -213,5 +215,20 @@ def test_it_gets_ready_once_while_nobody_subscribes(tmp_path):
         async with PlanLoop(controller, planner, WatcherClaims(), 0.001):
             await until(lambda: planner.looks > 3)
         assert planner.warmed == 1
+
+    run(lambda: with_controller(tmp_path, work))
+
+
+def test_it_looks_early_when_subscriptions_have_come_and_no_more_follow(tmp_path):
+    async def work(controller, _entry, _network):
+        planner = Finds(found(epoch=9))
+        planner.newcomers = True
+        async with PlanLoop(controller, planner, WatcherClaims(), 3600):
+            await until(lambda: planner.looks)
+        assert planner.calm == [True]
+        planner.calm.clear()
+        async with PlanLoop(controller, planner, WatcherClaims(), 0.001):  # too short a time to tell
+            await until(lambda: planner.calm)
+        assert not planner.calm[0]
 
     run(lambda: with_controller(tmp_path, work))
