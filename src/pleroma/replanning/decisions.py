@@ -262,6 +262,8 @@ def _is_armed(windows: Sequence[TrafficWindow], last: Decision | None, settings:
     """Whether the traffic has changed since the last search."""
     if last is None:
         return True
+    if last.reason == "subscriptions" and (last.learned is None or last.learned.events < settings.least):
+        return True  # it went by imagined events, and knows nothing of the traffic
     later = [each for each in windows if each.start >= last.end and each.events >= settings.least]
     if any(each.waste.rate < settings.release for each in later if (each.epoch or 0) >= (last.new_epoch or 0)):
         return True

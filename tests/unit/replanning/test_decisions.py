@@ -216,3 +216,11 @@ def test_calm_moments_do_not_make_searches_more_frequent_than_the_pause_allows()
             decisions.append(replace(found, outcome="adopted"))
     assert len(decisions) <= 60 * WINDOW / settings.pause + 2
     assert decisions[1].end - decisions[0].end < settings.pause
+
+
+def test_a_search_by_imagined_events_does_not_keep_real_waste_from_being_a_reason():
+    imagined = replace(looked(window(0, 0.5, events=0)), reason="subscriptions")
+    windows = [window(0, 0.5, events=0), *(window(number, 0.8) for number in range(3, 6))]
+    assert decide(windows, [imagined], SETTINGS).reason == "waste"
+    by_traffic = replace(looked(window(0, 0.8)), reason="subscriptions")
+    assert decide([window(0, 0.8), *windows[1:]], [by_traffic], SETTINGS).reason is None
