@@ -14,7 +14,8 @@ from pleroma.content.batch import EventBatch
 from pleroma.evaluation.judge import judge
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Index, TreeIndex, Waste
-from pleroma.learning.learner import GrowthStyle
+from pleroma.learning.fitting import Budget
+from pleroma.learning.learner import GrowthStyle, learn
 from pleroma.learning.local_growth import LocalGrowth, grown_where_better
 from pleroma.learning.newcomer_growth import grown_for_newcomers
 from pleroma.replanning.decisions import WatchSettings
@@ -87,32 +88,42 @@ def propose_for_more(
 ) -> Proposal:
     """A tree for a network to which subscriptions come: it is grown on for those that may come next.
 
-    While more are expected, some rules are left for that. `style` is how to grow the tree, if that is known.
+    While more are expected, some rules are left for that. `style` is how to grow the tree, if that is known. Half of
+    the events tell whether a tree from the other half is better; the tree that is proposed is then learned from all,
+    since events are few when a schema is new.
     """
     question = _question(in_force, situation, settings, style)
     budget = tree_budget(question)
     if are_more_expected:
         question = replace(question, rules=max(int(RULES_FOR_KNOWN_SHARE * budget.meant), 1))
     best = advise_from(gathered, question)[0]
-    index = best.index
-    expected = imagined_subscriptions(situation.filters, gathered.training, seed=settings.seed)
-    if isinstance(index, TreeIndex) and expected:
-        known, spread = Sample.of(gathered.training, situation.filters), list[Ints]()
-        if situation.placement is not None:
-            known, spread = known.grouped(situation.placement.homes), list(situation.placement.spread)
-        index = grown_for_newcomers(
-            index,
-            known,
-            Sample.of(gathered.training, expected),
-            budget,
-            spread=spread,
-            max_leaves=budget.meant,
-            seed=settings.seed,
-        )
     look_ahead = _quick_outlook(question, situation, gathered.judging)
-    before, after = look_ahead(in_force.index, in_force.members), look_ahead(index, best.members)
-    waste, members = (before.waste, after.waste), best.members
-    return Proposal(best.technique, index, members, *waste, after.rules, after.by_switch, style=best.style)
+    before, after = look_ahead(in_force.index, in_force.members), look_ahead(best.index, best.members)
+    whole = Proposal(best.technique, best.index, best.members, before.waste, after.waste, after.rules, after.by_switch)
+    if best.style is None:
+        return whole
+    index = _learned_from_all(gathered, question, budget, best.style)
+    needed = look_ahead(index, best.members)
+    return replace(whole, index=index, rules=needed.rules, rules_by_switch=needed.by_switch, style=best.style)
+
+
+def _learned_from_all(
+    gathered: TrafficSummary, question: AdviceQuestion, budget: Budget, style: GrowthStyle
+) -> TreeIndex:
+    """A tree for the question, and with what is left of the budget for subscriptions that may come."""
+    schema, wanted, seed = gathered.training.schema, question.subscriptions, question.seed
+    events = EventBatch.joined(schema, [gathered.training, gathered.judging])
+    known, spread = Sample.of(events, wanted), list[Ints]()
+    if question.placement is not None:
+        known, spread = known.grouped(question.placement.homes), list(question.placement.spread)
+    smoothing, patient = style
+    limits = tree_budget(question)
+    index = learn(known, question.bits, limits, spread=spread, smoothing=smoothing, patient=patient, seed=seed).index
+    expected = imagined_subscriptions(wanted, events, seed=seed)
+    if not expected:
+        return index
+    coming = Sample.of(events, expected)
+    return grown_for_newcomers(index, known, coming, budget, spread=spread, max_leaves=budget.meant, seed=seed)
 
 
 def _quick_outlook(
