@@ -20,7 +20,8 @@ from pleroma.replanning.plan_in_force import PlanInForce
 from pleroma.replanning.planning_worker import Ask
 from pleroma.routing import build
 
-_SCHEMA = Schema("trial", (Real("x", False, 0.0, 999.0), Integer("y", True, 0, 999)))
+_SCHEMA = Schema("a trial", (Real("x", False, 0.0, 999.0), Integer("y", True, 0, 999)))
+"""No schema of a controller has a name with a space."""
 _BITS = 20
 
 
