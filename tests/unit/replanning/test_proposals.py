@@ -11,7 +11,7 @@ from pleroma.content.numeric import Integer
 from pleroma.index import GridIndex, TreeIndex, Waste
 from pleroma.replanning.decisions import WatchSettings
 from pleroma.replanning.plan_in_force import PlanInForce
-from pleroma.replanning.proposals import IN_PART, PART_WINS_SHARE, is_better, outlook, propose
+from pleroma.replanning.proposals import IN_PART, PART_WINS_SHARE, is_better, outlook, propose, propose_for_more
 from pleroma.replanning.situation import NetworkSituation, PlacedFilter
 from pleroma.routing import build
 from pleroma.selection.traffic_summary import summarise_traffic
@@ -114,3 +114,24 @@ def test_better_means_by_the_margin_and_by_the_floor():
     assert not is_better(Waste(1000, 500), Waste(951, 500), settings)
     assert not is_better(Waste(1000, 995), Waste(996, 995), settings)
     assert not is_better(Waste(1000, 1000), Waste(1000, 1000), settings)
+
+
+def test_a_tree_of_other_bits_is_not_grown_in_part(drifted):
+    plan, filters, traffic, _ = drifted
+    situation = placed(filters)
+    gathered = summarise_traffic(traffic, situation.filters)
+    found = propose(plan, gathered, situation, replace(SETTINGS, bits=20))
+    assert (found.part, found.index.bits) == (None, 20)
+
+
+def test_while_subscriptions_come_a_tree_is_grown_on_for_those_that_may_follow():
+    random = np.random.default_rng(1)
+    situation = placed(boxes(random, 40, 0, 4_000))
+    gathered = summarise_traffic(events(random, 2_000, 0, 9_999), situation.filters)
+    first = PlanInForce(1, GridIndex.regular(PLANE, 24), 8)
+    known = propose(first, gathered, situation, SETTINGS)
+    more = propose_for_more(first, gathered, situation, SETTINGS, style=None, are_more_expected=True)
+    newcomer = placed(boxes(random, 20, 5_000, 9_999))
+    brought = [outlook(newcomer, each.index, 256, gathered.judging).waste.wasted for each in (known, more)]
+    assert brought[1] < brought[0] / 2
+    assert more.rules <= SETTINGS.rules
