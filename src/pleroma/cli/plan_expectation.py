@@ -53,12 +53,11 @@ class PlanExpectation:
         before = f"by the plan in force {now['waste_at_hosts']:.1%}, {now['rules']:,} rules"
         said.append(f"expected: {planned['waste_at_hosts']:.1%} waste at hosts, {there}; {before}")
         differs = self.predicted is not None and abs(planned["waste_at_hosts"] - self.predicted) > NOTEWORTHY_DIFFERENCE
-        return [*said, f"they differ: {'; '.join(self.reasons())}"] if differs else said
+        return [*said, f"they differ: {'; '.join(self._reasons(self.forecast))}"] if differs else said
 
-    def reasons(self) -> list[str]:
+    def _reasons(self, forecast: Mapping[str, Any]) -> list[str]:
         """Why another waste is expected than was predicted, as far as can be told."""
-        assert self.forecast is not None  # noqa: S101 (without a forecast, nothing differs)
-        figures, there = self.stored.predicted, self.forecast["subscriptions"]
+        figures, there = self.stored.predicted, forecast["subscriptions"]
         found = []
         if "waste_at_hosts" not in figures:
             found.append("the prediction is for one switch with a port for each subscription")
@@ -66,7 +65,7 @@ class PlanExpectation:
             found.append(f"it is for {tuned_for:,} subscriptions, and there are {there:,}")
         if not self.stored.has_members:
             found.append("the plan has no number of cells a registration, and that of the plan in force stays")
-        if not self.forecast["events"]:
+        if not forecast["events"]:
             found.append("nothing was sampled yet, so the controller imagines events")
         return found or ["the controller's events or hosts are others than the plan was made for"]
 
