@@ -1,8 +1,14 @@
 """What Prometheus reads."""
 
+from types import SimpleNamespace
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from pleroma.errors import DiskFull
+from pleroma.routing import build
+from pleroma.service.planes.openflow_plane import OpenFlowPlane
+from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
+from pleroma.switches.openflow.openflow_network import OpenFlowNetwork
 from support.service.in_process import world
 from support.waiting import run
 
@@ -79,5 +85,20 @@ def test_health_needs_no_token(tmp_path):
     async def main():
         async with world(tmp_path) as api:
             assert await api.as_(None).get("/health") == {"status": "ok", "version": "0.1.0", "position": 3}
+
+    run(main)
+
+
+def test_of_openflow_switches_both_why_and_how_often_they_refused_is_told(tmp_path):
+    async def main():
+        line = build("line:1")
+        async with OpenFlowNetwork(DiscoveredTopology(line), listen=("127.0.0.1", 0)) as network:
+            plane = OpenFlowPlane(network, SimpleNamespace(state=SimpleNamespace(topology=line)), tmp_path)
+            for refusals in (0, 2):
+                network.agents["R1"].counts["refusals"] = refusals
+                told = {metric.name: [sample.value for sample in metric.samples] for metric in plane.metrics()}
+                assert told["pleroma_switch_refusals"] == [refusals]
+                assert told["pleroma_switch_changed"] == [0]
+                assert plane.switches()["R1"]["refused"] == []
 
     run(main)

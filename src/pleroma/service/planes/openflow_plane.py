@@ -189,7 +189,7 @@ _COUNTS = {
     "changed": "Rules that were changed on a switch",
     "read": "Times that a switch's table was read",
     "repaired": "Rules that somebody else had changed, and that were put right",
-    "refused": "Bundles that a switch refused",
+    "refusals": "Bundles that a switch refused",
     "silent": "Bundles that a switch did not answer in time",
 }
 

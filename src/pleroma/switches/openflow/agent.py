@@ -18,11 +18,10 @@ from typing import Literal, Protocol
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.routing import Change, SwitchId
+from pleroma.switches.openflow.change_order import bundles
 from pleroma.switches.openflow.rule import CountedRule, Key, Rule, RuleChange
-from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING, deletions_first, rule_changes
+from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING
 
-MAX_BUNDLE_CHANGES = 1000
-"""Changes in one bundle, so that a switch answers a bundle before it counts as silent."""
 TABLE_FULL = ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
 
 _GROWTH = {Change.ADD: 1, Change.MODIFY: 0, Change.DELETE: -1}
@@ -68,14 +67,15 @@ class Agent:
         self.wanted: dict[Key, Rule] = {}
         self.refused: dict[Key, SwitchRefused] = {}
         self.counts: Counter[str] = Counter()
-        """Rules `changed` and `repaired` (not as the switch had confirmed them), tables `read`, bundles `refused`."""
+        """Rules `changed` and `repaired` (not as the switch had confirmed them), tables `read`, and bundles that the
+        switch refused (`refusals`) or did not answer (`silent`)."""
         self.room: int | None = None
         """How many rules the forwarding table has room for, once the switch has refused one for want of room."""
         self._known: dict[Key, Rule] | None = None
         """The rules that the switch has; None while that is unknown."""
         self._base: dict[Key, Rule] = {}
         self._tight = False
-        """The switch was full once. From then on all changes go in one bundle, so that only the outcome has to fit."""
+        """The switch was full once. From then on only the outcome of changes has to fit (see `bundles`)."""
         self._timeouts = timeouts
         self._on_change = on_change
         self._dirty: set[Key] = set()
@@ -189,14 +189,13 @@ class Agent:
         """Send the difference between known and wanted, until only what the switch refuses is left of it."""
         while keys := self._dirty - self.refused.keys():
             self._dirty -= keys
-            changes = rule_changes(known, self.wanted, keys)
-            size = len(changes) if self._tight else MAX_BUNDLE_CHANGES
-            for start in range(0, len(changes), max(size, 1)):
-                part = changes[start : start + size]
+            parts = bundles(known, self.wanted, keys, tight=self._tight)
+            for number, part in enumerate(parts):
                 try:
-                    await connection.commit(deletions_first(part), self._timeouts.answer)
+                    await connection.commit(part, self._timeouts.answer)
                 except SwitchRefused as refusal:  # the whole bundle is void
-                    self._dirty.update(rule.key for _, rule in changes[start:])
+                    self._dirty.update(rule.key for later in parts[number:] for _, rule in later)
+                    self.counts["refusals"] += 1
                     if _is_full(refusal) and not self._tight:
                         self._tight = True
                     else:
@@ -220,12 +219,10 @@ class Agent:
 
     def _refuse(self, part: Sequence[RuleChange], refusal: SwitchRefused) -> None:
         """Leave out the rules that the switch does not take, so that the others can be sent."""
-        self.counts["refused"] += 1
-        sent = deletions_first(part)
         if _is_full(refusal):
-            self.room = max(self._held_after(sent[: refusal.index or 0]), 1)
+            self.room = max(self._held_after(part[: refusal.index or 0]), 1)
         if refusal.index is not None and not _is_full(refusal):
-            guilty = [sent[refusal.index][1]]
+            guilty = [part[refusal.index][1]]
         else:
             guilty = [rule for change, rule in part if change is Change.ADD] or [rule for _, rule in part]
         self.refused.update({rule.key: refusal for rule in guilty})

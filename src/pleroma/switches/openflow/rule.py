@@ -58,6 +58,17 @@ class Match(_Match):
     def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]
         return cls(*iterable)
 
+    def covers(self, other: Match) -> bool:
+        """Whether this matches every packet that the other one matches."""
+        if any(mine is not None and mine != others for mine, others in zip(self[:3], other[:3], strict=True)):
+            return False
+        mine, others = self.destination, other.destination
+        if mine is None or others is None:
+            return mine is None
+        rest = mine.max_prefixlen - mine.prefixlen
+        within = int(mine.network_address) >> rest == int(others.network_address) >> rest
+        return within and mine.prefixlen <= others.prefixlen
+
 
 class _Send(NamedTuple):
     port: int

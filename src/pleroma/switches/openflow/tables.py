@@ -15,7 +15,7 @@ All of these rules carry the cookie of this controller. Rules with another cooki
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network
 
 from pleroma.index.address import AddressRange
@@ -32,7 +32,6 @@ from pleroma.routing import (
     SwitchId,
     SwitchOp,
     Topology,
-    in_safe_order,
 )
 from pleroma.switches.openflow.rule import (
     CONTROLLER_PORT,
@@ -41,7 +40,6 @@ from pleroma.switches.openflow.rule import (
     Key,
     Match,
     Rule,
-    RuleChange,
     Send,
 )
 from pleroma.wire.ports import CONTROL_ADDRESSES
@@ -119,23 +117,7 @@ def _rule(table: int, priority: int, match: Match, sends: Iterable[Send] = (), g
     return Rule(table, priority, match, tuple(sends), goto, COOKIE)
 
 
-def rule_changes(known: Mapping[Key, Rule], wanted: Mapping[Key, Rule], keys: Iterable[Key]) -> list[RuleChange]:
-    """What turns the known rules into the wanted ones at these keys, in an order that is safe even one by one.
-
-    Forwarding is the later table: no event is admitted before there are rules that forward it.
-    """
-    changes: list[RuleChange] = []
-    for key in keys:
-        have, want = known.get(key), wanted.get(key)
-        if have == want:
-            continue
-        if want is not None:
-            changes.append(RuleChange(Change.ADD if have is None else Change.MODIFY, want))
-        elif have is not None:
-            changes.append(RuleChange(Change.DELETE, have))
-    return in_safe_order(changes)
-
-
-def deletions_first(changes: Iterable[RuleChange]) -> list[RuleChange]:
-    """The changes of one bundle, which packets see as a whole: deletions first, so that a full table can turn over."""
-    return sorted(changes, key=lambda each: each.change is not Change.DELETE)
+def is_detour(key: Key) -> bool:
+    """Whether the rule at this key is a detour, which stands above all rules for cells."""
+    table, priority, _ = key
+    return table == FORWARDING and priority >= _DETOUR

@@ -7,7 +7,7 @@ import pytest
 from pleroma.errors import SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.index import Dz
 from pleroma.index.address import IPV6
-from pleroma.routing import Change, Flow, Output
+from pleroma.routing import Change, DetourOp, Flow, Output
 from pleroma.switches.openflow.agent import TABLE_FULL, Agent, SwitchTimeouts
 from pleroma.switches.openflow.rule import CountedRule, RuleChange
 from pleroma.switches.openflow.tables import FORWARDING, RuleLayout
@@ -18,6 +18,10 @@ LAYOUT = RuleLayout(IPV6)
 
 def rule(bits, port=1):
     return LAYOUT.forwarding(Flow(Dz.parse(bits), (Output(port),)))
+
+
+def detour(bits, port=1):
+    return LAYOUT.change(DetourOp("R1", Change.ADD, Flow(Dz.parse(bits), (Output(port),))))[1]
 
 
 def wanting(*rules):
@@ -273,6 +277,48 @@ def test_many_changes_go_in_several_bundles_unless_room_is_scarce():
         await agent.confirmed()
         assert [len(each) for each in switch.bundles][2:] == [1000, 3000]
         assert {each.key for each in new} == set(switch.rules)
+
+    run(work)
+
+
+@pytest.mark.parametrize("was_full", [False, True])
+def test_below_a_detour_a_full_table_turns_over_in_several_bundles_and_no_bundle_is_refused(was_full):
+    async def work(agent, _told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        over = detour("")
+        old = [rule(f"0{number:012b}") for number in range(1500)]
+        new = [rule(f"1{number:012b}") for number in range(1500)]
+        await confirmed(agent, over, *old)
+        switch.capacity = len(switch.rules)
+        if was_full:
+            with pytest.raises(SwitchRefused, match="full"):
+                await confirmed(agent, rule("11"))
+            agent.want([(rule("11").key, None)])
+            await agent.confirmed()
+        bundles, refusals = len(switch.bundles), agent.counts["refusals"]
+        assert refusals == (2 if was_full else 0), "in its own bundle, and again when the table counts as tight"
+        agent.want([*((each.key, None) for each in old), *wanting(*new)])
+        await agent.confirmed()
+        assert [len(each) for each in switch.bundles][bundles:] == ([1000, 500] * 2 if was_full else [1000] * 3)
+        assert agent.counts["refusals"] == refusals
+        assert set(switch.rules) == {over.key, *(each.key for each in new)}
+
+    run(work)
+
+
+def test_a_bundle_that_is_refused_voids_those_after_it_and_those_before_it_stand():
+    async def work(agent, _told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        rules = [rule(f"{number:012b}") for number in range(3000)]
+        switch.plan = ["do", SwitchRefused("bad match", kind="BAD_MATCH", code="BAD_VALUE", index=3)]
+        with pytest.raises(SwitchRefused, match="bad match"):
+            await confirmed(agent, *rules)
+        assert len(agent.refused) == 1
+        assert [len(each) for each in switch.bundles] == [1000, 1000, 1000, 999]
+        assert len(switch.rules) == 2999
+        assert agent.counts == {"read": 1, "changed": 2999, "refusals": 1}
 
     run(work)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.errors import SwitchError
-from pleroma.switches.openflow.rule import ETH_TYPE_IPV4, ETH_TYPE_IPV6, Match, Rule, Send
+from pleroma.switches.openflow.rule import ETH_TYPE_IPV4, ETH_TYPE_IPV6, ETH_TYPE_LLDP, Match, Rule, Send
 from support.openflow_wire import rules
 
 EVENTS = IPv6Network("ff0e::/16")
@@ -45,6 +45,42 @@ def test_a_destination_implies_the_ethernet_type_and_all_destinations_are_none()
     assert Match(destination=EVENTS) == Match(eth_type=ETH_TYPE_IPV6, destination=EVENTS)
     assert Match(destination=IPv4Network("0.0.0.0/0")) == Match(eth_type=ETH_TYPE_IPV4)
     assert Match()._replace(destination=EVENTS).eth_type == ETH_TYPE_IPV6
+
+
+PACKETS = [
+    (port, eth_type, proto, address)
+    for port in (1, 2)
+    for eth_type, address in ((ETH_TYPE_IPV6, 0), (ETH_TYPE_IPV6, 1 << 127), (ETH_TYPE_IPV4, 0), (ETH_TYPE_LLDP, None))
+    for proto in (6, 17)
+]
+matches = st.builds(
+    Match,
+    st.sampled_from([None, 1, 2]),
+    st.none(),
+    st.sampled_from([None, 6, 17]),
+    st.sampled_from(
+        [None, IPv6Network("::/0"), IPv6Network("::/1"), IPv6Network("8000::/1"), IPv4Network("0.0.0.0/1")]
+    ),
+)
+
+
+def takes(match, packet):
+    """Whether a packet is one that a match is for, of two addresses that stand for the halves of all."""
+    *fields, address = packet
+    if any(mine not in (None, its) for mine, its in zip(match[:3], fields, strict=True)):
+        return False
+    return match.destination is None or int(match.destination.network_address) == address
+
+
+@given(matches, matches)
+def test_a_match_covers_another_if_it_takes_every_packet_that_the_other_takes(one, other):
+    assert one.covers(other) == all(takes(one, packet) for packet in PACKETS if takes(other, packet))
+
+
+@given(*[st.tuples(st.integers(0, 15), st.integers(0, 4))] * 2)
+def test_a_destination_covers_those_that_lie_in_it(one, other):
+    ours, theirs = (IPv6Network(((bits >> 4 - n << 4 - n) << 124, n)) for bits, n in (one, other))
+    assert Match(destination=ours).covers(Match(destination=theirs)) == theirs.subnet_of(ours)
 
 
 def test_ethernet_addresses_compare_whatever_their_case():

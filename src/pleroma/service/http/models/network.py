@@ -21,6 +21,7 @@ class SwitchAnswer(StrictModel):
     changed: int = Field(0, description="Rules that were changed on it")
     read: int = Field(0, description="How often its table was read")
     repaired: int = Field(0, description="Rules that somebody else had changed")
+    refusals: int = Field(0, description="Changes that it refused")
     silent: int = Field(0, description="Changes that it did not answer in time")
 
 
