@@ -1,6 +1,6 @@
 """Plans of many kinds, and what a network holds that was told everything, for the tests of changes between plans."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from hypothesis import strategies as st
 
@@ -23,8 +23,9 @@ from pleroma.routing import (
     SwitchId,
     Topology,
 )
+from pleroma.routing.family import Family, FollowedTrees
 from pleroma.routing.request import Request
-from pleroma.routing.router import Family, Router
+from pleroma.routing.router import Router
 from pleroma.switches.simulated.simulated_table import SimulatedTable
 from support.control_cases import SMALL
 
@@ -104,30 +105,12 @@ def region(index: Index, prefix: Dz, command: Register, schema: Schema, most: in
     return DzSet(prefix.then(dz) for dz in covering)
 
 
-class Fixed:
-    """Routes on given trees."""
-
-    def __init__(self, families: Iterable[Family]) -> None:
-        self._families = [Family(each.region, each.tree) for each in families]
-
-    def start(self, _topology: Topology) -> Sequence[Family]:
-        return self._families
-
-    def advertised(self, families: Sequence[Family], _topology: Topology, _request: Advertise) -> Sequence[Family]:
-        return families
-
-    def unadvertised(self, families: Sequence[Family], _advertised: object) -> Sequence[Family]:
-        return families
-
-    def changed(self, families: Sequence[Family], _topology: Topology) -> Sequence[Family]:
-        return families
-
-
 def tables_of(
     topology: Topology, families: Iterable[Family], registrations: Iterable[Request], max_length: int
 ) -> Mapping[SwitchId, FlowTable]:
     """By a router that knows nothing else."""
-    router = Router(topology, policy=Fixed(families), max_length=max_length)
+    kept = list(families)
+    router = Router(topology, policy=FollowedTrees(lambda: kept), max_length=max_length)
     for each in registrations:
         router.apply(each)
     return router.tables

@@ -77,8 +77,7 @@ class DzSet:
         if self._packed is not None:
             return tuple(map(unpacked, _pieces(self._packed)))
         if self._known_members is None:
-            spans = zip(self._bounds[::2], self._bounds[1::2], strict=True)
-            self._known_members = tuple(dz for start, end in spans for dz in _largest(start, end))
+            self._known_members = tuple(dz for start, end in self.spans for dz in _largest(start, end))
         return self._known_members
 
     def __iter__(self) -> Iterator[Dz]:
@@ -101,6 +100,12 @@ class DzSet:
 
     def __repr__(self) -> str:
         return f"DzSet.parse({', '.join(repr(str(dz)) for dz in self)})"
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The maximal intervals of atoms: the first atom of each, and the one after its last."""
+        bounds = self._bounds
+        return list(zip(bounds[::2], bounds[1::2], strict=True))
 
     @property
     def atoms(self) -> int:
@@ -164,8 +169,7 @@ class DzSet:
         if length < 0:
             raise DzError(f"a length cannot be {length}", field="length", value=length)
         grain = 1 << max(MAX_LENGTH - length, 0)
-        spans = zip(self._bounds[::2], self._bounds[1::2], strict=True)
-        return DzSet._of(_merge((start // grain * grain, -(-end // grain) * grain) for start, end in spans))
+        return DzSet._of(_merge((start // grain * grain, -(-end // grain) * grain) for start, end in self.spans))
 
     def coarsen(self, max_members: int) -> DzSet:
         """The smallest region around this one that has at most `max_members` members."""

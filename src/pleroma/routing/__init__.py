@@ -4,11 +4,12 @@ from pleroma.routing.admission import Admissions, AdmitOp
 from pleroma.routing.budget import Coarsening, Weights
 from pleroma.routing.cases import Case, cases
 from pleroma.routing.detour import DetourOp, SwitchOp
+from pleroma.routing.family import Family, OneTree, Policy
 from pleroma.routing.flow import Change, Flow, FlowOp, FlowTable, Output, difference, in_safe_order
 from pleroma.routing.forest import PublisherForest
 from pleroma.routing.presence import Presence
 from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
-from pleroma.routing.router import Family, OneTree, Policy, Router
+from pleroma.routing.router import Router
 from pleroma.routing.shapes import SHAPES, build
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.routing.tree import Tree, low_latency_tree, repair, rooted_tree

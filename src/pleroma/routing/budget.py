@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from pleroma.arrays.jit import compiled
 from pleroma.arrays.types import Floats, Ints
 from pleroma.index.dz import ROOT, Dz
+from pleroma.routing.family_spans import FamilySpans
 from pleroma.routing.flow import Flow, FlowTable, Output
 
 PRICE_ROUNDS = 60
 """Halvings of the interval in which the price of a rule is searched."""
 MAX_EXACT_STEPS = 50_000_000
 """Steps that an exact choice may take: about a tenth of a second."""
+
+FORCING_PRICE = 1e12
+"""A price of a rule that no waste outweighs: every subtree collapses that may."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,22 @@ class Coarsening:
     extra: float
 
 
-def coarsen(table: FlowTable, limit: int, weights: Weights | None = None) -> tuple[FlowTable, Coarsening]:
-    """The table with at most `limit` rules that forwards all that `table` does and least beyond it."""
+def coarsen(
+    table: FlowTable, limit: int, weights: Weights | None = None, families: FamilySpans | None = None
+) -> tuple[FlowTable, Coarsening]:
+    """The table with at most `limit` rules that forwards all that `table` does and least beyond it.
+
+    A rule never spans two families: events of one would leave along the tree of the other. A limit that leaves no rule
+    for each turn from one family to the next is exceeded.
+    """
     if len(table) <= limit:
         return table.copy(), Coarsening(len(table), len(table), 0.0)
     forest = _Forest(table)
     weight = weights.weigh(forest.cells) if weights else _volumes(forest.cells)
     cost = forest.collapse_costs(weight)
+    if families is not None and families.runs > 1:
+        cost[[not families.is_within_one(cell) for cell in forest.cells]] = np.inf
+        limit = max(limit, _priced(forest.parent, forest.real, cost, FORCING_PRICE)[0])
     collapsed = _choose(forest.parent, forest.real, cost, limit)
     flows = forest.flows(collapsed)
     return FlowTable(flows), Coarsening(len(table), len(flows), float(cost[collapsed].sum()))
@@ -170,7 +183,7 @@ def _choose(parent: Ints, real: Ints, cost: Floats, limit: int) -> Ints:
     wanted, nothing = int(real.sum()), np.zeros(len(parent), np.int64)
     if (wanted - limit) * len(parent) <= MAX_EXACT_STEPS:
         return np.flatnonzero(_save(parent, real, cost, nothing, wanted - limit))
-    low, high = 0.0, float(cost.max()) + 1.0
+    low, high = 0.0, float(cost[np.isfinite(cost)].max()) + 1.0
     for _ in range(PRICE_ROUNDS):
         price = (low + high) / 2
         rules, _ = _priced(parent, real, cost, price)
@@ -215,7 +228,7 @@ def _save(parent: Ints, real: Ints, cost: Floats, collapsed: Ints, save: int) ->
     between its two children, or by collapsing it. A node has at most two children, which follow it.
     """
     size = parent.shape[0]
-    rules, paid = np.where(collapsed == 1, 1, real), cost * collapsed
+    rules, paid = np.where(collapsed == 1, 1, real), np.where(collapsed == 1, cost, 0.0)
     child = np.full((size, 2), -1, np.int64)
     inside = np.zeros(size, np.bool_)  # below a collapsed node: no longer there
     for node in range(1, size):

@@ -1,22 +1,30 @@
 """Publisher-driven trees: each family of dz travels on a tree rooted at the publisher who first advertised it.
 
 An advertisement joins the trees of the families it overlaps, and what no family holds yet becomes a new one
-(Bhowmik 2013, 4.2.1; Grunert 2014, 2.2.1). When there are too many, the two families whose trees are most alike
-become one, since that moves the fewest paths.
+(Bhowmik 2013, 4.2.1; Grunert 2014, 2.2.1). When there are enough trees, the paper merges two, which moves the paths of
+events that are under way. Here the newcomer joins the tree that is most like its own instead, so nothing moves. When
+families would take turns so often that tables had no room for them, the newcomer's region is split among those beside
+it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from pleroma.errors import RoutingError
+from pleroma.index.dz import Dz
 from pleroma.index.dzset import NOTHING, DzSet
+from pleroma.routing.family import Family, released
+from pleroma.routing.family_spans import FamilySpans
 from pleroma.routing.request import Advertise
-from pleroma.routing.router import Family
 from pleroma.routing.topology import Topology
-from pleroma.routing.tree import repair, rooted_tree
+from pleroma.routing.tree import Tree, rooted_tree
+
+MAX_RUNS = 256
+"""Pieces into which families may cut the line of dz; every piece may take a rule on every switch."""
+RULES_PER_RUN = 4
+"""A limited table has room for so many times the pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,9 @@ class PublisherForest:
     def start(self, _topology: Topology) -> Sequence[Family]:
         return []
 
+    def opened(self, families: Sequence[Family], _topology: Topology, prefix: Dz) -> Sequence[Family]:
+        return released(families, prefix)
+
     def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise) -> Sequence[Family]:
         held = NOTHING
         for family in families:
@@ -40,26 +51,34 @@ class PublisherForest:
         if not new:
             return families
         tree = rooted_tree(topology, topology.host[request.host].switch)
-        grown = [*families, Family(new, tree)]
-        while len(grown) > self.limit:
-            grown = _merged(grown)
-        return grown
+        max_runs = min([MAX_RUNS, *(max(limit // RULES_PER_RUN, 1) for limit in topology.limits.values())])
+        grown = [*families, Family(new, tree)] if len(families) < self.limit else _joined(families, new, tree)
+        if FamilySpans(family.region for family in grown).runs <= max_runs or not families:
+            return grown
+        return _split(families, new)
 
     def unadvertised(self, families: Sequence[Family], advertised: Callable[[], DzSet]) -> Sequence[Family]:
         still = advertised()
         return [family for family in families if family.region.overlaps(still)]
 
-    def changed(self, families: Sequence[Family], topology: Topology) -> Sequence[Family]:
-        return [Family(family.region, repair(family.tree, topology)) for family in families]
+
+def _joined(families: Sequence[Family], new: DzSet, tree: Tree) -> list[Family]:
+    """The region joins the family whose tree has the most links of the tree it would have; of these the largest."""
+
+    def alike(family: Family) -> tuple[int, int]:
+        return len(set(family.tree.links) & set(tree.links)), family.region.atoms
+
+    best = max(families, key=alike)
+    return [Family(f.region | new, f.tree) if f is best else f for f in families]
 
 
-def _merged(families: Sequence[Family]) -> list[Family]:
-    """One family fewer: the two most alike share the tree of the one with the larger region."""
-
-    def alike(pair: tuple[Family, Family]) -> tuple[int, float]:
-        a, b = pair
-        return len(set(a.tree.links) & set(b.tree.links)), -(a.region.volume + b.region.volume)
-
-    a, b = max(combinations(families, 2), key=alike)
-    tree = a.tree if a.region.atoms >= b.region.atoms else b.tree
-    return [f for f in families if f is not a and f is not b] + [Family(a.region | b.region, tree)]
+def _split(families: Sequence[Family], new: DzSet) -> list[Family]:
+    """Each piece of the region joins the family beside it, so that families take turns no more often than before."""
+    spans = FamilySpans(family.region for family in families)
+    parts: list[list[Dz]] = [[] for _ in families]
+    for dz in new:
+        parts[spans.nearest(dz.start)].append(dz)
+    return [
+        Family(family.region | DzSet(part), family.tree) if part else family
+        for family, part in zip(families, parts, strict=True)
+    ]

@@ -8,62 +8,22 @@ which forwards more events and never fewer.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 from pleroma.errors import PleromaError, RoutingError, UnknownName
-from pleroma.index.dz import MAX_LENGTH
+from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
 from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
+from pleroma.routing.family import Family, OneTree, Policy, released, repaired
+from pleroma.routing.family_spans import FamilySpans
 from pleroma.routing.flow import Flow, FlowOp, FlowTable, difference, in_safe_order
 from pleroma.routing.port_bits import PortBits
 from pleroma.routing.request import Advertise, Registration, Request, Subscribe, Unadvertise, Unsubscribe
 from pleroma.routing.shadowed_rules import ShadowedRules
 from pleroma.routing.topology import HostId, SwitchId, Topology
-from pleroma.routing.tree import Tree, low_latency_tree, repair
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """The tree on which the events of one region travel. Regions of different families are disjoint."""
-
-    region: DzSet
-    tree: Tree
-
-
-class Policy(Protocol):
-    """How the event space is divided among trees. Each method returns the families to use from now on."""
-
-    def start(self, topology: Topology, /) -> Sequence[Family]:
-        """The families of a network without registrations."""
-
-    def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise, /) -> Sequence[Family]:
-        """An advertisement is about to be registered."""
-
-    def unadvertised(self, families: Sequence[Family], advertised: Callable[[], DzSet], /) -> Sequence[Family]:
-        """An advertisement was withdrawn; `advertised` computes the region that is still advertised."""
-
-    def changed(self, families: Sequence[Family], topology: Topology, /) -> Sequence[Family]:
-        """Links or switches have come or gone."""
-
-
-class OneTree:
-    """A single low-latency spanning tree for everything (Bhowmik et al. 2017, III-B)."""
-
-    def start(self, topology: Topology) -> Sequence[Family]:
-        return [Family(EVERYTHING, low_latency_tree(topology))]
-
-    def advertised(self, families: Sequence[Family], _topology: Topology, _request: Advertise) -> Sequence[Family]:
-        return families
-
-    def unadvertised(self, families: Sequence[Family], _advertised: Callable[[], DzSet]) -> Sequence[Family]:
-        return families
-
-    def changed(self, families: Sequence[Family], topology: Topology) -> Sequence[Family]:
-        return [Family(f.region, repair(f.tree, topology)) for f in families]
 
 
 class Router:
@@ -77,9 +37,12 @@ class Router:
         topology: Topology,
         *,
         policy: Policy | None = None,
+        families: Sequence[Family] | None = None,
         max_length: int = MAX_LENGTH,
         weights: Weights | None = None,
     ) -> None:
+        """The policy decides with which families to begin, unless some are given."""
+        self.policy = policy or OneTree()
         self.topology = topology
         self.max_length = max_length
         self.registrations: dict[str, Registration] = {}
@@ -88,15 +51,42 @@ class Router:
         self._exact: dict[SwitchId, FlowTable] = {s: FlowTable() for s in topology.limits}
         self._shadowed: dict[SwitchId, ShadowedRules] = {s: ShadowedRules() for s in topology.switches}
         self._weights = weights
-        self._policy = policy or OneTree()
         self._ports = PortBits(topology)
         self._known = set(topology.host)  # also those that are away
-        self._families: dict[DzSet, tuple[Family, Demands]] = {}
-        self._take(self._policy.start(topology))
+        self._held: dict[str, Advertise] = {}
+        self._families: list[tuple[Family, Demands]] = []
+        self._spans = FamilySpans(())
+        self._to_refit = False
+        """The families have changed, so coarser tables may have to change although no exact table does."""
+        self._take(self.policy.start(topology) if families is None else families)
 
     @property
     def families(self) -> tuple[Family, ...]:
-        return tuple(family for family, _ in self._families.values())
+        return tuple(family for family, _ in self._families)
+
+    def open_prefix(self, prefix: Dz, families: Sequence[Family] | None = None) -> list[FlowOp]:
+        """The dz that begin with a prefix are about to be used, on the trees of these families or as the policy says.
+
+        No registration may have any of these dz.
+        """
+        if families is None:
+            chosen = self.policy.opened(self.families, self.topology, prefix)
+        else:
+            chosen = [*released(self.families, prefix), *families]
+        return self._replace_tables() if self._take(chosen) else self._collect()
+
+    def hold(self, gone: Iterable[str], come: Iterable[Advertise]) -> list[FlowOp]:
+        """Have a family for all that these advertise, and keep it, though they need no rules here."""
+        for each in gone:
+            self._held.pop(each, None)
+        moved = False
+        for request in come:
+            self._held[request.id] = request
+            if self._joins(request):
+                moved |= self._take(self.policy.advertised(self.families, self.topology, request))
+        ops = self._replace_tables() if moved else self._collect()
+        self._take(self.policy.unadvertised(self.families, self._advertised))
+        return ops
 
     def apply(self, request: Request) -> list[FlowOp]:
         """Carry out one request. Raises an error for a request that cannot be carried out, and changes nothing then."""
@@ -116,13 +106,13 @@ class Router:
             for request in registrations:
                 self._check(request)
                 if self._joins(request):
-                    families = self._policy.advertised(families, self.topology, request)
+                    families = self.policy.advertised(families, self.topology, request)
                 self.registrations[request.id] = request
         except PleromaError:
             self.registrations = before
             raise
         with collecting_later():
-            self._families = {}
+            self._families = []
             self._take(families)
             return self._replace_tables()
 
@@ -146,10 +136,10 @@ class Router:
         moved = False
         for request in coming:
             if self._joins(request):
-                moved |= self._take(self._policy.advertised(self.families, self.topology, request))
+                moved |= self._take(self.policy.advertised(self.families, self.topology, request))
             self._add(request)
         ops = self._replace_tables() if moved else self._collect()
-        self._take(self._policy.unadvertised(self.families, self._advertised))
+        self._take(self.policy.unadvertised(self.families, self._advertised))
         return ops
 
     def _rebuild(self, coming: Iterable[Registration]) -> list[FlowOp]:
@@ -157,13 +147,13 @@ class Router:
         families: Sequence[Family] = self.families
         for request in coming:
             if self._joins(request):
-                families = self._policy.advertised(families, self.topology, request)
+                families = self.policy.advertised(families, self.topology, request)
             self.registrations[request.id] = request
         with collecting_later():
-            self._families = {}
+            self._families = []
             self._take(families)
             ops = self._replace_tables()
-        self._take(self._policy.unadvertised(self.families, self._advertised))
+        self._take(self.policy.unadvertised(self.families, self._advertised))
         return ops
 
     def _check(self, request: Registration) -> None:
@@ -184,7 +174,7 @@ class Router:
         self._check(request)
         moved = False
         if self._joins(request):
-            moved = self._take(self._policy.advertised(self.families, self.topology, request))
+            moved = self._take(self.policy.advertised(self.families, self.topology, request))
         self._add(request)
         return self._replace_tables() if moved else self._collect()
 
@@ -196,14 +186,14 @@ class Router:
         self.registrations[request.id] = request
         if request.host not in self.topology.host:
             return  # the registration waits for its host
-        for family, demands in self._families.values():
+        for family, demands in self._families:
             for dz in _within(request.region, family.region):
                 demands.add(_side(request), request.host, dz)
 
     def _remove(self, registration: Registration) -> None:
         if registration.host not in self.topology.host:
             return  # the demands of the host went when the host did
-        for family, demands in self._families.values():
+        for family, demands in self._families:
             for dz in _within(registration.region, family.region):
                 demands.remove(_side(registration), registration.host, dz)
 
@@ -216,11 +206,12 @@ class Router:
         self._remove(registration)
         ops = self._collect()
         if kind is Advertise:
-            self._take(self._policy.unadvertised(self.families, self._advertised))
+            self._take(self.policy.unadvertised(self.families, self._advertised))
         return ops
 
     def _advertised(self) -> DzSet:
-        return DzSet(dz for r in self.registrations.values() if isinstance(r, Advertise) for dz in r.region)
+        registered = [*self.registrations.values(), *self._held.values()]
+        return DzSet(dz for each in registered if isinstance(each, Advertise) for dz in each.region)
 
     def expect(self, host: HostId) -> None:
         """Accept registrations for a host that the topology does not have yet; they wait until it has."""
@@ -231,21 +222,45 @@ class Router:
         self.topology = topology
         self._known.update(topology.host)
         self._ports = PortBits(topology)
-        families = self._policy.changed(self.families, topology)
+        families = repaired(self.families, topology)
+        for request in (*self.registrations.values(), *self._held.values()):
+            if self._joins(request):  # the host may have come back to a network that has no family for it
+                families = list(self.policy.advertised(families, topology, request))
         with collecting_later():
-            self._families = {}
+            self._families = []
             self._take(families)
             return self._replace_tables()
 
     def _take(self, families: Sequence[Family]) -> bool:
-        """Adopt these families; those that stay keep their demands. True if a family is gone or has another tree."""
-        adopted: dict[DzSet, tuple[Family, Demands]] = {}
+        """Adopt these families. One that keeps its tree keeps its demands, and gains or loses what its region does.
+
+        True if a family is gone, so that the tables have to be computed anew.
+        """
+        left, adopted = list(self._families), []
         for family in families:
-            known = self._families.get(family.region)
-            adopted[family.region] = known if known and known[0] == family else (family, self._demands(family))
-        moved = any(adopted.get(region) is not known for region, known in self._families.items())
+            known = next((each for each in left if each[0].tree == family.tree and _is_next(each[0], family)), None)
+            if known is None:
+                adopted.append((family, self._demands(family)))
+            else:
+                left.remove(known)
+                self._reshape(*known, family.region)
+                adopted.append((family, known[1]))
+        self._to_refit |= [family for family, _ in adopted] != list(self.families)
         self._families = adopted
-        return moved
+        self._spans = FamilySpans(family.region for family in families)
+        return bool(left)
+
+    def _reshape(self, family: Family, demands: Demands, region: DzSet) -> None:
+        """A family has another region now: add to its demands, or remove, what registrations have in the difference."""
+        if region == family.region:
+            return
+        come, gone = region - family.region, family.region - region
+        for request in self.registrations.values():
+            if request.host in self.topology.host:
+                for dz in request.region & gone:
+                    demands.remove(_side(request), request.host, dz)
+                for dz in request.region & come:
+                    demands.add(_side(request), request.host, dz)
 
     def _demands(self, family: Family) -> Demands:
         ports, tree = self._ports, family.tree
@@ -261,10 +276,13 @@ class Router:
     def _collect(self) -> list[FlowOp]:
         """The operations since the last step, in an order that is safe to apply one by one."""
         wanted: dict[SwitchId, list[FlowOp]] = {}
-        for _, demands in self._families.values():
+        for _, demands in self._families:
             for op in demands.changes():
                 wanted.setdefault(op.switch, []).append(op)
         ops: list[FlowOp] = []
+        if self._to_refit:
+            wanted = {switch: [] for switch in self.coarsened} | wanted
+            self._to_refit = False
         for switch, asked in wanted.items():
             exact = self._exact.get(switch)
             table = self.tables[switch] if exact is None else exact
@@ -282,7 +300,8 @@ class Router:
 
     def _fitted(self, switch: SwitchId) -> FlowTable:
         """The exact table of a limited switch if it fits, else the best coarser table that does."""
-        table, report = coarsen(self._exact[switch], self.topology.limits[switch], self._weights)
+        limit = self.topology.limits[switch]
+        table, report = coarsen(self._exact[switch], limit, self._weights, self._spans)
         if report.installed < report.wanted:
             self.coarsened[switch] = report
         else:
@@ -291,8 +310,9 @@ class Router:
 
     def _replace_tables(self) -> list[FlowOp]:
         """Compute all tables anew; returns the operations that turn the tables in force into them."""
+        self._to_refit = False
         exact: dict[SwitchId, list[Flow]] = {s: [] for s in self.topology.switches}
-        for _, demands in self._families.values():
+        for _, demands in self._families:
             demands.forget_changes()
             for switch, flow in demands.flows():
                 exact[switch].append(flow)
@@ -319,6 +339,10 @@ def collecting_later() -> Iterator[None]:
 
 def _side(registration: Registration) -> int:
     return ADVERTISEMENTS if isinstance(registration, Advertise) else SUBSCRIPTIONS
+
+
+def _is_next(family: Family, other: Family) -> bool:
+    return family.region.overlaps(other.region)
 
 
 def _within(region: DzSet, family: DzSet) -> DzSet:

@@ -149,7 +149,7 @@ class Routing(RuleBasedStateMachine):
                 kind = Unadvertise if isinstance(registration, Advertise) else Unsubscribe
                 self.router.apply(kind(name))
             assert all(len(table) == 0 for table in self.router.tables.values()), "a rule was left behind"
-            cells = [cell for _, demands in self.router._families.values() for cell in demands._cells()]
+            cells = [cell for _, demands in self.router._families for cell in demands._cells()]
             assert all(cell.parent is None for cell in cells), "a cell was left behind"
 
 

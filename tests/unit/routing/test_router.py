@@ -129,7 +129,7 @@ class TestForest:
         router.apply(Unadvertise("P1"))
         assert router.families == ()
 
-    def test_too_many_trees_are_merged_and_everybody_is_still_served(self):
+    def test_with_enough_trees_newcomers_join_one_and_everybody_is_served(self):
         router = Router(square(), policy=PublisherForest(limit=2))
         shadow = {s: t.copy() for s, t in router.tables.items()}
         steps = [Subscribe(f"s{i}", f"h{i}", EVERYTHING) for i in (2, 4)]
