@@ -1,13 +1,13 @@
 """The controller: takes commands, has them logged and applied, and tells the switches what follows.
 
-A request is answered when it is durable and in force on the network. Whatever moment the process dies at, a new one
-comes to the same state from the log, and installs the rules that follow from it.
+A request is answered when it is durable, and in force on the switches that it relies on. Whatever moment the process
+dies at, a new one comes to the same state from the log, and installs the rules that follow from it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -16,15 +16,18 @@ from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState
 from pleroma.control.feed import Feed
 from pleroma.control.feed_items import command_items, flows_item
+from pleroma.control.installer import Awaited, Installer
+from pleroma.control.lane import SwitchDelay
 from pleroma.control.log.entry import Position
 from pleroma.control.logged_state import LoggedState
-from pleroma.control.southbound import Installer, Southbound
-from pleroma.control.state.command import ChangePlan, Command
+from pleroma.control.southbound import Southbound
+from pleroma.control.state.command import ChangePlan, Command, Register
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import Done, Result
 from pleroma.control.transition.plan_change_runner import PlanChangeRunner, PlanChangeTiming
 from pleroma.errors import ControllerClosed, LogError, PleromaError
-from pleroma.routing import Host, Topology
+from pleroma.index import Dz
+from pleroma.routing import Host, SwitchId, Topology
 
 SNAPSHOT_EVERY_ENTRIES = 10_000
 CLOSING_INSTALL_SECONDS = 5.0
@@ -47,7 +50,8 @@ class Controller:
         self.client_counters = ClientCounters(state.registrations)
         self._logged = logged
         self._closing = False
-        self._installer = Installer(network, logged.position, also_wait_for)
+        self._also_wait_for = also_wait_for
+        self._installer = Installer(network, logged.position)
         self.plan_changes = PlanChangeRunner(state.plans, state.registrations, self.submit, self.confirmed, timing)
         logged.subscribe(self._follow)
 
@@ -102,8 +106,12 @@ class Controller:
 
     @property
     def network_failure(self) -> Exception | None:
-        """Why the network is behind, while it is."""
+        """Why the network is behind, if the last attempt to change a switch has failed."""
         return self._installer.failure
+
+    def delay(self, switch: SwitchId) -> SwitchDelay:
+        """How far a switch is behind."""
+        return self._installer.delay(switch)
 
     @property
     def snapshot_failure(self) -> LogError | None:
@@ -111,7 +119,7 @@ class Controller:
         return self._logged.snapshot_failure
 
     async def submit(self, command: Command, key: str | None = None) -> Done:
-        """Carry out a command: on return it is durable and in force on the network. A refusal is raised.
+        """Carry out a command: on return it is durable, and in force on all switches it relies on. A refusal is raised.
 
         With a key, the same command may be sent again, also after a restart: it is carried out once, and answered as
         the first time. A command that is refused at once is not written, so its key stays free.
@@ -119,12 +127,36 @@ class Controller:
         if self._closing:
             raise ControllerClosed("the controller is closed")
         position, done = await self._logged.submit(command, key)
-        await self._installer.reached(position)
+        await self._installer.confirmed(self._relied_on(position, command, done))
+        if self._also_wait_for is not None:
+            await self._also_wait_for()
         return done
 
-    async def confirmed(self) -> None:
-        """Wait until the network has confirmed all that the state holds now."""
-        await self._installer.reached(self.position)
+    def _relied_on(self, position: Position, command: Command, done: Done) -> Awaited:
+        """What the answer to the command at a position waits for.
+
+        It waits for what the command itself changes on switches. A registration may also rely on changes that others
+        have caused before: a second subscription to the same events at a host changes nothing, and gets its events by
+        the rules of the first one. So it waits for all earlier changes that concern its cells, on the switches that lie
+        between its host and those with whom it has events in common.
+        """
+        if self.installed == self.position:
+            return {}
+        own = self._installer.following_from(position)
+        registered = self.state.registrations.get(done.value["id"]) if isinstance(command, Register) else None
+        if registered is None:
+            return own
+        inputs = self.state.plans.inputs([registered])
+        # if another plan has come since, its rules count, and the command that brought it is a later one
+        until = position if registered.entry.epoch == done.value["epoch"] else self.position
+        others = self._installer.overlapping(inputs.cells, until)
+        serving = self.state.rules.serving(inputs, others.keys() - own.keys())
+        return {**own, **{switch: others[switch] for switch in serving}}
+
+    async def confirmed(self, cells: Sequence[Dz] | None = None) -> None:
+        """Wait until switches have confirmed all that the state holds now, or all of it that is about these cells."""
+        installer, now = self._installer, self.position
+        await installer.confirmed(installer.until(now) if cells is None else installer.overlapping(cells, now))
 
     def route_on(self, topology: Topology) -> None:
         """Switches or links have come or gone: route on what is there. Registrations wait for hosts that are not."""

@@ -181,6 +181,37 @@ class Demands:
             yield cell
             cell = cell.high if dz >> length - depth - 1 & 1 else cell.low
 
+    def serving(self, side: int, host: HostId, region: DzSet, among: Iterable[SwitchId]) -> set[SwitchId]:
+        """Which of these switches lie between a host, where a region is held on one side, and hosts with a part of the
+        region on the other side.
+
+        A switch lies between two hosts if its port towards one is not its port towards the other.
+        """
+        masks, other = self._ports.mask, COVERED + 1 - side
+        sought = sum(masks.get(switch, 0) for switch in set(among)) & self._reach[host][side]
+        found: set[SwitchId] = set()
+        for dz in region:
+            for cell in self._meeting(dz):
+                for switch in self._switches(cell.ports[other] & sought):
+                    found.add(switch)
+                    sought &= ~masks[switch]
+                if not sought:
+                    return found
+        return found
+
+    def _meeting(self, dz: Dz) -> Iterator[_Cell]:
+        """Cells of the trie that have, together, every registration that meets `dz`: the smallest cell that covers it,
+        and all smaller ones.
+        """
+        if dz == ROOT:
+            yield from self._cells()
+            return
+        *_, around = self._around(dz)
+        yield around
+        below = around.half(dz >> dz.bit_length() - around.dz.bit_length() - 1 & 1)
+        if below is not None and dz.covers(below.dz):
+            yield from self._cells(below)
+
     def flows(self) -> Iterator[tuple[SwitchId, Flow]]:
         """Every rule of every switch, by the definition, shadowed rules among them."""
         for cell in self._cells():
@@ -216,8 +247,9 @@ class Demands:
         for cell in touched:
             self._prune(cell)
 
-    def _cells(self) -> Iterator[_Cell]:
-        stack = [self._root]
+    def _cells(self, top: _Cell | None = None) -> Iterator[_Cell]:
+        """All cells, or those in one of them."""
+        stack = [top or self._root]
         while stack:
             cell = stack.pop()
             yield cell

@@ -209,6 +209,17 @@ class Router:
             self._take(self.policy.unadvertised(self.families, self._advertised))
         return ops
 
+    def serving(self, request: Registration, among: Iterable[SwitchId]) -> set[SwitchId]:
+        """Which of these switches lie between the host of a registration and any host that it has events in common
+        with: a publisher's with its subscribers', a subscriber's with its publishers'.
+        """
+        if request.host not in self.topology.host:
+            return set()
+        switches, side, found = list(among), _side(request), set[SwitchId]()
+        for family, demands in self._families.values():
+            found |= demands.serving(side, request.host, _within(request.region, family.region), switches)
+        return found
+
     def _advertised(self) -> DzSet:
         registered = [*self.registrations.values(), *self._held.values()]
         return DzSet(dz for each in registered if isinstance(each, Advertise) for dz in each.region)

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import wraps
+from itertools import groupby
 
 import pytest
 
@@ -420,7 +421,9 @@ class Held(Network):
 
     @property
     def words(self):
-        return ["".join(sorted({type(op).__name__[0] for op in batch})) for batch in self.batches]
+        """What batches were about, one after the other; those of several switches that were alike count as one."""
+        words = ["".join(sorted({type(op).__name__[0] for op in batch})) for batch in self.batches]
+        return [word for word, _ in groupby(words)]
 
 
 AT_ONCE = {"in_flight_seconds": 0.0, "unleased_seconds": 0.0}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pleroma.control.state.records import Registered
 from pleroma.control.state.result import GuardOp
 from pleroma.errors import LimitReached
-from pleroma.index import DzSet
+from pleroma.index import Dz, DzSet
 from pleroma.routing import (
     Admissions,
     Advertise,
@@ -25,6 +25,7 @@ from pleroma.routing import (
     Registration,
     Router,
     Subscribe,
+    SwitchId,
     SwitchOp,
     Topology,
     in_safe_order,
@@ -41,6 +42,12 @@ class RuleInputs:
     """The same for detours: with the cells of detours as regions."""
     admitted: Sequence[tuple[HostId, DzSet]] = ()
     """What a host may send, once for each of its advertisements."""
+
+    @property
+    def cells(self) -> list[Dz]:
+        """Where the rules may be that follow from these."""
+        requests = [*self.forwarded, *self.detoured]
+        return [*(dz for each in requests for dz in each.region), *(dz for _, region in self.admitted for dz in region)]
 
     def __add__(self, other: RuleInputs) -> RuleInputs:
         return RuleInputs(
@@ -120,6 +127,16 @@ class NetworkRules:
         for host, region in gone.admitted:
             guards += self.admissions.remove(host, region).at(self.topology, host)
         return NetworkOps(flows, guards)
+
+    def serving(self, inputs: RuleInputs, among: Iterable[SwitchId]) -> set[SwitchId]:
+        """On which of these switches the inputs rely: those on the way of their events, and those of their hosts."""
+        switches = list(among)
+        homes = {self.topology.host[request.host].switch for request in inputs.forwarded}
+        found = homes.intersection(switches)
+        for router, requests in ((self.router, inputs.forwarded), (self.detours, inputs.detoured)):
+            for request in requests:
+                found |= router.serving(request, switches)
+        return found
 
     def expect(self, host: HostId) -> None:
         """Allow registrations at a host that is not there yet."""

@@ -1,4 +1,4 @@
-"""Takes a plan change from step to step: a step begins when every switch has confirmed the one before.
+"""Takes a plan change from step to step: a step begins when the switches have confirmed the one before.
 
 The steps are commands in the log, so a controller that is started again goes on with the step it finds. Before the last
 step the runner waits for the publishers to say that they use the new plan. A publisher that cannot be reached loses its
@@ -9,7 +9,7 @@ as long as a packet may be under way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from pleroma.control.state.result import Done
 from pleroma.control.transition.plan_change import PlanChange
 from pleroma.control.transition.schema_plans import SchemaPlans
 from pleroma.errors import ControllerClosed, PlanTooOld, PleromaError
+from pleroma.index import Dz
 
 STEP_RETRY_SECONDS = 0.2
 _CLOSING = "the controller is closing; the change goes on when it is back"
@@ -43,7 +44,7 @@ class PlanChangeTiming:
 class PlanChangeRunner:
     """Runs the plan change that is under way, if there is one, until it is closed.
 
-    `submit` carries out a command; `confirmed` waits until the network has all that was decided so far.
+    `submit` carries out a command; `confirmed` waits until switches have all that was decided so far about some cells.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class PlanChangeRunner:
         plans: SchemaPlans,
         registrations: Registrations,
         submit: Callable[[Advance | ChangePlan], Awaitable[Done]],
-        confirmed: Callable[[], Awaitable[None]],
+        confirmed: Callable[[Sequence[Dz]], Awaitable[None]],
         timing: PlanChangeTiming,
     ) -> None:
         self.stragglers: list[str] = []
@@ -126,7 +127,7 @@ class PlanChangeRunner:
                     future.set_result(None)
 
     async def _step(self, change: PlanChange) -> None:
-        await self._confirmed()
+        await self._confirmed((change.entry.prefix, change.prefix))
         if change.phase == "swapped":
             await self._wait_for_publishers(change)
         if self._is_published(change):

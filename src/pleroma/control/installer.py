@@ -1,0 +1,88 @@
+"""The way down to the switches: operations in the order of the log, each switch in a lane of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from pleroma.control.lane import Batch, Lane, SwitchDelay
+from pleroma.control.log.entry import LOG_START, Position
+from pleroma.control.southbound import Southbound
+from pleroma.errors import NotInstalled
+from pleroma.index import Dz
+from pleroma.routing import SwitchId, SwitchOp
+
+Awaited = Mapping[SwitchId, Sequence[Batch]]
+"""By switch: the batches that somebody waits for."""
+
+
+class Installer:
+    """Hands operations to the lanes of their switches, and finds the batches that a request has to wait for.
+
+    All lanes that begin in one turn of the event loop send in its next turn, one after the other and before anything is
+    read: a network in the same process changes all its tables between two packets.
+    """
+
+    def __init__(self, network: Southbound, given: Position = LOG_START) -> None:
+        """`given` is the last entry from which everything that follows is in force."""
+        self._network = network
+        self._given = given
+        self._lanes: dict[SwitchId, Lane] = {}
+        """Of the switches that are behind."""
+
+    def give(self, position: Position, ops: Iterable[SwitchOp]) -> None:
+        """Have the operations sent that follow from the entry at this position, or from a change of the network."""
+        self._given = position
+        by_switch: dict[SwitchId, list[SwitchOp]] = {}
+        for op in ops:
+            by_switch.setdefault(op.switch, []).append(op)
+        for switch, its in by_switch.items():
+            if switch not in self._lanes:
+                self._lanes[switch] = Lane(switch, self._network, self._lanes.pop)
+            self._lanes[switch].give(position, its)
+
+    @property
+    def installed(self) -> Position:
+        """All that follows from the entries up to this position is in force."""
+        return min((lane.confirmed for lane in self._lanes.values()), default=self._given)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the network is behind, if the last attempt to tell some switch something has failed."""
+        return next((lane.failure for lane in self._lanes.values() if lane.failure is not None), None)
+
+    def delay(self, switch: SwitchId) -> SwitchDelay:
+        lane = self._lanes.get(switch)
+        return SwitchDelay(self._given, 0, 0.0, None) if lane is None else lane.delay
+
+    def until(self, position: Position) -> Awaited:
+        """The batches with operations that follow from any entry up to a position."""
+        return self._pending(lambda batch: batch.first <= position)
+
+    def following_from(self, position: Position) -> Awaited:
+        """The batches with operations that follow from the entry at a position."""
+        return self._pending(lambda batch: batch.follows_from(position))
+
+    def overlapping(self, cells: Sequence[Dz], until: Position) -> Awaited:
+        """The batches with operations that follow from any entry up to a position and are about a part of the cells."""
+        return self._pending(lambda batch: batch.overlaps(cells, until))
+
+    def _pending(self, is_meant: Callable[[Batch], bool]) -> Awaited:
+        found = {switch: list(filter(is_meant, lane.pending)) for switch, lane in self._lanes.items()}
+        return {switch: batches for switch, batches in found.items() if batches}
+
+    async def confirmed(self, awaited: Awaited) -> None:
+        """Wait until all of these are in force. Raises an error as soon as one of them has failed."""
+        switches = {batch.confirmed: switch for switch, batches in awaited.items() for batch in batches}
+        if not switches:
+            return
+        await asyncio.wait(switches, return_when=asyncio.FIRST_EXCEPTION)
+        for future, switch in switches.items():
+            if future.done() and (error := future.exception()) is not None:
+                reason = f"the request is durable, but {switch} has not confirmed it: {error}"
+                raise NotInstalled(reason, field="switch", value=switch) from error
+
+    async def close(self) -> None:
+        """Stop, whether or not the switches have confirmed everything."""
+        for lane in list(self._lanes.values()):
+            await lane.close()
