@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pleroma.control.lane import Batch, Lane, SwitchDelay
+from pleroma.control.lane import Lane, SwitchBatch, SwitchDelay
 from pleroma.control.log.entry import LOG_START, Position
 from pleroma.control.southbound import Southbound
 from pleroma.errors import NotInstalled
 from pleroma.index import Dz
 from pleroma.routing import SwitchId, SwitchOp
 
-Awaited = Mapping[SwitchId, Sequence[Batch]]
+Awaited = Mapping[SwitchId, Sequence[SwitchBatch]]
 """By switch: the batches that somebody waits for."""
 
 
@@ -67,7 +67,7 @@ class Installer:
         """The batches with operations that follow from any entry up to a position and are about a part of the cells."""
         return self._pending(lambda batch: batch.overlaps(cells, until))
 
-    def _pending(self, is_meant: Callable[[Batch], bool]) -> Awaited:
+    def _pending(self, is_meant: Callable[[SwitchBatch], bool]) -> Awaited:
         found = {switch: list(filter(is_meant, lane.pending)) for switch, lane in self._lanes.items()}
         return {switch: batches for switch, batches in found.items() if batches}
 

@@ -36,7 +36,7 @@ class SwitchDelay:
     """Why the last attempt failed, if it did."""
 
 
-class Batch:
+class SwitchBatch:
     """Operations of one switch that are confirmed together."""
 
     def __init__(self, entries: Iterable[tuple[Position, Sequence[SwitchOp]]] = ()) -> None:
@@ -68,9 +68,9 @@ class Batch:
             self.since = asyncio.get_running_loop().time()
         self.entries.append((position, ops))
 
-    def then(self, later: Batch) -> Batch:
+    def then(self, later: SwitchBatch) -> SwitchBatch:
         """The operations of both batches. Who waits for the later batch waits for this."""
-        both = Batch(self.entries + later.entries)
+        both = SwitchBatch(self.entries + later.entries)
         both.confirmed, both.since = later.confirmed, self.since
         return both
 
@@ -119,15 +119,15 @@ class Lane:
         self._switch = switch
         self._network = network
         self._on_end = on_end
-        self._sent: Batch | None = None
-        self._next = Batch()
+        self._sent: SwitchBatch | None = None
+        self._next = SwitchBatch()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"lane {switch}")
 
     def give(self, position: Position, ops: Sequence[SwitchOp]) -> None:
         self._next.add(position, ops)
 
     @property
-    def pending(self) -> list[Batch]:
+    def pending(self) -> list[SwitchBatch]:
         """What the switch has not confirmed: the batch on its way, if there is one, before the one that gathers."""
         return [batch for batch in (self._sent, self._next) if batch]
 
@@ -156,7 +156,7 @@ class Lane:
         pause = FIRST_INSTALL_RETRY_SECONDS
         while self._next:
             batch = self._sent = self._next
-            self._next = Batch()
+            self._next = SwitchBatch()
             try:
                 await self._network.install(batch.ops)
             except Exception as error:

@@ -216,7 +216,7 @@ class Router:
         if request.host not in self.topology.host:
             return set()
         switches, side, found = list(among), _side(request), set[SwitchId]()
-        for family, demands in self._families.values():
+        for family, demands in self._families:
             found |= demands.serving(side, request.host, _within(request.region, family.region), switches)
         return found
 

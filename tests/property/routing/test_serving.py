@@ -1,4 +1,4 @@
-"""Which switches serve a registration: those on the tree between its host and the hosts it has events in common with."""
+"""Which switches serve a registration: those between its host and the hosts that it has events in common with."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -51,7 +51,8 @@ class PathCache:
         self._guarded = guarded
         self._number = {(host.switch, host.port): n for n, host in enumerate(network.topology.hosts)}
         self._admitted: list[set[Dz]] = [set() for _ in network.topology.hosts]
-        self._cuts: list[int] = []  # sorted; cuts of rules that are gone do no harm
+        self._cuts: list[int] = []  # sorted; cuts of rules that are gone do no harm, while they are not many
+        self._most_cuts = 0
         self._found: list[dict[int, PathCount]] = [{} for _ in network.topology.hosts]
         self._remembered = 0
         self._cut_anew()
@@ -128,11 +129,13 @@ class PathCache:
                 place = bisect_left(self._cuts, end)
                 if self._cuts[place : place + 1] != [end]:
                     self._cuts.insert(place, end)
-        if len(self._cuts) > 4 * len(self._cells()) + MAX_SINGLE_CUTS:
+        if len(self._cuts) > self._most_cuts:
             self._cut_anew()
 
     def _cut_anew(self) -> None:
-        self._cuts = sorted(_ends(self._cells()))
+        cells = self._cells()
+        self._cuts = sorted(_ends(cells))
+        self._most_cuts = 4 * len(cells) + MAX_SINGLE_CUTS
 
     def _cells(self) -> set[Dz]:
         """The cells of all rules, detours and admissions."""
