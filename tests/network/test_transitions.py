@@ -4,15 +4,17 @@ import asyncio
 import os
 import threading
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
-from pleroma.control import AdoptPlan, ChangePlan, Register
+from pleroma.control import AdoptPlan, ChangePlan, ControlSettings, ControlState, Done, Register
 from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
+from pleroma.switches.openflow.change_order import MAX_BUNDLE_CHANGES
 from support.control_cases import boxes
-from support.network.weather_requests import WEATHER, random_event, random_filter, subscribe
+from support.network.weather_requests import BEGINNING, WEATHER, random_event, random_filter, subscribe
 from support.network.world import world
 from support.waiting import LIMIT_SECONDS
 
@@ -90,13 +92,20 @@ class Publisher(threading.Thread):
 
 
 def peopled(made, draw):
-    answers = made.submit(*(subscribe(draw.choice(HOSTS), random_filter(draw, 0.3)) for _ in range(14)))
-    standing = [made.controller.state.registrations[each["id"]] for each in answers]
+    wishes = [subscribe(draw.choice(HOSTS), random_filter(draw, 0.3)) for _ in range(14)]
+    return publishers_for(made, wishes, ("h1", "h4", "h7"))
+
+
+def publishers_for(made, wishes, hosts):
+    """Make these subscriptions, and have publishers of everything at these hosts."""
+    standing = [made.controller.state.registrations[each["id"]] for each in made.submit(*wishes)]
     heard = [(each.host, each.filter) for each in standing]
-    publishing = ("h1", "h4", "h7")
-    for host in publishing:
-        made.submit(Register("advertisement", "root", host, "weather", boxes(WEATHER, "true"), f"{host}-lease"))
-    return [Publisher(made, host, heard, number) for number, host in enumerate(publishing)]
+    made.submit(*map(publishes, hosts))
+    return [Publisher(made, host, heard, number) for number, host in enumerate(hosts)]
+
+
+def publishes(host):
+    return Register("advertisement", "root", host, "weather", boxes(WEATHER, "true"), f"{host}-lease")
 
 
 def others(made):
@@ -161,6 +170,44 @@ def test_a_part_of_a_tree_changes_on_real_switches_and_nothing_is_lost_or_double
         assert sum(each.sent for each in publishers) > 20
         _, tables = made.run(made._wanted())
         assert made.switches.tables == tables
+
+
+LINE = build("line:2")
+FINE = [grid(24, "temperature", "wind"), grid(24, "wind", "temperature")]
+MEMBERS = 2048
+WISHES = [
+    subscribe("h2", "temperature >= -11.3 and temperature < 3.7"),
+    subscribe("h2", "temperature >= 9.1 and temperature < 31.9 and wind between 5 and 50"),
+]
+
+
+def rules_under(index):
+    """How many rules each switch of the line has, by a controller's state alone."""
+    state = ControlState(LINE, ControlSettings())
+    commands = [*BEGINNING, AdoptPlan("weather", index, members=MEMBERS), *WISHES, publishes("h1")]
+    assert all(isinstance(state.apply(number, each), Done) for number, each in enumerate(commands, 1))
+    return {switch: len(table) for switch, table in state.router.tables.items()}
+
+
+def test_in_the_room_of_the_larger_table_and_the_detour_a_light_weight_change_is_refused_nothing(tmp_path):
+    before, after = map(rules_under, FINE)
+    room = {switch: max(before[switch], after[switch]) + 1 for switch in LINE.switches}
+    assert all(MAX_BUNDLE_CHANGES < 0.9 * room[switch] < min(before[switch], after[switch]) for switch in room)
+    with world(LINE, tmp_path, real=replace(LINE, limits=room)) as made:
+        made.submit(AdoptPlan("weather", FINE[0], members=MEMBERS))
+        publishers, found = publishers_for(made, WISHES, ("h1",)), Counter()
+        for each in publishers:
+            each.start()
+        try:
+            for index, rules in ((FINE[1], after), (FINE[0], before)):
+                changed(made, found, index, "lightweight").result(LIMIT_SECONDS)
+                assert {switch: len(made.switches.table(switch)) for switch in room} == rules
+        finally:
+            lost, twice = accounted(made, publishers, found)
+        assert (lost, twice) == (Counter(), [])
+        assert sum(each.sent for each in publishers) > 50 < sum(found.values())
+        assert {switch: each.get("refusals", 0) for switch, each in made.status.items()} == dict.fromkeys(room, 0)
+        assert made.network.limits == {}  # so its rules were at no time coarser
 
 
 def test_a_controller_that_stops_in_the_middle_loses_nothing(tmp_path):
