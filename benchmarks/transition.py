@@ -1,4 +1,4 @@
-"""Changing the plan: rules added, time and waste, light-weight against versioning, by rules per switch.
+"""Changing the plan: rules added, room, time and waste, light-weight against versioning, by rules per switch.
 
 Then one hotspot moves, a learned tree is grown anew as a whole and where it has aged, and what that moves is compared.
 """
@@ -9,6 +9,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,7 @@ from pleroma.evaluation.placement import spread_of
 from pleroma.evaluation.sample import Sample
 from pleroma.evaluation.tree_counts import deliveries_of
 from pleroma.experiments.figures.one_schema_controller import tables_in_force
+from pleroma.experiments.figures.table_peaks import CountedSwitches
 from pleroma.experiments.figures.waste_over_time import Arrivals
 from pleroma.index import GridIndex, Index
 from pleroma.learning.fitting import Budget
@@ -43,8 +45,10 @@ from pleroma.switches import EmbeddedNetwork
 from pleroma.workloads import EXPRESSIVE, Workload, generate
 from pleroma.workloads.hotspot_drift import hotspot_moved
 
-SIZES = {100: 26, 1_000: 262, 10_000: 2_620}
+SIZES = {100: 26, 1_000: 262, 4_000: 1_048, 10_000: 2_620}
 """Rules per switch that events cross, and about how many subscriptions make so many."""
+PEAK_SIZES = (4_000, 10_000)
+"""Rules per switch at which the room of a change is told: with fewer, all changes of a switch are one bundle or two."""
 STEPS = 2 * len(SIZES) + 4
 BITS = 40
 MEMBERS = 4
@@ -79,6 +83,8 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
     return {
         "lightweight_extra_share": middle["lightweight"]["extra_share"],
         "versioning_extra_share": middle["versioning"]["extra_share"],
+        "peak_share": max(sizes[str(size)]["lightweight"]["peak_share"] for size in PEAK_SIZES),
+        "versioning_peak_share": max(sizes[str(size)]["versioning"]["peak_share"] for size in PEAK_SIZES),
         **_regrowth(advance),
         "sizes": sizes,
     }
@@ -139,17 +145,24 @@ def _homes(topology: Topology, subscriptions: int) -> Ints:
 
 
 class _Switches:
-    """The embedded network as a controller's; notes how much its tables hold after each step."""
+    """The embedded network as a controller's, beside switches that count their rules at any moment."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, counted: CountedSwitches) -> None:
         self.network = EmbeddedNetwork(topology)
         self.sizes: list[int] = []
+        """Rules of all tables after each step."""
         self.operations = 0
         self.after: Callable[[], None] = lambda: None
+        self.seconds = 0.0
+        """The time that counting takes, which is not that of the change."""
+        self._counted = counted
 
     async def install(self, ops: Sequence[SwitchOp]) -> None:
         self.operations += len(ops)
         self.network.install([op for op in ops if not isinstance(op, AdmitOp)], atomic=True)
+        start = time.perf_counter()
+        await self._counted.install(ops)
+        self.seconds += time.perf_counter() - start
         self.sizes.append(sum(table.size for table in self.network.tables.values()))
         self.after()
 
@@ -157,13 +170,16 @@ class _Switches:
 async def _measure(workload: Workload, first: Index, second: Index, method: str, members: int) -> dict[str, Any]:
     topology, schema = build(TOPOLOGY), workload.schema
     settings = ControlSettings(schema_bits=1, max_members=members, default_bits=8, max_length=BITS + 1)
-    switches = _Switches(topology)
     hosts = [host.name for host in topology.hosts]
     homes = _homes(topology, len(workload.subscriptions))
     arrivals = Arrivals(topology, workload.subscriptions, homes, EVENTS, np.random.default_rng(1))
+    timing = PlanChangeTiming(in_flight_seconds=0.0, unleased_seconds=0.0)
     with tempfile.TemporaryDirectory() as folder:
-        timing = PlanChangeTiming(in_flight_seconds=0.0, unleased_seconds=0.0)
-        async with await Controller.open(folder, topology, switches, settings, timing=timing) as controller:
+        async with AsyncExitStack() as stack:
+            counted = await stack.enter_async_context(CountedSwitches(topology))
+            switches = _Switches(topology, counted)
+            opened = await Controller.open(folder, topology, switches, settings, timing=timing)
+            controller = await stack.enter_async_context(opened)
             await controller.submit(CreateSchema(schema))
             await controller.submit(CreatePrincipal(WHO, "admin", "0" * 64))
             await controller.submit(AdoptPlan(schema.name, first))
@@ -180,16 +196,19 @@ async def _measure(workload: Workload, first: Index, second: Index, method: str,
             waste.note()
             waste.seconds = 0.0
             switches.sizes.clear()
-            switches.operations = 0
+            switches.operations, switches.seconds = 0, 0.0
+            counted.begin()
             switches.after = waste.note
             start = time.perf_counter()
             await controller.plan_changes.change(ChangePlan(schema.name, second, method))
-            seconds = time.perf_counter() - start - waste.seconds
+            seconds = time.perf_counter() - start - waste.seconds - switches.seconds
+            peaks = counted.peaks.values()
             waste.note()
     return {
         "rules_per_switch": round(before / used),
         "extra_share": round((switches.sizes[0] - before) / before, 4),
-        "peak_rules": max(switches.sizes),
+        "peak_rules": max(peak.most for peak in peaks),
+        "peak_share": round(max(peak.share for peak in peaks), 4),
         "rules_after": switches.sizes[-1],
         "operations": switches.operations,
         "events_detoured": round(waste.detoured, 4),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import to_json
@@ -19,20 +18,9 @@ from pleroma.control import (
     Register,
 )
 from pleroma.index import DzSet, Index
-from pleroma.routing import FlowTable, SwitchId, Topology
+from pleroma.routing import FlowTable, SwitchId, SwitchOp, Topology
 
 ADMIN_PRINCIPAL = "admin"
-
-
-class RuleTotals(NamedTuple):
-    """How many rules all switches have together: ordinary ones and detours."""
-
-    ordinary: int
-    detours: int
-
-    @property
-    def all(self) -> int:
-        return self.ordinary + self.detours
 
 
 class OneSchemaController:
@@ -55,26 +43,16 @@ class OneSchemaController:
         for each, home in zip(wanted, homes, strict=True):
             self._register("subscription", hosts[home], each)
 
-    def begin(self, index: Index, method: str) -> None:
-        self._do(ChangePlan(self._schema.name, index, method))
+    def begin(self, index: Index, method: str) -> list[SwitchOp]:
+        """Take the first step to another plan. Returns what the switches have to do."""
+        return self._do(ChangePlan(self._schema.name, index, method))
 
-    def advance(self, step: str) -> None:
-        self._do(Advance(self._schema.name, step))
+    def advance(self, step: str) -> list[SwitchOp]:
+        return self._do(Advance(self._schema.name, step))
 
-    def change(self, index: Index, method: str) -> list[RuleTotals]:
-        """Change the plan; the rules before, when the change is prepared, after the swap, and in the end."""
-        steps = [self.rules]
-        self.begin(index, method)
-        steps.append(self.rules)
-        for step in ("swap", "clear"):
-            self.advance(step)
-            steps.append(self.rules)
-        return steps
-
-    @property
-    def rules(self) -> RuleTotals:
-        ordinary, detours = self.state.router.tables, self.state.rules.detours.tables
-        return RuleTotals(sum(map(len, ordinary.values())), sum(map(len, detours.values())))
+    def change(self, index: Index, method: str) -> list[list[SwitchOp]]:
+        """Take all steps to another plan. Returns what the switches have to do in each."""
+        return [self.begin(index, method), self.advance("swap"), self.advance("clear")]
 
     @property
     def tables(self) -> Mapping[SwitchId, FlowTable]:
@@ -87,11 +65,12 @@ class OneSchemaController:
         }
         self._do(kinds[kind])
 
-    def _do(self, command: Command) -> None:
+    def _do(self, command: Command) -> list[SwitchOp]:
         self._position += 1
         result = self.state.apply(self._position, command)
         if isinstance(result, CommandRefused):
             raise result.error
+        return result.switch_ops
 
 
 def tables_in_force(state: ControlState) -> Mapping[SwitchId, FlowTable]:
