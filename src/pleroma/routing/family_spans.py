@@ -12,6 +12,11 @@ from collections.abc import Iterable
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
 
+MAX_RUNS = 256
+"""Pieces into which families may cut the line of dz; every piece may take a rule on every switch."""
+RULES_PER_RUN = 4
+"""A limited table has room for so many times the pieces."""
+
 
 class FamilySpans:
     """The maximal intervals of disjoint regions, each with the number of its region."""
@@ -41,3 +46,8 @@ class FamilySpans:
     def nearest(self, atom: int) -> int:
         """The number of the region that is at an atom, or else of the one before it, or else of the first."""
         return self._owners[max(bisect_right(self._starts, atom) - 1, 0)]
+
+
+def max_runs(limits: Iterable[int]) -> int:
+    """Pieces into which families may cut the line, so that tables with these limits have room for them."""
+    return min([MAX_RUNS, *(max(limit // RULES_PER_RUN, 1) for limit in limits)])

@@ -16,15 +16,10 @@ from pleroma.errors import RoutingError
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import NOTHING, DzSet
 from pleroma.routing.family import Family, released
-from pleroma.routing.family_spans import FamilySpans
+from pleroma.routing.family_spans import FamilySpans, max_runs
 from pleroma.routing.request import Advertise
 from pleroma.routing.topology import Topology
 from pleroma.routing.tree import Tree, rooted_tree
-
-MAX_RUNS = 256
-"""Pieces into which families may cut the line of dz; every piece may take a rule on every switch."""
-RULES_PER_RUN = 4
-"""A limited table has room for so many times the pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +46,8 @@ class PublisherForest:
         if not new:
             return families
         tree = rooted_tree(topology, topology.host[request.host].switch)
-        max_runs = min([MAX_RUNS, *(max(limit // RULES_PER_RUN, 1) for limit in topology.limits.values())])
         grown = [*families, Family(new, tree)] if len(families) < self.limit else _joined(families, new, tree)
-        if FamilySpans(family.region for family in grown).runs <= max_runs or not families:
+        if FamilySpans(family.region for family in grown).runs <= max_runs(topology.limits.values()) or not families:
             return grown
         return _split(families, new)
 

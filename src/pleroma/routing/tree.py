@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -150,6 +150,15 @@ def rooted_tree(topology: Topology, switch: str) -> Tree:
     )
 
 
+def cheapest_paths_tree(topology: Topology, roots: Iterable[SwitchId], costs: Mapping[Link, float]) -> Tree:
+    """The cheapest paths from these switches, one in each connected part, if a link costs what `costs` says."""
+    priced = {link: replace(link, latency=costs[link]) for link in topology.links}
+    link_of = {price: link for link, price in priced.items()}
+    neighbours = {s: [(p, o, q, priced[x]) for p, o, q, x in each] for s, each in topology.neighbours.items()}
+    found = [step.link for root in roots for step in _search(neighbours, root).values()]
+    return Tree(topology, tuple(link_of[link] for link in found if link is not None))
+
+
 def repair(tree: Tree, topology: Topology) -> Tree:
     """The tree for a network that has changed, with every link of the old one that still exists (at whatever speed).
 
@@ -281,15 +290,18 @@ def _best(topology: Topology, part: set[SwitchId]) -> _Search:
 
 
 def _roots(topology: Topology, part: set[SwitchId]) -> Sequence[SwitchId]:
+    return sorted(part) if len(part) <= ALL_ROOTS else most_central(topology, part, SOME_ROOTS)
+
+
+def most_central(topology: Topology, part: set[SwitchId], count: int) -> list[SwitchId]:
+    """The switches of a connected part with the least sum of latencies to `LANDMARKS` switches with hosts."""
     switches = sorted(part)
-    if len(switches) <= ALL_ROOTS:
-        return switches
     near_hosts = [switch for switch in switches if topology.hosts_of[switch]] or switches
     searches = [
         _search(topology.neighbours, switch) for switch in near_hosts[:: math.ceil(len(near_hosts) / LANDMARKS)]
     ]
     return heapq.nsmallest(
-        SOME_ROOTS, switches, key=lambda switch: (math.fsum(search[switch].far for search in searches), switch)
+        count, switches, key=lambda switch: (math.fsum(search[switch].far for search in searches), switch)
     )
 
 

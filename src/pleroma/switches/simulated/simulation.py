@@ -18,8 +18,10 @@ from pleroma.content.batch import EventBatch
 from pleroma.evaluation.placement import place_randomly
 from pleroma.index import EVERYTHING, DzSet, Index, Waste
 from pleroma.index.codes import Codes
+from pleroma.index.dz import ROOT
 from pleroma.matching import wanted_by
 from pleroma.routing import Advertise, FlowOp, Policy, Registration, Router, Subscribe, Topology, Weights
+from pleroma.routing.balancing import cells_by_traffic, deal, most_cells, sent_to_subscribers
 from pleroma.switches.simulated.batch_forwarding import forward
 from pleroma.switches.simulated.forwarding import Forwarding
 from pleroma.workloads import Workload
@@ -57,18 +59,21 @@ def simulate(
     publishers: int | None = None,
     max_members: int | None = SIMULATION_MEMBERS,
     policy: Policy | None = None,
+    balanced: int = 0,
     seed: int = 0,
     advance: Advance = lambda _: None,
 ) -> Simulation:
     """Place subscriptions on hosts at random, and let `publishers` hosts (None: all) publish the events.
 
-    If tables are limited, the router learns from a part of the events where traffic is, and only the others are sent.
+    The dz are dealt to `balanced` trees by traffic, unless that is 0: then the policy decides about trees. If tables
+    are limited or dz are dealt, a part of the events tells where traffic is, and only the others are sent.
     """
     random = np.random.default_rng(seed)
     senders, homes = place_randomly(topology, publishers, len(workload.subscriptions), random)
-    learned = min(MAX_SAMPLE_EVENTS, len(workload.events) // 5) if topology.limits else 0
+    learned = min(MAX_SAMPLE_EVENTS, len(workload.events) // 5) if topology.limits or balanced else 0
     sample, events = workload.events[:learned], workload.events[learned:]
     origin = senders[random.integers(0, len(senders), len(events))]
+    sampled_origin = senders[random.integers(0, len(senders), len(sample))]
     times = _PhaseTimes()
 
     with times.measure("encode"):
@@ -79,10 +84,19 @@ def simulate(
         for wanted in workload.subscriptions:
             regions.append(index.cover(wanted, max_members=max_members))
             advance(1)
-    weights = Weights.of(seen.dz_of(range(len(seen)))) if learned else None
-    router = Router(topology, policy=policy, max_length=index.bits, weights=weights)
+    seen_dz = seen.dz_of(range(len(seen)))
+    registrations = list(_registrations(topology, senders, homes, regions))
+    families = None
+    if balanced:
+        with times.measure("deal"):
+            origins = [topology.hosts[number].name for number in seen.of_event(sampled_origin).tolist()]
+            traffic = sent_to_subscribers(list(zip(seen_dz, origins, strict=True)), registrations)
+            cells = cells_by_traffic(ROOT, traffic, most_cells(topology, (), balanced))
+            families = deal(topology, traffic, cells, max_trees=balanced).families
+    weights = Weights.of(seen_dz) if learned else None
+    router = Router(topology, policy=policy, families=families, max_length=index.bits, weights=weights)
     with times.measure("route"):
-        operations = router.load(_registrations(topology, senders, homes, regions))
+        operations = router.load(registrations)
     with times.measure("forward"):
         forwarding = forward(topology, router.tables, codes, codes.of_event(origin))
     with times.measure("judge"):

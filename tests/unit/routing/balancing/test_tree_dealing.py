@@ -1,0 +1,160 @@
+"""Dealing cells to trees, on networks small enough to know the best deal."""
+
+from dataclasses import replace
+
+import pytest
+
+from pleroma.index import EVERYTHING, ROOT, Dz, DzSet
+from pleroma.routing import Family, build, low_latency_tree, rooted_tree
+from pleroma.routing.balancing import Sent, candidate_trees, deal, predict
+from pleroma.routing.balancing.tree_dealing import deal_evenly
+from pleroma.routing.topology import Host, Link, Topology
+
+FAT_TREE = build("fat-tree:4")
+HOSTS = [host.name for host in FAT_TREE.hosts]
+CELLS = [Dz(16 | n) for n in range(16)]
+
+
+def everyone_to_all(cells, hosts=HOSTS, weight=1.0):
+    return [Sent(cell, origin, frozenset(hosts) - {origin}, weight) for cell in cells for origin in hosts]
+
+
+def side_by_side(*capacities):
+    """Two switches, a host on each, and a cable of each capacity between them."""
+    hosts = tuple(Host(f"h{s}", f"R{s}", 1, f"fd00::{s}") for s in (1, 2))
+    cables = tuple(Link("R1", 2 + n, "R2", 2 + n, capacity=c) for n, c in enumerate(capacities))
+    return Topology(("R1", "R2"), hosts, cables)
+
+
+def test_trees_over_each_core_and_each_aggregation_switch_are_candidates():
+    candidates = {tree.links for tree in candidate_trees(FAT_TREE)}
+    for switch in FAT_TREE.switches[:12]:
+        assert rooted_tree(FAT_TREE, switch).links in candidates
+
+
+def test_candidates_differ_and_begin_with_the_low_latency_tree():
+    candidates = candidate_trees(FAT_TREE)
+    assert candidates[0] == low_latency_tree(FAT_TREE)
+    assert len({tree.links for tree in candidates}) == len(candidates) > 20
+    used = {link for tree in candidates for link in tree.links}
+    assert used == set(FAT_TREE.links)
+
+
+def test_ties_between_shortest_paths_do_not_hide_a_cable():
+    """Both ends are roots, and from both the same of three equally short cables would be taken."""
+    candidates = candidate_trees(side_by_side(1e9, 1e9, 1e9))
+    assert len(candidates) == 3
+
+
+def test_a_network_in_parts_has_trees_for_all_parts():
+    parts = FAT_TREE.without(switches=FAT_TREE.switches[:4])
+    assert len(candidate_trees(parts)) > 4
+
+
+def test_broadcasts_load_the_whole_fat_tree_alike():
+    """An edge switch has two cables, and all that comes or goes crosses one: half of one tree is the least."""
+    traffic = everyone_to_all(CELLS)
+    dealt = deal(FAT_TREE, traffic, CELLS)
+    one = predict(FAT_TREE, traffic, [Family(EVERYTHING, low_latency_tree(FAT_TREE))])
+    assert one.busiest == 16 * 16
+    assert dealt.loads.busiest == 16 * 16 / 2
+    assert dealt.loads.crossings <= one.crossings
+    assert dealt.loads.cables.min() > 0
+    assert DzSet(dz for family in dealt.families for dz in family.region) == EVERYTHING
+
+
+def test_what_a_deal_promises_is_what_is_predicted_for_its_families():
+    traffic = everyone_to_all(CELLS[:5]) + everyone_to_all(CELLS[3:9], HOSTS[4:9], 3.0)
+    dealt = deal(FAT_TREE, traffic, CELLS)
+    assert (dealt.loads.lines == predict(FAT_TREE, traffic, dealt.families).lines).all()
+
+
+def test_a_deal_has_no_more_trees_than_allowed():
+    for most in (1, 2, 3):
+        assert len(deal(FAT_TREE, everyone_to_all(CELLS), CELLS, max_trees=most).families) == most
+        assert len(deal_evenly(FAT_TREE, CELLS, most)) == most
+
+
+def test_a_slow_cable_gets_less():
+    network = side_by_side(1e9, 3e9)
+    traffic = [Sent(cell, "h1", frozenset({"h2"})) for cell in CELLS]
+    loads = deal(network, traffic, CELLS).loads
+    assert loads.lines.tolist() == [4, 0, 12, 0]
+    assert loads.busiest == 12
+    assert loads.busiest_link == network.links[0]
+
+
+def test_the_busier_direction_is_reported_beside_the_whole_cable():
+    network = side_by_side(1e9)
+    traffic = [Sent(ROOT, "h1", frozenset({"h2"}), 3.0), Sent(ROOT, "h2", frozenset({"h1"}), 4.0)]
+    loads = predict(network, traffic, [Family(EVERYTHING, low_latency_tree(network))])
+    assert (loads.busiest, loads.busiest_direction, loads.crossings) == (7, 4, 7)
+
+
+def test_nobody_moves_for_nothing():
+    """The deal in force is as good as any: also one that would not be found again."""
+    traffic = everyone_to_all(CELLS)
+    found = deal(FAT_TREE, traffic, CELLS)
+    other = [
+        Family(DzSet(Dz(16 | dz & 15 ^ 15) for dz in CELLS if f.region.covers(dz)), f.tree) for f in found.families
+    ]
+    assert set(other) != set(found.families)
+    assert set(deal(FAT_TREE, traffic, CELLS, current=other).families) == set(other)
+
+
+def test_only_as_many_cells_move_as_gain_something():
+    """All cells on one tree: half of them must go elsewhere, and about half stay."""
+    tree = low_latency_tree(FAT_TREE)
+    dealt = deal(FAT_TREE, everyone_to_all(CELLS), CELLS, max_trees=2, current=[Family(EVERYTHING, tree)])
+    staying = next(family.region for family in dealt.families if family.tree == tree)
+    assert staying.atoms * 2 == EVERYTHING.atoms
+
+
+def test_traffic_outside_of_the_cells_stays_where_it_is_and_counts():
+    network = side_by_side(1e9, 1e9)
+    one, other = (family.tree for family in deal_evenly(network, CELLS))
+    elsewhere = [Sent(Dz.parse("1"), "h1", frozenset({"h2"}), 10.0)]
+    traffic = [*elsewhere, *(Sent(cell, "h1", frozenset({"h2"})) for cell in CELLS[:8])]
+    for busy, quiet in ((one, other), (other, one)):
+        current = [Family(DzSet.parse("1"), busy)]
+        dealt = deal(network, traffic, CELLS[:8], current=current)
+        assert [(f.region, f.tree) for f in dealt.families] == [(DzSet.parse("0"), quiet)]
+        assert dealt.loads.busiest == 10
+
+
+def test_cells_without_traffic_go_with_the_cell_before_them():
+    dealt = deal(FAT_TREE, everyone_to_all([CELLS[2], CELLS[9]]), CELLS)
+    assert [len(family.region.spans) for family in dealt.families] == [1, 1]
+
+
+def test_without_any_traffic_nothing_moves():
+    tree = rooted_tree(FAT_TREE, "R3")
+    assert deal(FAT_TREE, [], CELLS, current=[Family(EVERYTHING, tree)]).families == (Family(EVERYTHING, tree),)
+    assert deal(FAT_TREE, [], CELLS).families == (Family(EVERYTHING, low_latency_tree(FAT_TREE)),)
+
+
+def test_hosts_that_are_gone_put_nothing_on_cables():
+    traffic = [Sent(ROOT, "h1", frozenset({"h16"})), Sent(ROOT, "away", frozenset({"h1", "h16"}))]
+    traffic.append(Sent(ROOT, "h1", frozenset({"away"})))
+    loads = deal(FAT_TREE, traffic, [ROOT]).loads
+    assert loads.crossings == 4
+
+
+def test_a_network_without_links_or_hosts_is_dealt_too():
+    lonely = build("single:2")
+    assert deal(lonely, [Sent(ROOT, "h1", frozenset({"h2"}))], [ROOT]).loads.busiest == 0
+    empty = replace(FAT_TREE, hosts=())
+    assert len(deal_evenly(empty, CELLS)) == 1
+
+
+@pytest.mark.parametrize("name", ["ring:6", "testbed", "random:20x64"])
+def test_other_networks_gain_as_well(name):
+    network = build(name)
+    hosts = [host.name for host in network.hosts]
+    traffic = [
+        Sent(cell, origin, frozenset(hosts[number % 5 :: 5]) - {origin})
+        for number, cell in enumerate(CELLS)
+        for origin in hosts[number % 3 :: 3]
+    ]
+    one = predict(network, traffic, [Family(EVERYTHING, low_latency_tree(network))])
+    assert deal(network, traffic, CELLS).loads.busiest < 0.8 * one.busiest
