@@ -4,6 +4,7 @@ from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState
 from pleroma.control.controller import Controller
 from pleroma.control.feed import Feed, FeedReader
+from pleroma.control.lane import SwitchDelay
 from pleroma.control.log.entry import Appended, Conflict, Entry, Outcome, Position, Repeated
 from pleroma.control.log.group_commit import GroupCommit
 from pleroma.control.log.sqlite_log import Log, LogSnapshot, Recovery
@@ -64,6 +65,7 @@ __all__ = [
     "Result",
     "SchemaEntry",
     "Southbound",
+    "SwitchDelay",
     "Withdraw",
     "command_from_json",
 ]

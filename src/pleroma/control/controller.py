@@ -109,25 +109,27 @@ class Controller:
         """Why the network is behind, if the last attempt to change a switch has failed."""
         return self._installer.failure
 
-    def delay(self, switch: SwitchId) -> SwitchDelay:
-        """How far a switch is behind."""
-        return self._installer.delay(switch)
+    @property
+    def delays(self) -> Mapping[SwitchId, SwitchDelay]:
+        """How far each of the switches is behind that have not confirmed everything."""
+        return self._installer.delays
 
     @property
     def snapshot_failure(self) -> LogError | None:
         """Why the last snapshot could not be saved. The log holds everything nevertheless."""
         return self._logged.snapshot_failure
 
-    async def submit(self, command: Command, key: str | None = None) -> Done:
+    async def submit(self, command: Command, key: str | None = None, patience: float | None = None) -> Done:
         """Carry out a command: on return it is durable, and in force on all switches it relies on. A refusal is raised.
 
         With a key, the same command may be sent again, also after a restart: it is carried out once, and answered as
-        the first time. A command that is refused at once is not written, so its key stays free.
+        the first time. A command that is refused at once is not written, so its key stays free. If a switch has not
+        confirmed its part after `patience` seconds, `NotInstalled` names the switch; the command stands nevertheless.
         """
         if self._closing:
             raise ControllerClosed("the controller is closed")
         position, done = await self._logged.submit(command, key)
-        await self._installer.confirmed(self._relied_on(position, command, done))
+        await self._installer.confirmed(self._relied_on(position, command, done), patience)
         if self._also_wait_for is not None:
             await self._also_wait_for()
         return done

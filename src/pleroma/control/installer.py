@@ -51,9 +51,10 @@ class Installer:
         """Why the network is behind, if the last attempt to tell some switch something has failed."""
         return next((lane.failure for lane in self._lanes.values() if lane.failure is not None), None)
 
-    def delay(self, switch: SwitchId) -> SwitchDelay:
-        lane = self._lanes.get(switch)
-        return SwitchDelay(self._given, 0, 0.0, None) if lane is None else lane.delay
+    @property
+    def delays(self) -> dict[SwitchId, SwitchDelay]:
+        """How far each of the switches is behind that are."""
+        return {switch: lane.delay for switch, lane in self._lanes.items()}
 
     def until(self, position: Position) -> Awaited:
         """The batches with operations that follow from any entry up to a position."""
@@ -71,18 +72,25 @@ class Installer:
         found = {switch: list(filter(is_meant, lane.pending)) for switch, lane in self._lanes.items()}
         return {switch: batches for switch, batches in found.items() if batches}
 
-    async def confirmed(self, awaited: Awaited) -> None:
-        """Wait until all of these are in force. Raises an error as soon as one of them has failed."""
+    async def confirmed(self, awaited: Awaited, patience: float | None = None) -> None:
+        """Wait until all of these are in force. Raises an error if one has failed, or after `patience` seconds."""
         switches = {batch.confirmed: switch for switch, batches in awaited.items() for batch in batches}
         if not switches:
             return
-        await asyncio.wait(switches, return_when=asyncio.FIRST_EXCEPTION)
+        _, late = await asyncio.wait(switches, timeout=patience, return_when=asyncio.FIRST_EXCEPTION)
         for future, switch in switches.items():
             if future.done() and (error := future.exception()) is not None:
-                reason = f"the request is durable, but {switch} has not confirmed it: {error}"
-                raise NotInstalled(reason, field="switch", value=switch) from error
+                raise _not_installed(switch, str(error)) from error
+        for future, switch in switches.items():
+            if future in late:
+                raise _not_installed(switch, f"no answer in {patience:g} s")
 
     async def close(self) -> None:
         """Stop, whether or not the switches have confirmed everything."""
         for lane in list(self._lanes.values()):
             await lane.close()
+
+
+def _not_installed(switch: SwitchId, why: str) -> NotInstalled:
+    reason = f"the request is durable, but {switch} has not confirmed it: {why}"
+    return NotInstalled(reason, field="switch", value=switch)

@@ -17,7 +17,7 @@ import structlog
 
 from pleroma.control import Controller, Expire, Registered
 from pleroma.control.state.registrations import Lease
-from pleroma.errors import NotFound, NotThere
+from pleroma.errors import NotFound, NotInstalled, NotThere
 
 _CHECKS_PER_PERIOD = 10
 """How often to look for overdue leases; but at least once a second."""
@@ -68,8 +68,10 @@ class LeaseKeeper:
         self._stuck.intersection_update(late)
         for lease in late:
             principal, name = lease
+            withdrawn = len(self._held.get(lease, ()))
             try:
-                done = await self._controller.submit(Expire(name, principal))
+                with suppress(NotInstalled):  # it is durable, and the other leases do not wait for a slow switch
+                    await self._controller.submit(Expire(name, principal), patience=0.0)
             except NotThere:
                 continue  # everything under it was withdrawn in this moment
             except Exception as error:  # whatever it is, the other leases still expire
@@ -77,7 +79,7 @@ class LeaseKeeper:
                     log.warning("a lease cannot expire now", principal=principal, lease=name, reason=str(error))
                 self._stuck.add(lease)
                 continue
-            log.info("a lease expired", principal=principal, lease=name, withdrawn=len(done.value["withdrawn"]))
+            log.info("a lease expired", principal=principal, lease=name, withdrawn=withdrawn)
             if lease not in self._held:
                 self._renewed_at.pop(lease, None)
 

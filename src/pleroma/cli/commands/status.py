@@ -38,14 +38,23 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
     out.print("{:,} advertisements, {:,} subscriptions, {:,} rules".format(*counts))
     _show_schemas(schemas)
     _show_traffic(totals)
-    fullest = sorted(switches, key=lambda each: -each["rules"])[:SHOWN_ROWS]
-    rows = [(each["name"], each["rules"], each["limit"] if each["limit"] is not None else "") for each in fullest]
-    show_table("switches", ("switch", "rules", "limit"), rows)
+    first = sorted(switches, key=lambda each: (-each["waiting"], -each["rules"]))[:SHOWN_ROWS]
+    limits = ["" if each["limit"] is None else each["limit"] for each in first]
+    rows = [(each["name"], each["rules"], limit, _behind(each)) for each, limit in zip(first, limits, strict=True)]
+    show_table("switches", ("switch", "rules", "limit", "behind"), rows)
     for kind, found in standing.items():
         if found:
             more = "" if totals[kind] <= SHOWN_ROWS else f", the first {SHOWN_ROWS}"
             names = ("id", "schema", "host", "principal", "filter")
             show_table(f"{kind}{more}", names, [tuple(each[name] for name in names) for each in found])
+
+
+def _behind(switch: dict[str, Any]) -> str:
+    """What a switch has not confirmed yet, and why, if that is known."""
+    if not switch["unconfirmed"]:
+        return ""
+    why = f": {switch['failure']}" if switch["failure"] else ""
+    return f"{switch['unconfirmed']:,} changes since {switch['waiting']:.1f} s{why}"
 
 
 def _show_traffic(totals: dict[str, Any]) -> None:

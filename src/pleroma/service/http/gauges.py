@@ -50,7 +50,11 @@ def gauges(
     yield gauge("pleroma_plan_stragglers", "Advertisements that the last change of plans went on without", [("", late)])
     unsaved, behind = controller.snapshot_failure is not None, controller.network_failure is not None
     yield gauge("pleroma_snapshot_failed", "1 if the last snapshot could not be saved", [("", unsaved)])
-    yield gauge("pleroma_network_behind", "1 while the network refuses rules", [("", behind)])
+    yield gauge("pleroma_network_behind", "1 while a switch refuses rules", [("", behind)])
+    delays = controller.delays
+    waiting = [(str(name), delays[name].seconds if name in delays else 0.0) for name in state.router.tables]
+    what = "How long the oldest change that a switch has not confirmed has been waiting"
+    yield gauge("pleroma_switch_unconfirmed_seconds", what, waiting, "switch")
     yield from network.metrics()
     if collection is not None:
         yield from collection.metrics()

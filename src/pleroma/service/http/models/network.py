@@ -14,6 +14,10 @@ class SwitchAnswer(StrictModel):
     rules: int
     limit: int | None
     wanted: int | None = Field(description="The rules of the exact table, where it did not fit")
+    confirmed: int = Field(description="The position of the log up to which the switch has confirmed everything")
+    unconfirmed: int = Field(description="Changes that the switch has not confirmed yet")
+    waiting: float = Field(description="For how many seconds the oldest of these has been waiting")
+    failure: str | None = Field(None, description="Why the last attempt to change its rules failed, while it is behind")
     state: str = Field(description="`ready`, `reading` its table, `away` for a moment, or `gone`", examples=["ready"])
     peer: str | None = Field(None, description="Where it is connected from")
     entries: int | None = Field(None, description="All rules it is to have: also those that let events in, and our own")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 import pleroma
+from pleroma.control import SwitchDelay
 from pleroma.errors import SetupError
+from pleroma.routing import SwitchId
 from pleroma.service.http.context import Service
 from pleroma.service.http.docs_page import page
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.metrics import CONTENT_TYPE
 from pleroma.service.http.models.health import HealthAnswer
+
+UNCONFIRMED_TOO_LONG_SECONDS = 5.0
+"""A switch that has not confirmed a change for so long is a reason to worry."""
 
 
 def health(service: Service) -> APIRouter:
@@ -23,7 +30,7 @@ def health(service: Service) -> APIRouter:
             raise SetupError("the service is about to stop", field="status")
         controller, collection = service.controller, service.collection
         failures = {
-            "network": controller.network_failure,
+            "network": controller.network_failure or _silence(controller.delays),
             "snapshots": controller.snapshot_failure,
             "collecting": None if collection is None else collection.failure,
         }
@@ -49,3 +56,13 @@ def health(service: Service) -> APIRouter:
         return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     return router
+
+
+def _silence(delays: Mapping[SwitchId, SwitchDelay]) -> str | None:
+    """Which switch has been silent for longest, if for long."""
+    if not delays:
+        return None
+    switch, delay = max(delays.items(), key=lambda each: each[1].seconds)
+    if delay.seconds < UNCONFIRMED_TOO_LONG_SECONDS:
+        return None
+    return f"{switch} has not confirmed {delay.operations} changes, the oldest for {delay.seconds:.0f} s"

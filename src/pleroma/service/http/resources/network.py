@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from pleroma.control import SwitchDelay
 from pleroma.errors import BadRequest, DzError, NotFound, UnknownName
 from pleroma.index import AddressRange, Dz
 from pleroma.routing import Flow, Link, SwitchId
@@ -87,13 +88,18 @@ def _dz(text: str) -> Dz:
 
 
 def _switch(service: Service, name: SwitchId, states: Mapping[SwitchId, dict[str, Any]]) -> dict[str, Any]:
-    router = service.state.router
+    router, controller = service.state.router, service.controller
     coarse = router.coarsened.get(name)
+    delay = controller.delays.get(name) or SwitchDelay(controller.position, 0, 0.0, None)
     return {
         "name": name,
         "rules": len(router.tables.get(name, ())),
         "limit": router.topology.limits.get(name),
         "wanted": None if coarse is None else coarse.wanted,
+        "confirmed": delay.confirmed,
+        "unconfirmed": delay.operations,
+        "waiting": round(delay.seconds, 3),
+        "failure": None if delay.failure is None else str(delay.failure),
         **states.get(name, {"state": "gone"}),
     }
 

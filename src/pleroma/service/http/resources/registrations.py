@@ -33,6 +33,12 @@ from pleroma.service.http.paging import page
 from pleroma.service.http.sampled_traffic import EncodedSample
 from pleroma.service.http.strict_route import StrictRoute
 
+CONFIRM_PATIENCE_SECONDS = 8.0
+"""How long an answer waits for a switch that does not confirm its part.
+
+It is less than the ten seconds after which a client gives up a request, so that the client is told why.
+"""
+
 
 def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
     is_publisher = kind == "advertisement"
@@ -47,7 +53,7 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
         command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease, wanted)
         if new.lease is not None:
             service.leases.begin(principal.name, new.lease)
-        done = await service.controller.submit(command, _key(principal, new.key))
+        done = await service.controller.submit(command, _key(principal, new.key), CONFIRM_PATIENCE_SECONDS)
         answer = {**done.value, "principal": principal.name, "lease": new.lease}
         return json_response(await _with_share(service, kind, done.value["id"], answer), 201)
 
@@ -65,7 +71,7 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
     async def withdraw(request: Request, id: str) -> Response:
         principal = caller(request)
         _visible(service, kind, principal, id)
-        await service.controller.submit(Withdraw(id, principal.name))
+        await service.controller.submit(Withdraw(id, principal.name), patience=CONFIRM_PATIENCE_SECONDS)
         return Response(status_code=204)
 
     return router
