@@ -95,7 +95,7 @@ def test_while_nothing_can_be_written_it_goes_on_trying(tmp_path, monkeypatch):
             clock, controller = Clock(), api.app.state.service.controller
             leases, asked = leases_of(api, clock), []
 
-            async def full(command, patience):
+            async def full(command, **_options):
                 asked.append(command)
                 raise DiskFull("the disk is full")
 
