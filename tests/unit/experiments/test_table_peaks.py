@@ -1,6 +1,8 @@
 """What is counted as the fullest table of a switch while its rules change."""
 
-from pleroma.experiments.figures.table_peaks import TablePeak, peaks_through
+import asyncio
+
+from pleroma.experiments.figures.table_peaks import CountedSwitches, TablePeak, peaks_through
 from pleroma.index import Dz
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, Output, build
 
@@ -31,6 +33,19 @@ def test_changed_rules_take_no_room_and_those_that_admit_have_a_table_of_their_o
     steps = [flows(Change.MODIFY, "0", 3, port=2), [AdmitOp("R1", Change.ADD, 1, Dz.parse("0"))]]
     found = peaks_through(LINE, [*flows(Change.ADD, "0", 3), *flows(Change.ADD, "0", 2, "R2")], steps)
     assert found == {"R1": TablePeak(3, 3, 3), "R2": TablePeak(2, 2, 2)}
+
+
+def test_rules_that_rewrite_to_a_host_are_counted_and_no_agent_goes_on_afterwards():
+    host = LINE.hosts[0]
+
+    async def main():
+        async with CountedSwitches(LINE) as switches:
+            await switches.install([FlowOp("R1", Change.ADD, Flow(Dz.parse("0"), (Output(host.port, host.address),)))])
+            assert switches.peaks == {"R1": TablePeak(0, 1, 1)}
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
 
 
 def test_the_share_is_of_the_larger_table():

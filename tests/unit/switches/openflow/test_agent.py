@@ -281,6 +281,21 @@ def test_many_changes_go_in_several_bundles_unless_room_is_scarce():
     run(work)
 
 
+def test_rules_that_a_switch_always_has_are_replaced_as_a_set_and_the_same_set_again_is_no_work():
+    async def work(agent, _told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        agent.set_base_rules(dict(wanting(rule("0"), rule("1"))))
+        await confirmed(agent, rule("01"))
+        agent.set_base_rules(dict(wanting(rule("1"), rule("0"))))
+        assert agent._confirmed == agent._version
+        agent.set_base_rules(dict(wanting(rule("1"), rule("11"))))
+        await agent.confirmed()
+        assert switch.rules == dict(wanting(rule("1"), rule("11"), rule("01")))
+
+    run(work)
+
+
 @pytest.mark.parametrize("was_full", [False, True])
 def test_below_a_detour_a_full_table_turns_over_in_several_bundles_and_no_bundle_is_refused(was_full):
     async def work(agent, _told):
