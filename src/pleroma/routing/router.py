@@ -88,6 +88,10 @@ class Router:
         self._take(self.policy.unadvertised(self.families, self._advertised))
         return ops
 
+    def exact(self, switch: SwitchId) -> FlowTable:
+        """The table of a switch as it would be with room enough."""
+        return self._exact.get(switch, self.tables[switch])
+
     def apply(self, request: Request) -> list[FlowOp]:
         """Carry out one request. Raises an error for a request that cannot be carried out, and changes nothing then."""
         match request:

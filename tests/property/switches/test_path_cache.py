@@ -12,9 +12,9 @@ from pleroma.routing import build
 from pleroma.routing.flow import Change, Flow, FlowOp, Output
 from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.live import path_cache
-from pleroma.switches.live.event_trace import nearest
-from pleroma.switches.live.path import count_along, find_path
+from pleroma.switches.live.path import count_along, find_path, lookup_in
 from pleroma.switches.live.path_cache import PathCache
+from pleroma.switches.tracing.event_trace import nearest
 from support.networks import any_events, any_rings, any_tables, any_tree, live, seeds, some_cells
 
 
@@ -49,7 +49,7 @@ def test_on_a_tree_an_event_goes_the_way_of_the_embedded_network(rng):
     reference, network = live(topology, tables, sent), live(topology, tables, [])
     found = Counter()
     for row, (host, dz, size) in enumerate(sent):
-        path = find_path(network.cables, network.tables, host, dz)
+        path = find_path(network.cables, lookup_in(network), host, dz)
         assert not path.looped
         found.update((receiver.name, row) for receiver in path.receivers)
         count_along(network, path, 1, size)
@@ -63,7 +63,7 @@ def test_with_rings_too_and_where_it_loops_each_line_is_taken_once(rng):
     for host, dz, size in sent:
         network = live(topology, tables, [])
         network.publish(topology.hosts[host].name, Packet(dz, size, 0))
-        path = find_path(network.cables, network.tables, host, dz)
+        path = find_path(network.cables, lookup_in(network), host, dz)
         receivers = Counter((receiver.name, 0) for receiver in path.receivers)
         try:
             network.run()
@@ -142,7 +142,7 @@ def test_rules_that_are_there_before_count_as_well(rng):
     network = live(topology, tables, [])
     paths = PathCache(network)
     for host, dz, _ in sent:
-        assert paths.find(host, dz.start).path == find_path(network.cables, network.tables, host, dz)
+        assert paths.find(host, dz.start).path == find_path(network.cables, lookup_in(network), host, dz)
 
 
 def test_a_way_is_found_once_until_rules_change():

@@ -79,11 +79,13 @@ async def world(
     settings: ServiceSettings = UNLIMITED,
     schema: bool = True,
     timing: PlanChangeTiming | None = None,
+    limit: int | None = None,
 ) -> AsyncIterator[Api]:
     """Requests of the administrator to a service with the stock schema."""
+    shape = build(topology).with_limit(limit)
     async with (
-        LiveNetwork(build(topology), loopback=True) as network,
-        await Controller.open(folder, build(topology), network, timing=timing) as controller,
+        LiveNetwork(shape, loopback=True, guarded=True) as network,
+        await Controller.open(folder, shape, network, timing=timing) as controller,
     ):
         if "admin" not in controller.state.principals:
             await controller.submit(CreatePrincipal("admin", "admin", digest(ADMIN)))

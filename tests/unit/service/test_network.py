@@ -8,8 +8,8 @@ from pleroma.content import Filter, Schema
 from pleroma.routing import build
 from pleroma.routing.topology_files import from_json
 from pleroma.service import ServiceSettings
-from pleroma.service.http.edge_explanation import failing
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
+from pleroma.service.http.tracing.edge_explanation import failing
 from pleroma.wire.attach import AttachKind, pack, unpack
 from support.service.in_process import world
 from support.waiting import run
@@ -174,7 +174,7 @@ def test_a_trace_that_cannot_be_is_refused(tmp_path):
                 ({"event": json.dumps(QUOTE | {"price": -1})}, "event.price"),
                 ({"host": "h99"}, "host"),
                 ({"host": "h1", "to": "h99"}, "to"),
-                ({}, "host"),  # nobody advertises it
+                ({"live": "perhaps"}, "live"),
                 ({"speed": "1"}, "speed"),
             ):
                 query = {"schema": "stock", "event": json.dumps(QUOTE)} | change

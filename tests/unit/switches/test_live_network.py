@@ -14,12 +14,13 @@ import pytest
 
 from pleroma.errors import RoutingError, SetupError, TableFull, UnknownName
 from pleroma.index import IPV6, Dz
-from pleroma.routing import build
+from pleroma.routing import Presence, build
 from pleroma.routing.flow import Change, Flow, FlowOp, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.live.kernel_drops import dropped_at, kernel_drops
 from pleroma.switches.live.live_network import LiveNetwork
+from pleroma.switches.tracing.event_trace import Wires, trace
 from pleroma.wire import MAX_PACKET_BYTES
 from pleroma.wire.attach import AttachKind, pack, unpack
 from pleroma.wire.tunnel import unwrap, wrap
@@ -328,7 +329,8 @@ async def test_where_tables_lead_in_circles_everybody_gets_it_once():
         await rest()
         assert [len(each.packets()) for each in (one, two, three)] == [1, 1, 1]  # also who sent it
         assert net.hosts["h1"].looped == 1
-        assert net.trace("h1", Dz(1)).looped
+        rules = {switch: net.rules(switch) for switch in ring.switches}
+        assert trace(Wires(ring, Presence()), rules, "h1", Dz(1)).looped
 
 
 @run
@@ -470,74 +472,6 @@ async def test_only_known_hosts_admit():
     async with network() as (net, _):
         with pytest.raises(UnknownName, match="unknown host 'h9'"):
             net.admit("h9", bytes(16), 1)
-        with pytest.raises(UnknownName, match="unknown host 'h9'"):
-            net.trace("h9", Dz(1))
-
-
-# -- traces ----------------------------------------------------------------------------------------------------------
-
-
-@run
-async def test_a_trace_tells_the_rule_at_every_switch_and_what_came_close():
-    ops = [rule(S1, "1", 3), rule(S1, "1011", 3), rule(S2, "10", 3), rule(S3, "11", (2, "h4")), rule(S3, "0", 1)]
-    async with network(ops=ops) as (net, _):
-        found = net.trace("h1", Dz.parse("1010"))
-        assert found.receivers == ()
-        assert found.to_json() == {
-            "host": "h1",
-            "dz": "1010",
-            "looped": False,
-            "receivers": [],
-            "steps": [
-                {
-                    "switch": "s1",
-                    "from": "h1",
-                    "in_port": 1,
-                    "rule": {"dz": "1", "outputs": [{"port": 3, "rewrite": None}]},
-                    "outputs": [{"port": 3, "to": "s2", "rewrite": None}],
-                    "near": [{"dz": "1011", "outputs": [{"port": 3, "rewrite": None}], "shared": 3}],
-                },
-                {
-                    "switch": "s2",
-                    "from": "s1",
-                    "in_port": 1,
-                    "rule": {"dz": "10", "outputs": [{"port": 3, "rewrite": None}]},
-                    "outputs": [{"port": 3, "to": "s3", "rewrite": None}],
-                    "near": [],
-                },
-                {
-                    "switch": "s3",
-                    "from": "s2",
-                    "in_port": 1,
-                    "rule": None,
-                    "outputs": [],
-                    "near": [
-                        {"dz": "11", "outputs": [{"port": 2, "rewrite": "fd00::4"}], "shared": 1},
-                        {"dz": "0", "outputs": [{"port": 1, "rewrite": None}], "shared": 0},
-                    ],
-                },
-            ],
-        }
-        assert net.hosts["h1"].published == net.switches[S1].lookups == 0
-
-
-@run
-async def test_a_trace_ends_at_the_receivers_and_tells_where_nothing_is_connected():
-    async with network(ops=[rule(S1, "", (1, "h1"), (2, "h2"), 9)]) as (net, _):
-        found = net.trace("h1", Dz.parse("1"))
-        assert found.receivers == ("h2",)
-        assert [(o.port, o.to, o.rewrite) for o in found.steps[0].outputs] == [(2, "h2", "fd00::2"), (9, None, None)]
-
-
-@run
-async def test_a_trace_reads_an_address_as_a_switch_does():
-    """An event's address is filled up with zeros, and a longer rule may match those."""
-    async with network(ops=[rule(S1, "100", (2, "h2"))]) as (net, peer):
-        one, two = await peer("h1"), await peer("h2")
-        one.publish("1")
-        await rest()
-        assert len(two.packets()) == 1
-        assert net.trace("h1", Dz.parse("1")).receivers == ("h2",)
 
 
 # -- what the kernel dropped -----------------------------------------------------------------------------------------

@@ -80,6 +80,15 @@ class PlanChange:
         return self.entry.name
 
     @property
+    def other_plan(self) -> IndexPlan:
+        """The plan of the other regions: until the swap the next one, after the swap the last one."""
+        if self.phase == "prepared":
+            return IndexPlan(self.entry.epoch + 1, self.after, self.after_members)
+        plans, after = self.entry.plans, self.after.to_json()
+        later = next(number for number in reversed(range(len(plans))) if plans[number].index.to_json() == after)
+        return plans[later - 1]
+
+    @property
     def is_local(self) -> bool:
         """Whether events outside of the area keep their dz."""
         return self.area.longest > self.prefix.length

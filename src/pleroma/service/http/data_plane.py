@@ -15,13 +15,15 @@ from prometheus_client.core import Metric
 
 from pleroma.index.address import AddressRange
 from pleroma.index.dz import Dz
-from pleroma.routing import Host, HostId, Presence, SwitchId, Topology
-from pleroma.switches.live.event_trace import Trace
+from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
+from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 
 
 class DataPlane(Protocol):
     kind: str
     addresses: AddressRange
+    forwards_by_rules: bool
+    """Whether rules of switches lead the events; a broker has none."""
 
     @property
     def learns(self) -> bool:
@@ -45,8 +47,11 @@ class DataPlane(Protocol):
     def attached(self) -> Mapping[HostId, int]:
         """How many programs are at each host, as far as the network knows."""
 
-    def trace(self, host: str, dz: Dz) -> Trace:
-        """The way that an event would take if a host sent it now."""
+    def standing(self, switch: SwitchId, in_port: Port, event: Dz) -> SwitchStanding:
+        """What a switch has confirmed so far, for an event (a dz of full length) that comes in at a port."""
+
+    async def read_rules(self, switch: SwitchId, seconds: float) -> SwitchRules | None:
+        """The rules that a switch has now, read from it; None if it does not answer in so many seconds."""
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
         """The counters of the hosts' ports."""

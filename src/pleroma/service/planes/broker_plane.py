@@ -34,7 +34,7 @@ from pleroma.routing.topology import Port
 from pleroma.service.inband.carrier import Peer
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.metric_families import counter, gauge
-from pleroma.switches.live.event_trace import Trace
+from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 from pleroma.wire.attach import SECRET_BYTES
 from pleroma.wire.socket_sessions import SocketAddress
 
@@ -92,6 +92,7 @@ class BrokerPlane:
     kind = "broker"
     addresses = IPV6
     learns = False
+    forwards_by_rules = False
 
     def __init__(
         self, taken: socket.socket, match_state: MatchState, controller: Controller, upstream: Upstream | None
@@ -138,9 +139,12 @@ class BrokerPlane:
     def attached(self) -> Mapping[HostId, int]:
         return {BROKER_HOST: self.broker.attached()}
 
-    def trace(self, host: str, dz: Dz) -> Trace:
-        """Every event comes to the one place where all subscriptions are."""
-        return Trace(BROKER_TOPOLOGY.find_host(host).name, dz, (), (BROKER_HOST,), False)
+    def standing(self, switch: SwitchId, in_port: Port, event: Dz) -> SwitchStanding:  # noqa: ARG002
+        return SwitchStanding("ready", None)
+
+    async def read_rules(self, switch: SwitchId, seconds: float) -> SwitchRules | None:  # noqa: ARG002
+        """There are none."""
+        return None
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {BROKER_HOST: asdict(self.broker.counters)}

@@ -15,11 +15,11 @@ from prometheus_client.core import Metric
 from pleroma.control import Controller, ControlSettings
 from pleroma.index.address import IPV6
 from pleroma.index.dz import Dz
-from pleroma.routing import Host, HostId, Presence, SwitchId, Topology
+from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
 from pleroma.service.metric_families import counter, gauge
-from pleroma.switches.live.event_trace import Trace
 from pleroma.switches.live.live_network import LOOPBACK, LiveNetwork
 from pleroma.switches.simulated.network_counters import HostCounters
+from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 from pleroma.wire.attach import SECRET_BYTES
 
 
@@ -39,6 +39,7 @@ class EmbeddedPlane:
     kind = "embedded"
     addresses = IPV6
     learns = False
+    forwards_by_rules = True
 
     def __init__(self, network: LiveNetwork) -> None:
         self.network = network
@@ -68,8 +69,11 @@ class EmbeddedPlane:
     def attached(self) -> Mapping[HostId, int]:
         return self.network.sessions()
 
-    def trace(self, host: str, dz: Dz) -> Trace:
-        return self.network.trace(host, dz)
+    def standing(self, switch: SwitchId, in_port: Port, event: Dz) -> SwitchStanding:
+        return SwitchStanding("ready", self.network.rules(switch).meet(in_port, event))
+
+    async def read_rules(self, switch: SwitchId, seconds: float) -> SwitchRules | None:  # noqa: ARG002
+        return self.network.rules(switch)
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {name: asdict(counted) for name, counted in self.network.hosts.items()}

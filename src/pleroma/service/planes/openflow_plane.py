@@ -18,18 +18,17 @@ from pleroma.control import Controller, ControlSettings, PlanChangeTiming
 from pleroma.errors import SetupError, TopologyError
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
-from pleroma.routing import Change, FlowOp, Host, HostId, Presence, SwitchId, Topology
+from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
 from pleroma.routing.presence import Place
 from pleroma.routing.topology_files import from_json, to_json
 from pleroma.service.inband.host_admission import HostAdmission
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.inband.switch_carrier import SwitchCarrier
 from pleroma.service.metric_families import counter, gauge
-from pleroma.switches.live.event_trace import Trace, trace
 from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import LISTEN_ADDRESS, Arrival, OpenFlowNetwork
-from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
+from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 from pleroma.wire.ports import EVENTS_PORT
 
 DISCOVERED_TOPOLOGY_FILE = "wiring.json"
@@ -89,6 +88,7 @@ class OpenFlowPlane:
     """OpenFlow switches that connect to the controller. It routes on those that are connected."""
 
     kind = "openflow"
+    forwards_by_rules = True
 
     def __init__(self, network: OpenFlowNetwork, controller: Controller, folder: Path) -> None:
         self.network = network
@@ -151,12 +151,11 @@ class OpenFlowPlane:
     def attached(self) -> Mapping[HostId, int]:
         return {}
 
-    def trace(self, host: str, dz: Dz) -> Trace:
-        """Trace through simulated switches that have the rules which the real switches should have."""
-        router = self._controller.state.router
-        mirror = EmbeddedNetwork(router.topology.with_limit(None))
-        mirror.install(FlowOp(s, Change.ADD, flow) for s, table in router.tables.items() for flow in table)
-        return trace(mirror, host, dz)
+    def standing(self, switch: SwitchId, in_port: Port, event: Dz) -> SwitchStanding:
+        return self.network.standing(switch, in_port, event)
+
+    async def read_rules(self, switch: SwitchId, seconds: float) -> SwitchRules | None:
+        return await self.network.read_rules(switch, seconds)
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {}

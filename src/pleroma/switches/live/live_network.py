@@ -21,17 +21,16 @@ from typing import Self
 
 from pleroma.errors import SetupError, WireError
 from pleroma.index.address import IPV6
-from pleroma.index.dz import Dz
 from pleroma.routing.detour import SwitchOp
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.topology import Host, HostId, SwitchId, Topology
-from pleroma.switches.live.event_trace import Trace, trace
 from pleroma.switches.live.kernel_drops import dropped_at, kernel_drops
 from pleroma.switches.live.path_cache import PathCache
 from pleroma.switches.simulated.cables import Line
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 from pleroma.switches.simulated.network_counters import HostCounters, LineCounters, PortCounters, SwitchCounters
 from pleroma.switches.simulated.simulated_table import SimulatedTable
+from pleroma.switches.tracing.meeting import TracedTables
 from pleroma.wire import attach, tunnel
 from pleroma.wire.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
 from pleroma.wire.header import MAX_PACKET_BYTES
@@ -142,9 +141,11 @@ class LiveNetwork:
     def flow_tables(self) -> dict[SwitchId, FlowTable]:
         return self._network.flow_tables()
 
-    def trace(self, host: str, dz: Dz) -> Trace:
-        """The path that an event takes if a host sends it now, with the rules that it meets."""
-        return trace(self._network, host, dz)
+    def rules(self, switch: SwitchId) -> TracedTables:
+        """The rules that a switch has now, with what hosts may send at its ports."""
+        table, hosts = self._network.tables[switch], self.topology.hosts_of[switch]
+        admitted = {host.port: self._paths.admitted(self._outlets[host.name].number) for host in hosts}
+        return TracedTables(table.flows(), FlowTable(table.detours), admitted)
 
     def admit(self, host: str, secret: bytes, seconds: float) -> None:
         """Let a client with this secret attach a socket to a host, for as long as it repeats that every `seconds`."""

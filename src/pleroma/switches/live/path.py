@@ -6,7 +6,7 @@ The live network follows it for every packet until a table changes, and a trace 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pleroma.errors import ForwardingLoop
@@ -15,7 +15,9 @@ from pleroma.routing.flow import Flow
 from pleroma.routing.topology import Host, SwitchId
 from pleroma.switches.simulated.cables import Cables, Departure, Trail
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
-from pleroma.switches.simulated.simulated_table import SimulatedTable
+
+Lookup = Callable[[int, Dz], Flow | None]
+"""The rule that an event follows which came by the line of this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +38,20 @@ class EventPath:
     looped: bool = False
 
 
-def find_path(cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None) -> EventPath:
+def find_path(cables: Cables, lookup: Lookup, host: int, dz: Dz | None) -> EventPath:
     """The path of a packet from the host of this number. A packet without a dz is no event: it matches no rule.
 
     Where the tables lead in circles, each line is taken once, so that every receiver is found and the path ends.
     """
     try:
-        hops, looped = _follow(cables, tables, host, dz, each_line_once=False), False
+        hops, looped = _follow(cables, lookup, host, dz, each_line_once=False), False
     except ForwardingLoop:
-        hops, looped = _follow(cables, tables, host, dz, each_line_once=True), True
+        hops, looped = _follow(cables, lookup, host, dz, each_line_once=True), True
     departures = [leaving for hop in hops for leaving in hop.departures]
     return EventPath(hops, tuple(x for leaving in departures if (x := _taker(cables, leaving)) is not None), looped)
 
 
-def _follow(
-    cables: Cables, tables: Mapping[SwitchId, SimulatedTable], host: int, dz: Dz | None, each_line_once: bool
-) -> tuple[EventHop, ...]:
+def _follow(cables: Cables, lookup: Lookup, host: int, dz: Dz | None, each_line_once: bool) -> tuple[EventHop, ...]:
     hops: list[EventHop] = []
     waiting: list[tuple[int, Dz | None, Trail]] = [(cables.uplink(host), dz, ())]
     taken: set[int] = set()
@@ -61,7 +61,7 @@ def _follow(
             continue
         if not each_line_once:
             path = cables.further(path, arrival, wanted)
-        flow = tables[SwitchId(cables.lines[arrival].target)].lookup(wanted)
+        flow = lookup(arrival, wanted)
         departures = () if flow is None else tuple(cables.departures(arrival, flow))
         if each_line_once:
             departures = tuple(leaving for leaving in departures if leaving.line not in taken)
@@ -79,6 +79,12 @@ def _taker(cables: Cables, leaving: Departure) -> Host | None:
     """The host behind a departure, if the packet has that host's address."""
     host = None if leaving.line is None else cables.host_behind(leaving.line)
     return host if host is not None and leaving.rewrite == host.address else None
+
+
+def lookup_in(network: EmbeddedNetwork) -> Lookup:
+    """The rules of a network as they are now."""
+    lines, tables = network.cables.lines, network.tables
+    return lambda arrival, dz: tables[SwitchId(lines[arrival].target)].lookup(dz)
 
 
 def count_along(network: EmbeddedNetwork, path: EventPath, packets: int, size: int) -> None:

@@ -14,11 +14,11 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from pleroma.errors import RoutingError
-from pleroma.index.dz import MAX_LENGTH, Dz
+from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.routing.admission import AdmitOp
 from pleroma.routing.detour import RuleOp, SwitchOp
 from pleroma.routing.flow import Change
-from pleroma.switches.live.path import EventPath, count_along, find_path
+from pleroma.switches.live.path import EventPath, count_along, find_path, lookup_in
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 
 MAX_PATHS = 100_000
@@ -48,6 +48,7 @@ class PathCache:
 
     def __init__(self, network: EmbeddedNetwork, *, guarded: bool = False) -> None:
         self._network = network
+        self._lookup = lookup_in(network)
         self._guarded = guarded
         self._number = {(host.switch, host.port): n for n, host in enumerate(network.topology.hosts)}
         self._admitted: list[set[Dz]] = [set() for _ in network.topology.hosts]
@@ -71,12 +72,16 @@ class PathCache:
         if dz is not None and not self.admits(host, dz):
             counted = PathCount(EventPath((), ()), refused=True)
         else:
-            counted = PathCount(find_path(self._network.cables, self._network.tables, host, dz))
+            counted = PathCount(find_path(self._network.cables, self._lookup, host, dz))
         self._found[host][piece] = counted
         return counted
 
     def admits(self, host: int, dz: Dz) -> bool:
         return not self._guarded or any(cell.covers(dz) for cell in self._admitted[host])
+
+    def admitted(self, host: int) -> Set[Dz]:
+        """The cells that a host may send in."""
+        return self._admitted[host] if self._guarded else {ROOT}
 
     def install(self, ops: Sequence[SwitchOp]) -> None:
         """Change the tables between two packets, those of each switch in one bundle.

@@ -118,6 +118,11 @@ class Agent:
         await future
 
     @property
+    def known(self) -> Mapping[Key, Rule] | None:
+        """The rules that the switch has confirmed; None while it is not known which it has."""
+        return self._known
+
+    @property
     def is_full(self) -> bool:
         """Whether the switch has refused a rule of the forwarding table for want of room."""
         return any(key[0] == FORWARDING and _is_full(error) for key, error in self.refused.items())

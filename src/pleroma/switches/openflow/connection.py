@@ -17,7 +17,7 @@ from functools import partial
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.switches.openflow import messages, replies
 from pleroma.switches.openflow.bundle import Bundle
-from pleroma.switches.openflow.flow_stats import flow_entries
+from pleroma.switches.openflow.flow_stats import FoundEntry, flow_entries, found_entries
 from pleroma.switches.openflow.heartbeat import Heartbeat
 from pleroma.switches.openflow.message_channel import HIGH_WATER_BYTES, MessageChannel
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
@@ -148,6 +148,13 @@ class Connection:
         request = partial(messages.flow_stats_request, cookie=cookie, mask=cookie_mask, table=table)
         async with self._within(timeout, "flow statistics"):
             asked = self._requests.ask_for_parts(request, messages.FLOW_STATS, flow_entries)
+            return [entry for part in await self._requests.answer(asked) for entry in part]
+
+    async def entries(self, timeout: float = ANSWER_SECONDS) -> list[FoundEntry]:
+        """All rules of all tables, whoever wrote them."""
+        request = partial(messages.flow_stats_request, cookie=0, mask=0, table=None)
+        async with self._within(timeout, "flow statistics"):
+            asked = self._requests.ask_for_parts(request, messages.FLOW_STATS, found_entries)
             return [entry for part in await self._requests.answer(asked) for entry in part]
 
     async def table_sizes(self, timeout: float = ANSWER_SECONDS) -> dict[int, tuple[int, int | None]]:

@@ -1,13 +1,16 @@
 """Flow statistics of a switch: each entry as a rule with its counters, or None if no controller of ours writes it.
 
 The reverse of `flow_mod`. An entry whose lengths do not add up is an error; one with a field, action, instruction,
-timeout or flag that a `Rule` cannot have belongs to somebody else, and is read as None.
+timeout or flag that a `Rule` cannot have belongs to somebody else, and is read as None. `found_entries` reads all
+entries, as far as they can be understood.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import NamedTuple
 
 from pleroma.errors import SwitchError
 from pleroma.switches.openflow import flow_mod
@@ -22,13 +25,65 @@ _MASKS_V6 = {mask: length for length, mask in enumerate(flow_mod.MASKS_V6)}
 _MASKS_V4 = {mask: length for length, mask in enumerate(flow_mod.MASKS_V4)}
 
 
+class EntryEffect(NamedTuple):
+    """What an entry does with a packet that it matches."""
+
+    sends: tuple[Send, ...]
+    goto: int | None
+
+
+class FoundEntry(NamedTuple):
+    """An entry of a flow table, whoever wrote it.
+
+    `match` has the fields that a `Match` can have; unless it `is_whole`, there are further ones. `effect` is None if
+    the entry does something that a `Rule` cannot do. `rule` is the entry as a rule, if it can be one.
+    """
+
+    table: int
+    priority: int
+    cookie: int
+    match: Match
+    is_whole: bool
+    effect: EntryEffect | None
+    rule: Rule | None
+
+
 class _NotOurs(Exception):
     """Well-formed, and nothing that a rule can say."""
 
 
 def flow_entries(body: bytes) -> list[CountedRule | None]:
     """The entries of one part of a switch's answer."""
-    entries: list[CountedRule | None] = []
+    return [None if rule is None else CountedRule(rule, packets, octets) for rule, packets, octets in _rules(body)]
+
+
+def found_entries(body: bytes) -> list[FoundEntry]:
+    """The entries of one part of a switch's answer, whoever wrote them, as far as they can be understood."""
+    found: list[FoundEntry] = []
+    for raw in _split(body):
+        match, is_whole = _known_fields(raw.match)
+        try:
+            sends, goto = _instructions(raw.instructions)
+            does = EntryEffect(sends, goto)
+        except _NotOurs:
+            does = None
+        found.append(FoundEntry(raw.table, raw.priority, raw.cookie, match, is_whole, does, _rule(raw)))
+    return found
+
+
+class _RawEntry(NamedTuple):
+    table: int
+    priority: int
+    cookie: int
+    packets: int
+    octets: int
+    is_plain: bool
+    """It matches by fields, and has neither timeouts nor flags."""
+    match: bytes
+    instructions: bytes
+
+
+def _split(body: bytes) -> Iterator[_RawEntry]:
     start = 0
     while start < len(body):
         if len(body) - start < _ENTRY.size:
@@ -41,30 +96,69 @@ def flow_entries(body: bytes) -> list[CountedRule | None]:
         end = start + length
         if match_length < 4 or not instructions <= end <= len(body):
             raise SwitchError("an entry of the flow statistics has an impossible length", field="flow statistics")
-        try:
-            if kind != 1 or idle or hard or flags:
-                raise _NotOurs
-            match = _match(body[start + 52 : match_end])
-            sends, goto = _instructions(body[instructions:end])
-            entries.append(CountedRule(Rule(table, priority, match, sends, goto, cookie), packets, octets))
-        except _NotOurs:
-            entries.append(None)
+        is_plain = kind == 1 and not (idle or hard or flags)
+        match = body[start + 52 : match_end]
+        yield _RawEntry(table, priority, cookie, packets, octets, is_plain, match, body[instructions:end])
         start = end
-    return entries
+
+
+def _rules(body: bytes) -> Iterator[tuple[Rule | None, int, int]]:
+    for raw in _split(body):
+        yield _rule(raw), raw.packets, raw.octets
+
+
+def _rule(raw: _RawEntry) -> Rule | None:
+    """The rule that an entry is, if a controller of ours could have written it."""
+    try:
+        if not raw.is_plain:
+            raise _NotOurs
+        match = _match(raw.match)
+        sends, goto = _instructions(raw.instructions)
+        return Rule(raw.table, raw.priority, match, sends, goto, raw.cookie)
+    except _NotOurs:
+        return None
+
+
+def _known_fields(fields: bytes) -> tuple[Match, bool]:
+    """The fields of a match that a rule can have, and whether it has no others."""
+    try:
+        return _match(fields), True
+    except _NotOurs:
+        pass
+    match = Match()
+    for single in _each_field(fields):
+        try:
+            match = _both(match, _match(single))
+        except _NotOurs:
+            continue
+    return match, False
+
+
+def _both(one: Match, other: Match) -> Match:
+    """The fields of two matches that have none in common; those of the first if they contradict each other."""
+    port, kind = (mine if mine is not None else its for mine, its in ((one[0], other[0]), (one[1], other[1])))
+    try:
+        return Match(port, kind, one.ip_proto or other.ip_proto, one.destination or other.destination)
+    except SwitchError:
+        return one
+
+
+def _each_field(fields: bytes) -> Iterator[bytes]:
+    """The fields of a match one by one, each with its header."""
+    at = 0
+    while at < len(fields):
+        end = at + 4 + (fields[at + 3] if len(fields) - at >= 4 else 0)
+        if len(fields) - at < 4 or end > len(fields):
+            raise SwitchError("a match ends in the middle of a field", field="flow statistics")
+        yield fields[at:end]
+        at = end
 
 
 def _match(fields: bytes) -> Match:
     in_port = eth_type = ip_proto = destination = None
-    at = 0
-    while at < len(fields):
-        if len(fields) - at < 4:
-            raise SwitchError("a match ends in the middle of a field", field="flow statistics")
-        (header,) = _FIELD.unpack_from(fields, at)
-        at += 4
-        value = fields[at : at + (header & 0xFF)]
-        at += len(value)
-        if len(value) != header & 0xFF:
-            raise SwitchError("a match ends in the middle of a field", field="flow statistics")
+    for single in _each_field(fields):
+        (header,) = _FIELD.unpack_from(single)
+        value = single[4:]
         if header == flow_mod.IN_PORT_FIELD:
             in_port = int.from_bytes(value, "big")
         elif header == flow_mod.ETH_TYPE_FIELD:

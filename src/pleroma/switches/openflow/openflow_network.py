@@ -18,18 +18,21 @@ from typing import Any, Protocol, Self
 
 import structlog
 
-from pleroma.errors import SwitchRefused
+from pleroma.errors import SwitchError, SwitchRefused
 from pleroma.index.address import IPV6, AddressRange
+from pleroma.index.dz import Dz
 from pleroma.routing import Host, Port, SwitchId, SwitchOp, Topology
 from pleroma.routing.presence import Place, Presence
 from pleroma.switches.openflow.agent import Agent, SwitchTimeouts
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection, ConnectionEvents
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
+from pleroma.switches.openflow.found_rules import FoundRules, meet_known
 from pleroma.switches.openflow.listener import OPENFLOW_PORT, SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.rule import MAX_PORT
 from pleroma.switches.openflow.tables import RuleLayout
+from pleroma.switches.tracing.meeting import SwitchStanding
 
 LISTEN_ADDRESS = ("127.0.0.1", OPENFLOW_PORT)
 QUIET_SECONDS = 0.02
@@ -175,6 +178,25 @@ class OpenFlowNetwork:
             }
             for name, agent in self.agents.items()
         }
+
+    def standing(self, switch: SwitchId, in_port: Port, event: Dz) -> SwitchStanding:
+        """The state of a switch, and what an event meets there by the rules that the switch has confirmed."""
+        agent = self.agents.get(switch)
+        if agent is None:
+            return SwitchStanding("gone", None)
+        met = None if agent.known is None else meet_known(agent.known, self.rule_layout, in_port, event)
+        refused = sorted({str(error) for error in agent.refused.values()})
+        return SwitchStanding("gone" if agent.gone else agent.state, met, tuple(refused))
+
+    async def read_rules(self, switch: SwitchId, seconds: float) -> FoundRules | None:
+        """The rules that a switch has, whoever wrote them; None if it does not answer in so many seconds."""
+        connection = self._connections.get(switch)
+        if connection is None:
+            return None
+        try:
+            return FoundRules(await connection.entries(seconds), self.rule_layout)
+        except SwitchError:
+            return None
 
     def _tell(self) -> None:
         """Tell the watcher that the network has changed, once for all changes of `QUIET_SECONDS`."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network
 
-from pleroma.index.address import AddressRange
+from pleroma.index.address import AddressRange, Network
 from pleroma.index.dz import Dz
 from pleroma.routing import (
     AdmitOp,
@@ -42,6 +42,7 @@ from pleroma.switches.openflow.rule import (
     Rule,
     Send,
 )
+from pleroma.switches.tracing.meeting import RuleKind
 from pleroma.wire.ports import CONTROL_ADDRESSES
 
 ADMISSION, FORWARDING = 0, 1
@@ -49,6 +50,10 @@ COOKIE = 0x504C524D_00000000
 COOKIE_MASK = 0xFFFFFFFF_00000000
 _DISCOVERY, _CONTROL, _LINK, _STRANGER = 65000, 60000, 50000, 10
 _CELL, _DETOUR = 100, 1000
+PLACED_KINDS: tuple[RuleKind, ...] = ("link", "cell", "rule", "detour")
+"""The kinds of rules that are for events, of which each has its place in the tables."""
+_BASE: Mapping[RuleKind, int] = {"rule": _CELL, "detour": _DETOUR}
+"""By the kind of a rule that forwards: what is added to the length of its dz to make its priority."""
 
 
 class RuleLayout:
@@ -75,8 +80,12 @@ class RuleLayout:
             yield _rule(ADMISSION, _DISCOVERY, Match(eth_type=ETH_TYPE_LLDP), to_controller)
         yield _rule(ADMISSION, _CONTROL, Match(None, None, IP_PROTO_UDP, ip_network(control)), to_controller)
         for port in links:
-            yield _rule(ADMISSION, _LINK, Match(port, None, IP_PROTO_UDP, self.addresses.base), goto=FORWARDING)
+            yield self.linking(port)
         yield _rule(ADMISSION, _STRANGER, Match(destination=self.addresses.base))
+
+    def linking(self, port: Port) -> Rule:
+        match = Match(port, None, IP_PROTO_UDP, self.addresses.base)
+        return _rule(ADMISSION, _LINK, match, goto=FORWARDING)
 
     def change(self, op: SwitchOp) -> tuple[Key, Rule | None]:
         """The key of the rule that an operation is about, and the rule that is wanted there (None: none)."""
@@ -102,6 +111,30 @@ class RuleLayout:
             return Send(output.port)
         return Send(output.port, ip_address(output.rewrite), self._ethernet[output.rewrite])
 
+    def key(self, kind: RuleKind, port: Port, dz: Dz | None) -> Key:
+        """Where a rule of this kind stands on a switch; `port` is of account for those that admit."""
+        if kind == "link" or dz is None:
+            return self.linking(port).key
+        if kind == "cell":
+            return self.admitting(port, dz).key
+        return self.forwarding(Flow(dz, ()), _BASE[kind]).key
+
+    def place(self, rule: Rule) -> tuple[RuleKind, Dz | None] | None:
+        """The kind and the dz of the rule that is to stand at this key; None if none of these kinds stands there."""
+        match = rule.match
+        if match.destination is None or not _within(match.destination, self.addresses.base):
+            return None
+        port, dz = Port(match.in_port or 0), self.addresses.dz(match.destination)
+        for kind in PLACED_KINDS:
+            if self.key(kind, port, dz) == rule.key:
+                return kind, None if kind == "link" else dz
+        return None
+
+    def writes(self, kind: RuleKind, flow: Flow, rule: Rule) -> bool:
+        """Whether a rule is the one that is written for a flow, to the last field."""
+        known = all(output.rewrite is None or output.rewrite in self._ethernet for output in flow.outputs)
+        return known and self.forwarding(flow, _BASE[kind]) == rule
+
     def flow(self, rule: Rule) -> Flow | None:
         """The flow that a rule of the forwarding table carries out; None for a detour or another kind of rule."""
         if rule.table != FORWARDING or rule.match.destination is None or rule.match.in_port is not None:
@@ -111,6 +144,10 @@ class RuleLayout:
             return None
         outputs = (Output(Port(s.port), str(s.destination) if s.destination else None) for s in rule.sends)
         return Flow(dz, tuple(sorted(outputs, key=lambda output: output.port)))
+
+
+def _within(network: Network, base: Network) -> bool:
+    return network.prefixlen >= base.prefixlen and network.network_address in base
 
 
 def _rule(table: int, priority: int, match: Match, sends: Iterable[Send] = (), goto: int | None = None) -> Rule:

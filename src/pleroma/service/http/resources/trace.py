@@ -1,10 +1,8 @@
-"""Why an event reaches a host or does not: switch by switch, and then at the edge."""
+"""Why an event reaches a host or does not: whether it is admitted, switch by switch, and then at the edge."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from itertools import islice
 from typing import Annotated, Any
 
 import pydantic_core
@@ -12,16 +10,19 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pleroma.content import Event
-from pleroma.control import Registered, SchemaEntry
+from pleroma.control import SchemaEntry
 from pleroma.errors import BadRequest, ContentError, UnknownName
+from pleroma.routing import HostId
 from pleroma.service.http.context import Service
-from pleroma.service.http.edge_explanation import at_the_edge, failing
 from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.trace import TraceAnswer, TraceQuestion
 from pleroma.service.http.strict_route import StrictRoute
+from pleroma.service.http.tracing.edge_explanation import ComparedRegistrations
+from pleroma.service.http.tracing.traced_event import EventTracer
+from pleroma.service.http.tracing.verdict import EventJudge
 
-MAX_EXPLAINED_SUBSCRIPTIONS = 1000
+MAX_EXPLAINED_REGISTRATIONS = 1000
 
 
 def trace(service: Service) -> APIRouter:
@@ -29,30 +30,40 @@ def trace(service: Service) -> APIRouter:
 
     @router.get("", response_model=TraceAnswer, summary="Follow an event through the network")
     async def follow(request: Request, asked: Annotated[TraceQuestion, Query()]) -> Response:
-        """At every switch the rule that matched and those that nearly did; then which subscriptions match."""
+        """Whether it is admitted; at every switch the rule or the detour that it follows; which subscriptions match."""
         admin(request)
         entry = service.state.schemas.get(asked.name)
         if entry is None:
             raise UnknownName("schema", asked.name, service.state.schemas, field="schema")
         event = _event(entry, asked.event)
-        registered = list(service.state.registrations.values())
-        host = asked.host if asked.host is not None else _where_advertised(registered, event)
-        for field, name in (("host", host), ("to", asked.to)):
+        for field, name in (("host", asked.host), ("to", asked.to)):
             if name is not None and name not in service.state.topology.host:
                 raise UnknownName("host", name, service.state.topology.host, field=field)
-        dzs = [entry.prefix.then(dz) for dz in entry.index.dzs(event)]
-        ways = [service.plane.trace(host, dz) for dz in dzs]
-        reached: set[str] = {receiver for way in ways for receiver in way.receivers}
-        edge = await asyncio.to_thread(_edge, registered, event, reached, asked.to)
+        compared = await asyncio.to_thread(ComparedRegistrations.of, list(service.state.registrations.values()), event)
+        covering = (each.host for each in compared.advertisements if each.matches)
+        host = asked.host if asked.host is not None else next(covering, None)
+        plane = service.plane
+        tracer = EventTracer(service.state, plane, live=asked.live)
+        plans = await tracer.by_all_plans(entry, event, None if host is None else HostId(host))
+        reached: set[str] = {receiver for plan in plans for receiver in plan.receivers}
+        judge = EventJudge(host, compared, plane.topology(), plane.presence(), asked.live)
+        advertised = [each for each in compared.advertisements if each.matches or each.host == host]
+        wanted = [x for x in compared.subscriptions if x.matches or x.host in reached or x.host == asked.to]
         answer: dict[str, Any] = {
             "schema": entry.name,
             "epoch": entry.epoch,
+            "phase": service.state.plans.phase(entry.name),
             "event": event.values(),
             "host": host,
-            "dz": [str(dz) for dz in dzs],
-            "ways": [way.to_json() for way in ways],
+            "live": asked.live,
+            "plans": [{"epoch": plan.epoch, "plan": plan.plan, "dz": [str(dz) for dz in plan.dzs]} for plan in plans],
+            "ways": [way.to_json(plan.epoch, plan.plan) for plan in plans for way in plan.ways],
             "reached": sorted(reached),
-            "subscriptions": edge,
+            "verdicts": [each.to_json() for each in judge.verdicts(plans, asked.to)],
+            "advertisements": [each.to_json() for each in advertised[:MAX_EXPLAINED_REGISTRATIONS]],
+            "subscriptions": [
+                each.to_json() | {"reached": each.host in reached} for each in wanted[:MAX_EXPLAINED_REGISTRATIONS]
+            ],
         }
         return json_response(answer)
 
@@ -69,14 +80,3 @@ def _event(entry: SchemaEntry, text: str) -> Event:
     except ContentError as error:
         error.field = f"event.{error.field}" if error.field else "event"
         raise
-
-
-def _where_advertised(registered: Sequence[Registered], event: Event) -> str:
-    for each in registered:
-        if each.kind == "advertisement" and each.entry.schema == event.schema and not failing(each.filter, event):
-            return each.host
-    raise BadRequest("no advertisement covers the event; say at which host it enters", field="host")
-
-
-def _edge(registered: Sequence[Registered], event: Event, reached: set[str], to: str | None) -> list[dict[str, Any]]:
-    return list(islice(at_the_edge(registered, event, reached, to), MAX_EXPLAINED_SUBSCRIPTIONS))
