@@ -110,7 +110,7 @@ def test_the_traced_receivers_are_those_that_get_the_event(commands, index, meth
     check(2)
     do(late)
     check(2)
-    epochs = dict.fromkeys(("before",), state.schemas["weather"].epoch)
+    before = state.schemas["weather"].epoch
     other = state.plans.change.other_plan
     do(Advance("weather", "swap"))
     check(2)

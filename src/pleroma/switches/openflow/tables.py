@@ -15,7 +15,7 @@ All of these rules carry the cookie of this controller. Rules with another cooki
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
 
 from pleroma.index.address import AddressRange, Network
