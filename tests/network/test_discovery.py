@@ -33,14 +33,9 @@ RING = as_discovered(build("ring:4"))
 LEARNED = tuple(LearnHost(h.name, h.switch, h.port, h.address, h.ethernet) for h in RING.hosts)
 
 
-async def rewire(made):
-    made.plane.rewire()
-
-
 @pytest.fixture
 def ring(tmp_path):
     with world(RING, tmp_path, timeouts=HASTY, discovers=True, begin=(*BEGINNING, *LEARNED)) as made:
-        made.run(rewire(made))
         wait_until(
             lambda: set(made.network.discovered.topology.links) == set(RING.links),
             lambda: made.network.discovered.topology,

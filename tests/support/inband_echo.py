@@ -46,18 +46,17 @@ def echoing(
     topology: Topology = LINE,
     app: ASGIApp | None = None,
     joins: bool = False,
-    rewired: list[Topology] | None = None,
     clock: Callable[[], float] = time.monotonic,
     **limits: Any,
 ) -> InbandServer[Arrival]:
-    """A server behind the network, with two principals. `rewired` gets the topology whenever a host joined."""
+    """A server behind the network, with two principals."""
     state = state_after(CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN, topology=topology)
-    controller, joined = controller_of(state), [] if rewired is None else rewired
+    controller = controller_of(state)
     server = network.server = InbandServer(
         app or Echo(),
         controller,
         SwitchCarrier(network.send),
-        HostAdmission(controller, may_join=lambda _: joins, on_join=lambda: joined.append(state.topology)),
+        HostAdmission(controller, may_join=lambda _: joins),
         limits=InbandLimits(**({"datagrams_per_s": 1e6} | limits)),
         clock=clock,
     )

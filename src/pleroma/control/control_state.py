@@ -17,6 +17,7 @@ from pleroma.control.state.command import (
     Advance,
     Begin,
     ChangePlan,
+    ChooseTrees,
     Command,
     CreatePrincipal,
     CreateSchema,
@@ -25,16 +26,19 @@ from pleroma.control.state.command import (
     LearnHost,
     Register,
     RemovePrincipal,
+    Rewire,
     Withdraw,
     canonical,
 )
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import host_of, with_host, without_host
 from pleroma.control.state.network_rules import NO_INPUTS, NetworkOps, NetworkRules
+from pleroma.control.state.present_network import present_topology
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.control.state.rights import check_lease, check_name, check_principal, check_registration, check_withdrawal
+from pleroma.control.state.tree_choice import TreeChoice, check_choice
 from pleroma.control.transition.schema_plans import SchemaPlans
 from pleroma.errors import (
     AlreadyThere,
@@ -63,6 +67,8 @@ class ControlState:
         self.principals: dict[str, Principal] = {}
         self.registrations = Registrations()
         self.rules = NetworkRules(topology, self.settings.max_length)
+        self.there = Rewire()
+        """What there is of the network, as the last command said."""
         self.plans = SchemaPlans(self.registrations, self.rules, self.settings)
 
     def apply(self, position: int, command: Command) -> Result:
@@ -88,6 +94,11 @@ class ControlState:
     @property
     def schemas(self) -> Mapping[str, SchemaEntry]:
         return self.plans.schemas
+
+    @property
+    def trees(self) -> TreeChoice:
+        """How trees are dealt out from now on. A schema may still be on trees of another choice (`SchemaEntry`)."""
+        return self.rules.trees
 
     @property
     def router(self) -> Router:
@@ -127,6 +138,12 @@ class ControlState:
                 return self._learn_host(command)
             case ForgetHost():
                 return self._forget_host(command)
+            case Rewire():
+                present = present_topology(self.topology, command)
+                return lambda _: self._rewire(command, present)
+            case ChooseTrees():
+                choice = check_choice(command.trees)
+                return lambda _: self._choose_trees(choice)
 
     def _begin(self, command: Begin) -> CheckedCommand:
         self.check_begin(command)
@@ -263,17 +280,34 @@ class ControlState:
         topology = with_host(self.topology, host)
 
         def carry_out(_: int) -> Done:
-            if topology is not self.topology:
-                self.learn(host, topology)
-            return Done({"name": host.name, "switch": host.switch, "port": host.port, "address": host.address})
+            value = {"name": host.name, "switch": host.switch, "port": host.port, "address": host.address}
+            if topology is self.topology:
+                return Done(value)
+            self.learn(host, topology)
+            return Done(value, *self.rules.route_on(present_topology(topology, self.there)))
 
         return carry_out
 
     def learn(self, host: Host, topology: Topology) -> None:
-        """Allow registrations at a host of this topology. They have an effect once the network is routed on it."""
+        """Allow registrations at a host of this topology."""
         self.rules.topology = topology
         self.rules.expect(host.name)
         self.learned[host.name] = host
+
+    def _rewire(self, command: Rewire, present: Topology) -> Done:
+        self.there = command
+        return Done({}, *self.rules.route_on(present))
+
+    def _choose_trees(self, choice: TreeChoice) -> Done:
+        """Where nothing is registered yet, nothing is under way either, and all schemas get such trees at once."""
+        if self.registrations or self.plans.change is not None:
+            self.rules.choose_trees(choice)
+        else:
+            self.rules.resume(self.rules.present, choice, None)
+            for entry in self.schemas.values():
+                self.rules.open_prefix(entry.prefix)
+                entry.trees = choice
+        return Done({"trees": choice})
 
     def _forget_host(self, command: ForgetHost) -> CheckedCommand:
         topology = without_host(self.topology, self.learned, command.name)
@@ -285,7 +319,7 @@ class ControlState:
         def carry_out(_: int) -> Done:
             self.rules.topology = topology
             del self.learned[HostId(command.name)]
-            return Done({"name": command.name})
+            return Done({"name": command.name}, *self.rules.route_on(present_topology(topology, self.there)))
 
         return carry_out
 

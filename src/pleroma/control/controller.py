@@ -7,27 +7,32 @@ dies at, a new one comes to the same state from the log, and installs the rules 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+import structlog
+
 from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState
 from pleroma.control.feed import Feed
-from pleroma.control.feed_items import command_items, flows_item
+from pleroma.control.feed_items import command_items
 from pleroma.control.installer import Awaited, Installer
 from pleroma.control.lane import SwitchDelay
 from pleroma.control.log.entry import Position
 from pleroma.control.logged_state import LoggedState
 from pleroma.control.southbound import Southbound
-from pleroma.control.state.command import ChangePlan, Command, Register
+from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Register, Rewire
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import Done, Result
+from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.control.transition.plan_change_runner import PlanChangeRunner, PlanChangeTiming
 from pleroma.errors import ControllerClosed, LogError, PleromaError
 from pleroma.index import Dz
-from pleroma.routing import Host, SwitchId, Topology
+from pleroma.routing import SwitchId, Topology
+
+log = structlog.get_logger("pleroma.control")
 
 SNAPSHOT_EVERY_ENTRIES = 10_000
 CLOSING_INSTALL_SECONDS = 5.0
@@ -64,21 +69,20 @@ class Controller:
         settings: ControlSettings | None = None,
         *,
         snapshot_every: int = SNAPSHOT_EVERY_ENTRIES,
-        routing_on: Callable[[Iterable[Host]], Topology] | None = None,
+        resume: Callable[[ControlState], None] | None = None,
         also_wait_for: Callable[[], Awaitable[None]] | None = None,
         timing: PlanChangeTiming | None = None,
     ) -> Self:
         """Go on from what the folder holds, or begin there. On return the network has all rules.
 
-        `routing_on` tells what there is to route on, with given hosts, where that is not simply the topology. A request
-        is answered when `also_wait_for`, too, has returned after its rules were installed.
+        `resume` is called with the state that was found, before the network is given its rules. A request is answered
+        when `also_wait_for`, too, has returned after its rules were installed.
         """
         logged = LoggedState.open(folder, topology, settings or ControlSettings(), snapshot_every)
         try:
-            rules = logged.state.rules
-            if routing_on is not None:
-                rules.route_on(routing_on(rules.topology.hosts))
-            await network.install(rules.everything())
+            if resume is not None:
+                resume(logged.state)
+            await network.install(logged.state.rules.everything())
         except BaseException:
             await logged.close(with_snapshot=False)
             raise
@@ -160,14 +164,29 @@ class Controller:
         installer, now = self._installer, self.position
         await installer.confirmed(installer.until(now) if cells is None else installer.overlapping(cells, now))
 
-    def route_on(self, topology: Topology) -> None:
-        """Switches or links have come or gone: route on what is there. Registrations wait for hosts that are not."""
-        if self._closing:
+    async def rewire(self, there: Rewire) -> None:
+        """Switches or links have come or gone: route on what is there. Registrations wait for hosts that are not.
+
+        On return the rules that follow are on their way to the switches. Where the log cannot be written, they are so
+        nevertheless: events must find their way whatever the disk does, and the next start looks at the network again.
+        """
+        if self._closing or there == self.state.there:
             return
-        flows, guards = self.state.rules.route_on(topology)
-        self._installer.give(self.position, [*flows, *guards])
-        if flows and "flows" in self.feed.wanted:
-            self.feed.tell(flows_item(self.position, flows))
+        try:
+            await self._logged.submit(there)
+        except LogError as error:
+            log.warning("the network has changed, and the log cannot say so", reason=str(error))
+            result = self.state.apply(self.position, there)
+            self._follow(self.position, there, result)
+
+    async def choose_trees(self, trees: TreeChoice) -> None:
+        """Deal trees out in this way, and move the schemas that are on other trees, one after the other."""
+        if trees != self.state.trees:
+            await self.submit(ChooseTrees(trees))
+        for entry in list(self.state.schemas.values()):
+            await self.plan_changes.finished()
+            if entry.trees != trees:
+                await self.plan_changes.change(ChangePlan(entry.name, entry.index, "versioning", trees=()))
 
     def report(
         self,

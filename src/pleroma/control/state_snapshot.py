@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pleroma.content import Schema
 from pleroma.control.control_state import ControlState
 from pleroma.control.kept_answers import KeptAnswers
-from pleroma.control.state.command import Begin, canonical
+from pleroma.control.state.command import Begin, Rewire, canonical, command_from_json
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import with_host
+from pleroma.control.state.present_network import present_topology
 from pleroma.control.state.records import Principal, Registered, SchemaEntry
 from pleroma.control.state.regions import schema_prefix
+from pleroma.control.state.tree_choice import DealtTree, check_choice, dealt
 from pleroma.control.transition.plan_change import PlanChange
 from pleroma.errors import OtherControl
 from pleroma.index import Dz, DzSet, IndexPlan, index_from_json
@@ -40,6 +42,9 @@ def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
         "schemas": [_schema(entry) for entry in state.schemas.values()],
         "principals": [asdict(principal) for principal in state.principals.values()],
         "hosts": [asdict(host) for host in state.learned.values()],
+        "trees": state.trees,
+        "there": state.there.to_json(),
+        "families": [each.to_json() for each in dealt(state.router.families)],
         "changing": None if state.plans.change is None else _change(state.plans.change),
         "registrations": len(state.registrations),
         "answers": len(answers),
@@ -65,10 +70,12 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
             schema = Schema.from_json(each["schema"])
             plans = [_plan(schema, limit, *plan) for plan in each["plans"]]
             prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(number, settings)
-            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans)
+            trees = check_choice(each.get("trees", "single"))
+            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans, trees)
         for each in read.get("hosts", ()):
             host = Host(**each)
             state.learn(host, with_host(state.topology, host))
+        _restore_network(state, read)
         state.principals = {each["name"]: Principal(**each) for each in read["principals"]}
         count = read["registrations"]
         _, *lines, regions = data.split(b"\n", 1 + count + read["answers"])
@@ -81,9 +88,21 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
         return state, KeptAnswers.read(line.decode() for line in lines[count:])
 
 
+def _restore_network(state: ControlState, read: Mapping[str, Any]) -> None:
+    """What there was of the network, and its trees. Snapshots of earlier versions do not say: one tree is made anew."""
+    if "families" not in read:
+        return
+    there = command_from_json(read["there"])
+    assert isinstance(there, Rewire)  # noqa: S101 (nothing else is written there)
+    state.there = there
+    present = present_topology(state.topology, there)
+    families = [DealtTree.from_json(each).family(present) for each in read["families"]]
+    state.rules.resume(present, check_choice(read["trees"]), families)
+
+
 def _schema(entry: SchemaEntry) -> dict[str, Any]:
     plans = [[plan.epoch, plan.index.to_json(), plan.members] for plan in entry.plans]
-    return {"schema": entry.schema.to_json(), "plans": plans, "prefix": str(entry.prefix)}
+    return {"schema": entry.schema.to_json(), "plans": plans, "prefix": str(entry.prefix), "trees": entry.trees}
 
 
 def _plan(schema: Schema, limit: int, epoch: int, index: Any, members: int | None = None) -> IndexPlan:
@@ -102,6 +121,8 @@ def _change(change: PlanChange) -> dict[str, Any]:
         "prefix": str(change.prefix),
         "area": [str(cell) for cell in change.area],
         "members": [change.before_members, change.after_members],
+        "trees": None if change.trees is None else [each.to_json() for each in change.trees],
+        "dealt_by": change.dealt_by,
         "other": [[each, len(region)] for each, region in change.other.items()],
     }
 
@@ -114,7 +135,10 @@ def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: in
     before, after = (index_from_json(entry.schema, read[each]) for each in ("before", "after"))
     prefix, area = Dz.parse(read["prefix"]), DzSet.parse(*read["area"])
     first, last = read.get("members") or [state.plans.first_members] * 2
-    change = PlanChange(entry, read["method"], before, after, prefix, area, first, last, read["phase"])
+    given = read.get("trees")
+    trees = None if given is None else tuple(map(DealtTree.from_json, given))
+    made = PlanChange(entry, read["method"], before, after, prefix, area, first, last, trees)
+    change = replace(made, dealt_by=read.get("dealt_by"), phase=read["phase"])
     for each, members in read["other"]:
         size = members * PACKED_BYTES
         change.other[each] = DzSet.unpack(regions[at : at + size])

@@ -43,6 +43,13 @@ class FamilySpans:
         last = bisect_left(self._starts, cell.end) - 1
         return last <= first or self._run[first] == self._run[last]
 
+    def owners(self, region: DzSet) -> list[int]:
+        """The numbers of the regions that overlap this one, each once."""
+        found: set[int] = set()
+        for start, end in region.spans:
+            found.update(self._owners[bisect_right(self._ends, start) : bisect_left(self._starts, end)])
+        return sorted(found)
+
     def nearest(self, atom: int) -> int:
         """The number of the region that is at an atom, or else of the one before it, or else of the first."""
         return self._owners[max(bisect_right(self._starts, atom) - 1, 0)]

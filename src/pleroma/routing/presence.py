@@ -6,13 +6,26 @@ switch with nobody behind it, so nothing else has to know that switches come and
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
-from pleroma.routing.topology import HostId, Link, Port, SwitchId, Topology
+from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.routing.tree import components
 
 Place = tuple[SwitchId, Port]
+
+
+def with_hosts(wiring: Topology, hosts: Iterable[Host], rooms: Mapping[SwitchId, int]) -> Topology:
+    """A network with these hosts, as far as their switches are known and their ports are not those of links.
+
+    `rooms` were found out by refused rules; a table gets the smaller of its limits.
+    """
+    known = wiring.limits
+    lower = {s: min(n, known.get(s, n)) for s, n in rooms.items() if s in wiring.neighbours}
+    topology = replace(wiring, hosts=(), limits={**known, **lower})
+    taken = {end for link in topology.links for end in link.ends}
+    there = [h for h in hosts if h.switch in topology.neighbours and (h.switch, h.port) not in taken]
+    return replace(topology, hosts=tuple(there))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,15 +54,13 @@ class Router:
         self._ports = PortBits(topology)
         self._known = set(topology.host)  # also those that are away
         self._held: dict[str, Advertise] = {}
+        self.families: Sequence[Family] = ()
+        """Only to be read. A policy that returns this very object leaves everything as it is."""
         self._families: list[tuple[Family, Demands]] = []
         self._spans = FamilySpans(())
         self._to_refit = False
         """The families have changed, so coarser tables may have to change although no exact table does."""
         self._take(self.policy.start(topology) if families is None else families)
-
-    @property
-    def families(self) -> tuple[Family, ...]:
-        return tuple(family for family, _ in self._families)
 
     def open_prefix(self, prefix: Dz, families: Sequence[Family] | None = None) -> list[FlowOp]:
         """The dz that begin with a prefix are about to be used, on the trees of these families or as the policy says.
@@ -75,18 +73,21 @@ class Router:
             chosen = [*released(self.families, prefix), *families]
         return self._replace_tables() if self._take(chosen) else self._collect()
 
-    def hold(self, gone: Iterable[str], come: Iterable[Advertise]) -> list[FlowOp]:
-        """Have a family for all that these advertise, and keep it, though they need no rules here."""
-        for each in gone:
-            self._held.pop(each, None)
+    def hold(self, advertised: Iterable[Advertise]) -> list[FlowOp]:
+        """Have families for all that these advertise until they are let go, though they need no rules here."""
         moved = False
-        for request in come:
+        for request in advertised:
             self._held[request.id] = request
             if self._joins(request):
                 moved |= self._take(self.policy.advertised(self.families, self.topology, request))
-        ops = self._replace_tables() if moved else self._collect()
+        return self._replace_tables() if moved else self._collect()
+
+    def let_go(self, held: Iterable[str]) -> list[FlowOp]:
+        """Families that only these needed may go."""
+        for each in held:
+            self._held.pop(each, None)
         self._take(self.policy.unadvertised(self.families, self._advertised))
-        return ops
+        return self._collect()
 
     def exact(self, switch: SwitchId) -> FlowTable:
         """The table of a switch as it would be with room enough."""
@@ -133,8 +134,9 @@ class Router:
             self._check_contents(request)
             arriving.add(request.id)
         withdrawn = [self.registrations.pop(each) for each in leaving]
+        is_advertised_less = any(isinstance(each, Advertise) for each in withdrawn)
         if len(leaving) + len(coming) > len(self.registrations):
-            return self._rebuild(coming)
+            return self._rebuild(coming, is_advertised_less)
         for registration in withdrawn:
             self._remove(registration)
         moved = False
@@ -143,10 +145,11 @@ class Router:
                 moved |= self._take(self.policy.advertised(self.families, self.topology, request))
             self._add(request)
         ops = self._replace_tables() if moved else self._collect()
-        self._take(self.policy.unadvertised(self.families, self._advertised))
+        if is_advertised_less:
+            self._take(self.policy.unadvertised(self.families, self._advertised))
         return ops
 
-    def _rebuild(self, coming: Iterable[Registration]) -> list[FlowOp]:
+    def _rebuild(self, coming: Iterable[Registration], is_advertised_less: bool) -> list[FlowOp]:
         """Compute demands and tables anew from all registrations; the families are as if requests came one by one."""
         families: Sequence[Family] = self.families
         for request in coming:
@@ -157,7 +160,8 @@ class Router:
             self._families = []
             self._take(families)
             ops = self._replace_tables()
-        self._take(self.policy.unadvertised(self.families, self._advertised))
+        if is_advertised_less:
+            self._take(self.policy.unadvertised(self.families, self._advertised))
         return ops
 
     def _check(self, request: Registration) -> None:
@@ -190,16 +194,22 @@ class Router:
         self.registrations[request.id] = request
         if request.host not in self.topology.host:
             return  # the registration waits for its host
-        for family, demands in self._families:
+        for family, demands in self._concerned(request.region):
             for dz in _within(request.region, family.region):
                 demands.add(_side(request), request.host, dz)
 
     def _remove(self, registration: Registration) -> None:
         if registration.host not in self.topology.host:
             return  # the demands of the host went when the host did
-        for family, demands in self._families:
+        for family, demands in self._concerned(registration.region):
             for dz in _within(registration.region, family.region):
                 demands.remove(_side(registration), registration.host, dz)
+
+    def _concerned(self, region: DzSet) -> list[tuple[Family, Demands]]:
+        """The families that have a part of a region."""
+        if len(self._families) == 1:
+            return self._families
+        return [self._families[number] for number in self._spans.owners(region)]
 
     def _withdraw(self, id: str, kind: type[Registration]) -> list[FlowOp]:
         registration = self.registrations.get(id)
@@ -251,6 +261,8 @@ class Router:
 
         True if a family is gone, so that the tables have to be computed anew.
         """
+        if families is self.families and len(families) == len(self._families):
+            return False
         left, adopted = list(self._families), []
         for family in families:
             known = next((each for each in left if each[0].tree == family.tree and _is_next(each[0], family)), None)
@@ -260,7 +272,8 @@ class Router:
                 left.remove(known)
                 self._reshape(*known, family.region)
                 adopted.append((family, known[1]))
-        self._to_refit |= [family for family, _ in adopted] != list(self.families)
+        self._to_refit |= list(families) != list(self.families)
+        self.families = tuple(families)
         self._families = adopted
         self._spans = FamilySpans(family.region for family in families)
         return bool(left)

@@ -25,6 +25,10 @@ LANDMARKS = 16  # central is what is near to this many switches that have hosts
 Neighbours = Mapping[SwitchId, Sequence[tuple[Port, SwitchId, Port, Link]]]
 
 
+Cable = tuple[tuple[SwitchId, Port], ...]
+"""The two ends of a link, sorted."""
+
+
 class Hop(NamedTuple):
     """An event leaves `switch` through `port`."""
 
@@ -55,7 +59,7 @@ class Tree:
     links: tuple[Link, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "links", tuple(sorted(self.links, key=_cable)))
+        object.__setattr__(self, "links", tuple(sorted(self.links, key=cable_of)))
         _check(self)
 
     @cached_property
@@ -127,6 +131,11 @@ class Tree:
         return up, down[::-1]
 
 
+def cable_of(link: Link) -> Cable:
+    """The same for a link whichever end is written first, and whatever its speed."""
+    return tuple(sorted(link.ends))
+
+
 def low_latency_tree(topology: Topology) -> Tree:
     """Of the trees of shortest paths from one switch, that with the lowest mean latency from host to host.
 
@@ -165,14 +174,20 @@ def repair(tree: Tree, topology: Topology) -> Tree:
     What has come apart is joined by further links, best first: those of the lowest mean latency between the hosts on
     either side. After the loss of one link no other choice gives a lower mean latency.
     """
-    old = {_cable(link) for link in tree.links}
-    links = [link for link in topology.links if _cable(link) in old]
-    away = _mean_distances(topology, _along(topology, links))
+    return tree_along(topology, (cable_of(link) for link in tree.links))
+
+
+def tree_along(topology: Topology, cables: Iterable[Cable]) -> Tree:
+    """The tree with these cables, as far as the network has them and they close no cycle, and with what else it needs.
+
+    Further links are chosen as `repair` says.
+    """
+    wanted = set(cables)
     groups = _Groups()
-    for link in links:
-        groups.join(link.a, link.b)
+    links = [link for link in topology.links if cable_of(link) in wanted and groups.join(link.a, link.b)]
+    away = _mean_distances(topology, _along(topology, links))
     further = sorted(
-        topology.links, key=lambda link: (math.fsum((away[link.a], link.latency, away[link.b])), _cable(link))
+        topology.links, key=lambda link: (math.fsum((away[link.a], link.latency, away[link.b])), cable_of(link))
     )
     links += [link for link in further if groups.join(link.a, link.b)]
     return Tree(topology, tuple(links))
@@ -228,11 +243,6 @@ def _check(tree: Tree) -> None:
 
 def _named(link: Link) -> str:
     return f"link {link.a}-{link.b}"
-
-
-def _cable(link: Link) -> tuple[tuple[SwitchId, Port], ...]:
-    """The same for a link whichever end is written first, and whatever its speed."""
-    return tuple(sorted(link.ends))
 
 
 def _along(topology: Topology, links: Iterable[Link]) -> Neighbours:

@@ -20,7 +20,7 @@ from pleroma.control import (
 )
 from pleroma.control.kept_answers import KeptAnswers, error_from_json, error_to_json
 from pleroma.control.logged_state import LOG_FILE_NAME
-from pleroma.control.state.command import Begin, canonical
+from pleroma.control.state.command import Begin, Rewire, canonical
 from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import (
     AlreadyThere,
@@ -36,7 +36,7 @@ from pleroma.errors import (
     UnknownName,
 )
 from pleroma.index import Dz, GridIndex, Rectangle, SelectiveIndex, SelectiveRegion
-from pleroma.routing import FlowTable, Presence, build
+from pleroma.routing import FlowTable, build
 from support.control_cases import (
     ANN,
     BEN,
@@ -439,11 +439,11 @@ class TestInstalling:
                 await controller.submit(advertise("ben", "true"))
                 await controller.submit(subscribe("ben", "wind < 4"))
                 whole = tables_of(network)
-                controller.route_on(Presence({"R3"}).of(LINE))
+                await controller.rewire(Rewire(absent=("R3",)))
                 await controller.submit(subscribe("ben", "temperature < 3"))
                 assert tables_of(network) == {switch: FlowTable() for switch in LINE.switches}
-                controller.route_on(LINE)
-                await controller.submit(Withdraw("s10", "ben"))
+                await controller.rewire(Rewire())
+                await controller.submit(Withdraw("s11", "ben"))
                 assert tables_of(network) == whole == controller.state.router.tables
                 assert [(op.switch, op.port, op.change) for op in network.admitted] == [("R1", 1, "add")]
 

@@ -17,7 +17,7 @@ from pleroma.control import (
     command_from_json,
 )
 from pleroma.control.kept_answers import KeptAnswers
-from pleroma.control.state.command import canonical, written
+from pleroma.control.state.command import Rewire, canonical, written
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere
 from pleroma.routing import Topology
@@ -48,10 +48,10 @@ def test_a_host_that_was_learned_can_be_registered_at():
     assert isinstance(state.apply(5, subscribe("ann", "wind < 3", host="kiosk")), Done)
 
 
-def test_what_is_registered_there_has_an_effect_once_somebody_routes_on_it():
-    state = state_after(CreateSchema(WEATHER), ANN, NEW, advertise("ann", "true", host="h1"))
-    assert not state.apply(6, subscribe("ann", "true", host="kiosk")).flows
-    ops = state.router.change_topology(state.topology)
+def test_what_is_registered_there_has_an_effect_while_its_switch_is_there():
+    state = state_after(CreateSchema(WEATHER), ANN, Rewire(("R2",)), NEW, advertise("ann", "true", host="h1"))
+    assert not state.apply(7, subscribe("ann", "true", host="kiosk")).flows
+    ops = state.apply(8, Rewire()).flows
     assert {op.switch for op in ops} == {"R1", "R2"}
     (flow,) = [op.flow for op in ops if op.switch == "R2"]
     assert [(output.port, output.rewrite) for output in flow.outputs] == [(7, "fd00::77")]

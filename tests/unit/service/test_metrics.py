@@ -89,11 +89,11 @@ def test_health_needs_no_token(tmp_path):
     run(main)
 
 
-def test_of_openflow_switches_both_why_and_how_often_they_refused_is_told(tmp_path):
+def test_of_openflow_switches_both_why_and_how_often_they_refused_is_told():
     async def main():
         line = build("line:1")
         async with OpenFlowNetwork(DiscoveredTopology(line), listen=("127.0.0.1", 0)) as network:
-            plane = OpenFlowPlane(network, SimpleNamespace(state=SimpleNamespace(topology=line)), tmp_path)
+            plane = OpenFlowPlane(network, SimpleNamespace(state=SimpleNamespace(topology=line)))
             for refusals in (0, 2):
                 network.agents["R1"].counts["refusals"] = refusals
                 told = {metric.name: [sample.value for sample in metric.samples] for metric in plane.metrics()}

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
+from pleroma.control.state.tree_choice import DealtTree
 from pleroma.errors import ControlError, shown
 from pleroma.index import Index, index_from_json
 
@@ -74,6 +75,9 @@ class ChangePlan:
 
     If nothing but `members` is new, the change is over after this one step. Where two trees differ only in parts, only
     these parts change, unless all of it shall change as a `whole`: by versioning nothing is wasted then.
+
+    With `trees`, which need versioning, events of the next version travel on these; with no tree in the list, on those
+    that the policy deals out anew. The index may then be the one in force.
     """
 
     schema: str
@@ -82,10 +86,13 @@ class ChangePlan:
     after: int | None = None
     members: int | None = None
     whole: bool = False
+    trees: tuple[DealtTree, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         plan = {"layout": self.index.schema.to_json(), "index": self.index.to_json()}
-        data = {"do": "change_plan", "schema": self.schema, "method": self.method, **plan}
+        data: dict[str, Any] = {"do": "change_plan", "schema": self.schema, "method": self.method, **plan}
+        if self.trees is not None:
+            data["trees"] = [each.to_json() for each in self.trees]
         return data | _given(after=self.after, members=self.members, whole=self.whole or None)
 
 
@@ -224,6 +231,36 @@ class ForgetHost:
         return {"do": "forget_host", "name": self.name}
 
 
+@dataclass(frozen=True, slots=True)
+class Rewire:
+    """Route on what is there of the network from now on.
+
+    `absent` are the switches that are away, `down` the ports that carry nothing, `rooms` the rules that switches turned
+    out to have room for. `wiring` has the switches and links that were discovered, as topology files have them; None
+    where the network was described.
+    """
+
+    absent: tuple[str, ...] = ()
+    down: tuple[tuple[str, int], ...] = ()
+    rooms: tuple[tuple[str, int], ...] = ()
+    wiring: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"do": "rewire", "absent": list(self.absent), "down": [list(each) for each in self.down]}
+        data["rooms"] = dict(self.rooms)
+        return data if self.wiring is None else data | {"wiring": self.wiring}
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseTrees:
+    """Deal trees out in this way from now on. Schemas stay on their trees until their plans change by versioning."""
+
+    trees: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"do": "choose_trees", "trees": self.trees}
+
+
 def _given(**values: int | None) -> dict[str, int]:
     """Those of the values that are not None. What is not given is not written: earlier versions did not know it."""
     return {name: value for name, value in values.items() if value is not None}
@@ -242,6 +279,8 @@ Command = (
     | Expire
     | LearnHost
     | ForgetHost
+    | Rewire
+    | ChooseTrees
 )
 
 
@@ -271,6 +310,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
         data.get("after"),
         data.get("members"),
         data.get("whole", False),
+        tuple(map(DealtTree.from_json, data["trees"])) if "trees" in data else None,
     ),
     "advance": lambda data: Advance(data["schema"], data["step"]),
     "create_principal": lambda data: CreatePrincipal(
@@ -284,6 +324,13 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
     "expire": lambda data: Expire(data["lease"], data["principal"]),
     "learn_host": lambda data: LearnHost(data["name"], data["switch"], data["port"], data["address"], data["mac"]),
     "forget_host": lambda data: ForgetHost(data["name"]),
+    "rewire": lambda data: Rewire(
+        tuple(data["absent"]),
+        tuple((switch, port) for switch, port in data["down"]),
+        tuple(data["rooms"].items()),
+        data.get("wiring"),
+    ),
+    "choose_trees": lambda data: ChooseTrees(data["trees"]),
 }
 
 

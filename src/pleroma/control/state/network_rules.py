@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pleroma.control.state.records import Registered
 from pleroma.control.state.result import GuardOp
+from pleroma.control.state.tree_choice import TreeChoice, policy_of
 from pleroma.errors import LimitReached
 from pleroma.index import Dz, DzSet
 from pleroma.routing import (
@@ -20,6 +21,7 @@ from pleroma.routing import (
     Advertise,
     Change,
     DetourOp,
+    Family,
     FlowOp,
     HostId,
     Registration,
@@ -30,6 +32,7 @@ from pleroma.routing import (
     Topology,
     in_safe_order,
 )
+from pleroma.routing.family import FollowedTrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +97,48 @@ class NetworkRules:
 
     def __init__(self, topology: Topology, max_length: int) -> None:
         self.topology = topology
+        self.trees: TreeChoice = "single"
+        """How trees are dealt out."""
         self.router = Router(topology, max_length=max_length)
-        self.detours = Router(topology.with_limit(None), max_length=max_length)
-        """Detours are computed like rules, from registrations that have their cells as regions."""
+        self.detours = self._detour_router(topology)
+        """Detours are computed like rules, from registrations that have their cells as regions, on the same trees."""
         self.admissions = Admissions()
         self._present = topology
         self._reserved = 0
         """How many places of every limited table are kept free for detours."""
+
+    def _detour_router(self, present: Topology) -> Router:
+        trees = FollowedTrees(lambda: self.router.families)
+        return Router(present.with_limit(None), policy=trees, max_length=self.router.max_length)
+
+    @property
+    def present(self) -> Topology:
+        """What there is to route on."""
+        return self._present
+
+    def choose_trees(self, choice: TreeChoice) -> None:
+        """Deal trees out in this way. What is under way stays where it is."""
+        self.trees = choice
+        self.router.policy = policy_of(choice)
+
+    def resume(self, present: Topology, trees: TreeChoice, families: Sequence[Family] | None) -> None:
+        """Begin on this network and with these families instead; with those of the policy, if they are not known."""
+        self._present, self.trees = present, trees
+        max_length = self.router.max_length
+        self.router = Router(present, policy=policy_of(trees), families=families, max_length=max_length)
+        self.detours = self._detour_router(present)
+        for host in self.topology.host:
+            self.expect(host)
+
+    def open_prefix(self, prefix: Dz, families: Sequence[Family] | None = None) -> list[FlowOp]:
+        """Have trees for the dz that begin with a prefix, which nobody uses yet."""
+        return self.router.open_prefix(prefix, families)
+
+    def detour_cells(self, area: DzSet) -> int:
+        """How many detours it takes to cover an area: a detour belongs to one family."""
+        parts = [area & family.region for family in self.router.families]
+        held = DzSet(dz for part in parts for dz in part)
+        return sum(map(len, parts)) + len(area - held)
 
     def everything(self) -> list[SwitchOp]:
         """What a network without any rules has to be told."""
@@ -108,20 +146,23 @@ class NetworkRules:
         detours = [DetourOp(s, Change.ADD, flow) for s, table in self.detours.tables.items() for flow in table]
         return [*in_safe_order(flows), *detours, *self.admissions.operations(self.topology)]
 
-    def load(self, inputs: RuleInputs, reserved: int) -> None:
-        """Compute all rules at once, as after a restart, with so many places reserved for detours."""
+    def load(self, inputs: RuleInputs) -> None:
+        """Compute all rules at once, as after a restart."""
+        self.router.hold(_advertised(inputs.detoured))
         self.router.load(inputs.forwarded)
         self.detours.load(inputs.detoured)
         for host, region in inputs.admitted:
             self.admissions.add(host, region)
-        self.reserve(reserved)
 
     def exchange(self, gone: RuleInputs, come: RuleInputs) -> NetworkOps:
         """Change the rules in one step: without the inputs that go, with those that come. An id may be among both."""
-        flows = self.router.exchange([each.id for each in gone.forwarded], come.forwarded)
+        held = self.router.hold(_advertised(come.detoured)) if come.detoured else []
+        flows = held + self.router.exchange([each.id for each in gone.forwarded], come.forwarded)
         guards: list[GuardOp] = []
         if gone.detoured or come.detoured:
             guards += _as_detours(self.detours.exchange([each.id for each in gone.detoured], come.detoured))
+            coming = {each.id for each in come.detoured}
+            flows += self.router.let_go(each.id for each in gone.detoured if each.id not in coming)
         for host, region in come.admitted:
             guards += self.admissions.add(host, region).at(self.topology, host)
         for host, region in gone.admitted:
@@ -151,31 +192,39 @@ class NetworkRules:
         flows = self.router.change_topology(self._with_reserved_places())
         return NetworkOps(flows, _as_detours(self.detours.change_topology(topology.with_limit(None))))
 
-    def check_detours(self) -> None:
-        """Refuse detours if a table holds a single rule: there is no place for a detour beside it."""
-        small = [switch for switch, limit in self.topology.limits.items() if limit < 2]
+    def check_detours(self, area: DzSet) -> None:
+        """Refuse detours over an area if a table has no room for them beside at least one rule."""
+        needed = self.detour_cells(area)
+        small = [switch for switch, limit in self._present.limits.items() if limit <= needed]
         if small:
-            raise LimitReached("the table has room for one rule, and for no detour", field="switch", value=small[0])
+            reason = f"the table of {small[0]} has no room for detours ({needed}) beside its rules"
+            raise LimitReached(reason, field="switch", value=small[0])
 
     @property
     def max_detours(self) -> int:
         """How many detours every table has room for: an eighth of the smallest table, and at least one."""
-        return max(min(self.topology.limits.values(), default=sys.maxsize) // 8, 1)
+        return max(min(self._present.limits.values(), default=sys.maxsize) // 8, 1)
 
     def reserve(self, places: int) -> list[FlowOp]:
         """Keep so many places of every limited table free for detours."""
         self._reserved = places
         return self.router.change_topology(self._with_reserved_places()) if self._present.limits else []
 
-    def remove_detours(self) -> list[GuardOp]:
+    def remove_detours(self) -> NetworkOps:
         """Remove all detours of all switches."""
-        return _as_detours(self.detours.exchange(list(self.detours.registrations), ()))
+        detoured = list(self.detours.registrations)
+        detours = _as_detours(self.detours.exchange(detoured, ()))
+        return NetworkOps(self.router.let_go(detoured) if detoured else [], detours)
 
     def _with_reserved_places(self) -> Topology:
         if not self._reserved:
             return self._present
         limits = {switch: max(limit - self._reserved, 1) for switch, limit in self._present.limits.items()}
         return replace(self._present, limits=limits)
+
+
+def _advertised(registrations: Iterable[Registration]) -> list[Advertise]:
+    return [each for each in registrations if isinstance(each, Advertise)]
 
 
 def _as_detours(ops: Iterable[FlowOp]) -> list[GuardOp]:

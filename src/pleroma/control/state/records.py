@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
 from pleroma.control.state.command import RegistrationKind, Role
+from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.index import Dz, DzSet, Index, IndexPlan
 from pleroma.routing import HostId
 
@@ -25,6 +26,8 @@ class SchemaEntry:
     number: int
     prefix: Dz
     plans: list[IndexPlan]
+    trees: TreeChoice = "single"
+    """How the trees were dealt out that its events travel on."""
 
     @property
     def name(self) -> str:

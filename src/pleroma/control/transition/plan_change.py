@@ -11,7 +11,9 @@ enough: a packet never leaves by the port it came in by, so sending it to all po
 
 Versioning: **prepare** adds the rules of the new plan beside the old ones, under another prefix that tells the versions
 apart; **swap** has publishers use it; **clear** removes the old ones. Nothing is wasted meanwhile, but tables have to
-hold both.
+hold both. The new version may travel on other trees than the old one: an event has the prefix of one version, so all
+switches send it along the trees of that version. This is how events move to other trees, with another index or with
+the same.
 
 Where two trees differ only below some nodes (`regrowth`), all of that is about this area alone: detours cover nothing
 else, and the rules of both versions stand side by side there under the one prefix, so that an event in the area goes
@@ -41,9 +43,10 @@ from pleroma.control.state.network_rules import (
 from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.control.state.regions import cover, covered_anew
 from pleroma.control.state.registrations import Registrations
+from pleroma.control.state.tree_choice import DealtTree, TreeChoice
 from pleroma.control.transition.regrowth import Regrowth
 from pleroma.index import Dz, DzSet, Index, IndexPlan, TreeIndex
-from pleroma.routing import HostId, Registration
+from pleroma.routing import FlowOp, HostId, Registration
 
 ChangeMethod = Literal["lightweight", "versioning"]
 CHANGE_METHODS: tuple[ChangeMethod, ...] = get_args(ChangeMethod)
@@ -70,6 +73,10 @@ class PlanChange:
     before_members: int
     """How many members a region may have by the plan before."""
     after_members: int
+    trees: tuple[DealtTree, ...] | None = None
+    """The trees of the next version, if they are given; an empty list leaves them to the policy."""
+    dealt_by: TreeChoice | None = None
+    """How the trees of the next version were dealt out, if it has a prefix of its own."""
     phase: ChangePhase = "prepared"
     other: dict[str, DzSet] = field(default_factory=dict)
     """The other regions, by the id of the registration."""
@@ -98,10 +105,9 @@ class PlanChange:
         """Whether regions keep their members outside of the area, and get others only inside."""
         return self.is_local and self.before_members == self.after_members
 
-    @property
-    def detours_per_table(self) -> int:
+    def detours_per_table(self, rules: NetworkRules) -> int:
         """How many places of a table the change may need for detours."""
-        return len(self.area) if self.method == "lightweight" else 0
+        return rules.detour_cells(self.area) if self.method == "lightweight" else 0
 
     def prepare(self, registrations: Registrations, rules: NetworkRules) -> NetworkOps:
         """Compute the regions of the next plan, and add the rules that carry events across the swap."""
@@ -114,11 +120,18 @@ class PlanChange:
             concerned = mine
             self.after, moved = covered_anew(self.prefix, mine, self.after, self.after_members)
             self.other = {each.id: each.region for each in moved}
-        flows = rules.reserve(self.detours_per_table)
+        opened = [] if self.is_local or self.prefix == self.entry.prefix else self._open_prefix(rules)
         ops = rules.exchange(NO_INPUTS, self.extra_inputs(concerned))
+        flows = opened + ops.flows + rules.reserve(self.detours_per_table(rules))
         for region in self.other.values():
             region.slim()  # there may be very many
-        return NetworkOps(flows + ops.flows, ops.guards)
+        return NetworkOps(flows, ops.guards)
+
+    def _open_prefix(self, rules: NetworkRules) -> list[FlowOp]:
+        """Have trees for the events of the next version."""
+        self.dealt_by = rules.trees
+        given = [each.family(rules.router.topology, self.prefix) for each in self.trees or ()]
+        return rules.open_prefix(self.prefix, given or None)
 
     def swap(self, registrations: Registrations, rules: NetworkRules) -> NetworkOps:
         """Put the next plan and its regions in force; the regions of the last plan are the others from now on.
@@ -129,6 +142,7 @@ class PlanChange:
         new = [replace(each, region=self.other[each.id]) for each in old]
         gone = self._forwarded(old)
         self.entry.prefix, self.prefix = self.prefix, self.entry.prefix
+        self.entry.trees = self.dealt_by or self.entry.trees
         self.entry.plans.append(IndexPlan(self.entry.epoch + 1, self.after, self.after_members))
         self.phase = "swapped"
         self.other = {each.id: each.region for each in old}
@@ -144,7 +158,7 @@ class PlanChange:
         mine = self._mine(registrations)
         detours = rules.remove_detours()
         ops = rules.exchange(RuleInputs(self._doubled(mine), admitted=self._admitted(mine)), NO_INPUTS)
-        return NetworkOps(ops.flows + rules.reserve(0), detours + ops.guards)
+        return NetworkOps(detours.flows + ops.flows + rules.reserve(0), detours.guards + ops.guards)
 
     def _mine(self, registrations: Registrations) -> list[Registered]:
         return [each for each in registrations.values() if each.entry is self.entry]

@@ -18,6 +18,7 @@ from pleroma.control.state.regions import check_plan, cover, covered_anew, first
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import Done
 from pleroma.control.state.rights import check_name
+from pleroma.control.state.tree_choice import check_trees
 from pleroma.control.transition.plan_change import CHANGE_METHODS, ChangeMethod, ChangePhase, PlanChange
 from pleroma.control.transition.regrowth import MAX_AREA_CELLS, differing
 from pleroma.errors import ControlError, PlanChanging, PlanMoved, UnknownName
@@ -60,9 +61,10 @@ class SchemaPlans:
     def create(self, command: CreateSchema, plan: IndexPlan) -> Done:
         number = len(self.schemas)
         prefix = schema_prefix(number, self._settings)
-        entry = SchemaEntry(command.schema, number, prefix, [plan])
+        entry = SchemaEntry(command.schema, number, prefix, [plan], self._rules.trees)
         self.schemas[entry.name] = entry
-        return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1})
+        flows = self._rules.open_prefix(prefix)
+        return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1}, flows)
 
     def cover(self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter) -> tuple[DzSet, bool]:
         """The region of a filter in the plan in force, and whether that plan had to be opened for it."""
@@ -95,8 +97,9 @@ class SchemaPlans:
 
     def load_rules(self) -> None:
         """Compute all rules from the registrations, as after a restart."""
-        reserved = 0 if self.change is None else self.change.detours_per_table
-        self._rules.load(self.inputs(self._registrations.values()), reserved)
+        self._rules.load(self.inputs(self._registrations.values()))
+        if self.change is not None:
+            self._rules.reserve(self.change.detours_per_table(self._rules))
 
     def check_adoption(self, command: AdoptPlan | ChangePlan) -> SchemaEntry:
         entry = self.find(command.schema)
@@ -132,16 +135,21 @@ class SchemaPlans:
             raise UnknownName("method", str(command.method), CHANGE_METHODS, field="method")
         method: ChangeMethod = "versioning" if command.method == "versioning" else "lightweight"
         area, prefix = NOTHING, entry.prefix
-        if not _is_same(entry.index, command.index):
-            max_cells = MAX_AREA_CELLS
-            if method == "lightweight":
-                self._rules.check_detours()
-                max_cells = min(MAX_AREA_CELLS, self._rules.max_detours)
+        if command.trees is not None:
+            area = EVERYTHING
+            check_trees(command.trees)
+            if method != "versioning":
+                raise ControlError("events move to other trees by versioning only", field="method", value=method)
+        elif not _is_same(entry.index, command.index):
+            max_cells = min(MAX_AREA_CELLS, self._rules.max_detours if method == "lightweight" else MAX_AREA_CELLS)
             area = EVERYTHING if command.whole else differing(entry.index, command.index, max_cells)
-            if method == "versioning" and area == EVERYTHING:
-                prefix = spare_prefix(entry, self.schemas, self._settings)
-        limits = entry.members, _members_after(command, entry)
-        return PlanChange(entry, method, entry.index, command.index, prefix, area.under(entry.prefix), *limits)
+        if method == "versioning" and area == EVERYTHING:
+            prefix = spare_prefix(entry, self.schemas, self._settings)
+        members = entry.members, _members_after(command, entry)
+        area = area.under(entry.prefix)
+        if area and method == "lightweight":
+            self._rules.check_detours(area)
+        return PlanChange(entry, method, entry.index, command.index, prefix, area, *members, command.trees)
 
     def begin(self, change: PlanChange) -> Done:
         """The first step of a change, unless the next plan is the one in force. It is the only one if events keep their

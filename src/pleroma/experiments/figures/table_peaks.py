@@ -41,7 +41,7 @@ class CountedSwitches:
 
     def __init__(self, topology: Topology) -> None:
         self._layout = RuleLayout(IPV6)
-        self._layout.know(topology.hosts)
+        self._layout.hosts = lambda: topology.hosts
         self._switches = {name: _CountingSwitch() for name in topology.switches}
         self._agents = {name: Agent(name, SwitchTimeouts(), lambda _: None) for name in topology.switches}
 

@@ -29,9 +29,6 @@ class DataPlane(Protocol):
     def learns(self) -> bool:
         """Whether hosts may join that no topology describes."""
 
-    def rewire(self) -> None:
-        """Hosts have come or gone: route on those that are there now."""
-
     def serving(self, app: FastAPI) -> AbstractAsyncContextManager[None]:
         """While it is entered, requests that come through the network itself are answered by the application."""
 

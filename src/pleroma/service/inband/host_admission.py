@@ -21,12 +21,11 @@ log = structlog.get_logger("pleroma.service")
 
 
 class HostAdmission:
-    """`may_join` tells whether an unknown host may join at a place; `on_join` is called when one has joined."""
+    """`may_join` tells whether an unknown host may join at a place."""
 
-    def __init__(self, controller: Controller, may_join: Callable[[Place], bool], on_join: Callable[[], None]) -> None:
+    def __init__(self, controller: Controller, may_join: Callable[[Place], bool]) -> None:
         self._controller = controller
         self._may_join = may_join
-        self._on_join = on_join
 
     def host_at(self, place: Place) -> Host | None:
         hosts = self._controller.state.topology.hosts
@@ -46,7 +45,6 @@ class HostAdmission:
         name = wanted_name or address
         await self._controller.submit(LearnHost(name, switch, port, address, peer.ethernet))
         log.info("a host joined", host=name, switch=switch, port=port, address=address)
-        self._on_join()
         return HostId(name)
 
 

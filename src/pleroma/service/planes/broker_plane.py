@@ -119,9 +119,6 @@ class BrokerPlane:
         self.requests.arrived((payload, sender))
         return True
 
-    def rewire(self) -> None:
-        """Nothing to do: a broker has one host."""
-
     def topology(self) -> Topology:
         return BROKER_TOPOLOGY
 

@@ -44,9 +44,6 @@ class EmbeddedPlane:
     def __init__(self, network: LiveNetwork) -> None:
         self.network = network
 
-    def rewire(self) -> None:
-        """Nothing to do: the hosts of a simulated network never change."""
-
     def serving(self, app: FastAPI) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
         return nullcontext()
 

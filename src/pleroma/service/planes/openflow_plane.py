@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 from prometheus_client.core import Metric
 
-from pleroma.control import Controller, ControlSettings, PlanChangeTiming
+from pleroma.control import Controller, ControlSettings, ControlState, PlanChangeTiming
+from pleroma.control.state.present_network import discovered_wiring, presence_of, rewire_of
 from pleroma.errors import SetupError, TopologyError
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
 from pleroma.routing.presence import Place
-from pleroma.routing.topology_files import from_json, to_json
+from pleroma.routing.topology_files import from_json
 from pleroma.service.inband.host_admission import HostAdmission
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.inband.switch_carrier import SwitchCarrier
@@ -57,9 +58,7 @@ async def over_openflow(
     folder: Path, topology: Topology, control: ControlSettings | None, settings: OpenFlowSettings
 ) -> AsyncIterator[tuple[Controller, OpenFlowPlane]]:
     """A controller whose rules are installed on all switches that are connected."""
-    discovered = DiscoveredTopology(
-        _saved_topology(folder) if settings.discovers else topology, discovers=settings.discovers
-    )
+    discovered = DiscoveredTopology(EMPTY_TOPOLOGY if settings.discovers else topology, discovers=settings.discovers)
     if control is None:
         control = ControlSettings.within(settings.addresses.bits)
     network = OpenFlowNetwork(
@@ -75,13 +74,21 @@ async def over_openflow(
     async with (
         network,
         await Controller.open(
-            folder, base, network, control, routing_on=network.available, timing=timing
+            folder, base, network, control, resume=partial(_resume, network, folder), timing=timing
         ) as controller,
     ):
-        plane = OpenFlowPlane(network, controller, folder)
+        plane = OpenFlowPlane(network, controller)
         with network.watched_by(plane):
-            plane.rewire()
+            await plane.rewire()
             yield controller, plane
+
+
+def _resume(network: OpenFlowNetwork, folder: Path, state: ControlState) -> None:
+    """Begin with the network as the log has it, so that switches keep their rules over a restart."""
+    if network.discovered.discovers:
+        network.discovered.know(discovered_wiring(state.there) or _saved_topology(folder))
+    rooms = {SwitchId(name): room for name, room in state.there.rooms}
+    network.resume(presence_of(state.there), rooms, lambda: state.topology.hosts)
 
 
 class OpenFlowPlane:
@@ -90,11 +97,10 @@ class OpenFlowPlane:
     kind = "openflow"
     forwards_by_rules = True
 
-    def __init__(self, network: OpenFlowNetwork, controller: Controller, folder: Path) -> None:
+    def __init__(self, network: OpenFlowNetwork, controller: Controller) -> None:
         self.network = network
         self.addresses = network.rule_layout.addresses
         self._controller = controller
-        self._folder = folder
         self._known: tuple[tuple[Topology, tuple[Host, ...], dict[SwitchId, int]], Topology] | None = None
         """The whole known network, after what it was made of."""
         self.requests: InbandServer[Arrival] | None = None
@@ -104,16 +110,16 @@ class OpenFlowPlane:
     def learns(self) -> bool:
         return self.network.discovered.discovers
 
-    def rewire(self) -> None:
+    async def rewire(self) -> None:
         """Route on the switches, links and hosts that are there now."""
-        self._controller.route_on(self.network.available(self._controller.state.topology.hosts))
-        if self.network.discovered.discovers:
-            _save_topology(self.network.discovered.topology, self._folder)
+        network, discovered = self.network, self.network.discovered
+        found = discovered.topology if discovered.discovers else None
+        await self._controller.rewire(rewire_of(network.presence, network.limits, found))
 
     @asynccontextmanager
     async def serving(self, app: FastAPI) -> AsyncIterator[None]:
         """Answer programs that have no other way to the API than through the switches."""
-        admission = HostAdmission(self._controller, may_join=self._may_join, on_join=self.rewire)
+        admission = HostAdmission(self._controller, may_join=self._may_join)
         self.requests = InbandServer(app, self._controller, SwitchCarrier(self.network.send), admission)
         try:
             yield
@@ -194,7 +200,7 @@ _COUNTS = {
 
 
 def _saved_topology(folder: Path) -> Topology:
-    """The topology that an earlier run discovered: with it, a restart does not begin by removing every rule."""
+    """The topology that an earlier version discovered, and kept beside the log."""
     path = folder / DISCOVERED_TOPOLOGY_FILE
     if not path.exists():
         return EMPTY_TOPOLOGY
@@ -202,12 +208,3 @@ def _saved_topology(folder: Path) -> Topology:
         return from_json(json.loads(path.read_bytes()), whole=False)
     except ValueError as error:
         raise TopologyError(f"is not valid JSON: {error}", field=str(path)) from None
-
-
-def _save_topology(topology: Topology, folder: Path) -> None:
-    path = folder / DISCOVERED_TOPOLOGY_FILE
-    text = json.dumps(to_json(topology), indent=1)
-    if not path.exists() or path.read_text() != text:
-        fresh = path.with_suffix(".new")
-        fresh.write_text(text)
-        os.replace(fresh, path)

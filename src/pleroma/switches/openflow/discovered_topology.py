@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pleroma.routing import Host, Link, SwitchId, Topology
-from pleroma.routing.presence import Place
+from pleroma.routing.presence import Place, with_hosts
 
 EMPTY_TOPOLOGY = Topology((), (), ())
 
@@ -23,6 +23,11 @@ class DiscoveredTopology:
         self.discovers = discovers
         self.borders: dict[Place, str] = {}
         """Ports at which beacons of another domain arrive, and the name of that domain."""
+        self._names = {number: name for name, number in topology.datapath.items()}
+
+    def know(self, topology: Topology) -> None:
+        """Begin with what was discovered before."""
+        self.topology = topology
         self._names = {number: name for name, number in topology.datapath.items()}
 
     def switch(self, datapath: int) -> SwitchId | None:
@@ -52,9 +57,4 @@ class DiscoveredTopology:
 
         `limits` were found out by refused rules; a table gets the smaller of its limits.
         """
-        known = self.topology.limits
-        lower = {s: min(n, known.get(s, n)) for s, n in limits.items()}
-        topology = replace(self.topology, hosts=(), limits={**known, **lower})
-        taken = {end for link in topology.links for end in link.ends}
-        there = [h for h in hosts if h.switch in topology.neighbours and (h.switch, h.port) not in taken]
-        return replace(topology, hosts=tuple(there))
+        return with_hosts(self.topology, hosts, limits)

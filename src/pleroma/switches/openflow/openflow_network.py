@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -21,7 +21,7 @@ import structlog
 from pleroma.errors import SwitchError, SwitchRefused
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
-from pleroma.routing import Host, Port, SwitchId, SwitchOp, Topology
+from pleroma.routing import Host, Port, SwitchId, SwitchOp
 from pleroma.routing.presence import Place, Presence
 from pleroma.switches.openflow.agent import Agent, SwitchTimeouts
 from pleroma.switches.openflow.beacons import Beacons
@@ -51,13 +51,13 @@ class Arrival:
 
 
 class NetworkWatcher(Protocol):
-    """Who is told what happens in a network of switches. Neither call may wait."""
+    """Who is told what happens in a network of switches."""
 
-    def rewire(self) -> None:
+    async def rewire(self) -> None:
         """Switches, links, ports or the room in a table have changed: route on what is there now."""
 
     def packet_arrived(self, arrival: Arrival) -> None:
-        """A switch passed up a packet that is no beacon."""
+        """A switch passed up a packet that is no beacon. This may not wait."""
 
 
 class OpenFlowNetwork:
@@ -78,6 +78,7 @@ class OpenFlowNetwork:
     ) -> None:
         self.discovered = discovered
         self.rule_layout = RuleLayout(addresses, discovers=discovered.discovers)
+        self.rule_layout.hosts = lambda: discovered.topology.hosts
         self.agents: dict[SwitchId, Agent] = {}
         self.strangers: dict[int, str] = {}
         """Switches that connected but that the topology does not have: the peer's address by datapath number."""
@@ -90,6 +91,9 @@ class OpenFlowNetwork:
         self._down: set[Place] = set()
         self._expiries: dict[SwitchId, asyncio.TimerHandle] = {}
         self._telling: asyncio.TimerHandle | None = None
+        self._told: set[asyncio.Task[None]] = set()
+        self._was_absent: frozenset[SwitchId] = frozenset()
+        """The switches that were away when the watcher was last told."""
         self._installed = asyncio.Event()
         self._beacons = Beacons(discovered, self._send_beacon, self._tell, secrets.token_bytes(32), domain)
         dead = self._timeouts.dead
@@ -105,6 +109,18 @@ class OpenFlowNetwork:
         finally:
             self._watcher = None
 
+    def resume(self, presence: Presence, rooms: Mapping[SwitchId, int], hosts: Callable[[], tuple[Host, ...]]) -> None:
+        """Begin with what an earlier run knew of the network. `hosts` tells the hosts that rules may send to."""
+        self.rule_layout.hosts = hosts
+        self.limits.update(rooms)
+        self._down = set(presence.down)
+        self._was_absent = frozenset(presence.absent)
+        for name in self.discovered.topology.switches:
+            agent = self._agent(name)
+            if name in presence.absent:
+                self._expiries.pop(name).cancel()
+                agent.give_up()
+
     async def __aenter__(self) -> Self:
         await self._listener.__aenter__()
         for name in self.discovered.topology.switches:
@@ -118,6 +134,8 @@ class OpenFlowNetwork:
         self._beacons.stop()
         for timer in (*self._expiries.values(), *([self._telling] if self._telling else [])):
             timer.cancel()
+        for task in self._told:
+            task.cancel()
         for agent in self.agents.values():
             agent.close()
         await self._listener.__aexit__(kind, error, traceback)
@@ -133,7 +151,6 @@ class OpenFlowNetwork:
         The first call raises no error: a switch that refuses a rule is no reason not to start. The watcher is told, and
         `status` says what was refused.
         """
-        self.rule_layout.know(self.discovered.topology.hosts)
         by_switch: dict[SwitchId, list[SwitchOp]] = {}
         for op in ops:
             by_switch.setdefault(op.switch, []).append(op)
@@ -159,12 +176,6 @@ class OpenFlowNetwork:
     def presence(self) -> Presence:
         absent = {name for name, agent in self.agents.items() if agent.gone}
         return Presence(absent, self._down | self._beacons.unheard)
-
-    def available(self, hosts: Iterable[Host]) -> Topology:
-        """The switches, links and ports that are there to route on, with those of these hosts that are."""
-        known = self.discovered.with_hosts(hosts, self.limits)
-        self.rule_layout.know(known.hosts)
-        return self.presence.of(known)
 
     def status(self) -> dict[SwitchId, dict[str, Any]]:
         """The state of each switch, with what its agent counted."""
@@ -207,8 +218,14 @@ class OpenFlowNetwork:
         self._telling = None
         for name in self.discovered.topology.switches:
             self._agent(name).set_base_rules(self.rule_layout.base_rules(self.discovered.topology, name))
-        if self._watcher is not None:
-            self._watcher.rewire()
+        if self._watcher is not None and self._connections:  # else it is the controller that is cut off
+            task = asyncio.get_running_loop().create_task(self._rewire(self._watcher), name="rewire")
+            self._told.add(task)
+            task.add_done_callback(self._told.discard)
+
+    async def _rewire(self, watcher: NetworkWatcher) -> None:
+        self._was_absent = frozenset(self.presence.absent)
+        await watcher.rewire()
 
     async def _greet(self, connection: Connection) -> None:
         await self._installed.wait()  # before that, the agent would delete the rules of an earlier controller
@@ -220,6 +237,8 @@ class OpenFlowNetwork:
             log.warning("a switch that the topology does not have", datapath=connection.datapath, peer=connection.peer)
             connection.close()
             return
+        if not self._connections:
+            self._expect_all_again()
         self._connections[name] = connection
         self._names[connection] = name
         self._down = {place for place in self._down if place[0] != name}
@@ -227,7 +246,21 @@ class OpenFlowNetwork:
         for number in {*connection.ports, *self.discovered.topology.ports[name]} - up:
             self._down.add((name, Port(number)))
         log.info("switch connected", switch=name, peer=connection.peer)
-        self._agent(name).connected(connection)
+        agent = self._agent(name)
+        if agent.gone and self._watcher is not None:
+            agent.gone = False
+            await self._rewire(self._watcher)  # else the agent would begin by deleting all rules
+            if connection not in self._names:  # it was lost meanwhile
+                self._expect(name)
+                return
+        agent.connected(connection)
+
+    def _expect_all_again(self) -> None:
+        """The controller was cut off from all switches: give those the grace period that were there before."""
+        for name, agent in self.agents.items():
+            if agent.gone and name not in self._was_absent:
+                agent.gone = False
+                self._expect(name)
 
     def _lost(self, connection: Connection, reason: str) -> None:
         name = self._names.pop(connection, None)

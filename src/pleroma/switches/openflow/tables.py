@@ -15,7 +15,7 @@ All of these rules carry the cookie of this controller. Rules with another cooki
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
 
 from pleroma.index.address import AddressRange, Network
@@ -61,12 +61,11 @@ class RuleLayout:
 
     def __init__(self, addresses: AddressRange, *, discovers: bool = False) -> None:
         self.addresses = addresses
+        self.hosts: Callable[[], tuple[Host, ...]] = tuple
+        """The hosts that rules may send to: packets that are rewritten to a host need its Ethernet address."""
         self._discovers = discovers
+        self._seen: tuple[Host, ...] = ()
         self._ethernet: dict[str, str] = {}
-
-    def know(self, hosts: Iterable[Host]) -> None:
-        """Remember the Ethernet addresses of hosts: packets that are rewritten to a host need its address."""
-        self._ethernet.update({h.address: h.ethernet for h in hosts})
 
     def base_rules(self, topology: Topology, switch: SwitchId) -> dict[Key, Rule]:
         """The rules that a switch always has: for events from links, for the controller, and to drop all others."""
@@ -109,7 +108,15 @@ class RuleLayout:
     def _send(self, output: Output) -> Send:
         if output.rewrite is None:
             return Send(output.port)
-        return Send(output.port, ip_address(output.rewrite), self._ethernet[output.rewrite])
+        return Send(output.port, ip_address(output.rewrite), self._ethernets[output.rewrite])
+
+    @property
+    def _ethernets(self) -> Mapping[str, str]:
+        """The Ethernet address of every host, by its network address."""
+        hosts = self.hosts()
+        if hosts is not self._seen:
+            self._seen, self._ethernet = hosts, {host.address: host.ethernet for host in hosts}
+        return self._ethernet
 
     def key(self, kind: RuleKind, port: Port, dz: Dz | None) -> Key:
         """Where a rule of this kind stands on a switch; `port` is of account for those that admit."""
@@ -132,7 +139,7 @@ class RuleLayout:
 
     def writes(self, kind: RuleKind, flow: Flow, rule: Rule) -> bool:
         """Whether a rule is the one that is written for a flow, to the last field."""
-        known = all(output.rewrite is None or output.rewrite in self._ethernet for output in flow.outputs)
+        known = all(output.rewrite is None or output.rewrite in self._ethernets for output in flow.outputs)
         return known and self.forwarding(flow, _BASE[kind]) == rule
 
     def flow(self, rule: Rule) -> Flow | None:

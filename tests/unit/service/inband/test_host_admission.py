@@ -16,16 +16,15 @@ NEW = {"switch": "R2", "port": 9, "address": "fd00::99", "mac": "02:00:00:00:00:
 def test_an_unknown_host_joins_where_the_network_learns():
     async def main():
         network = LossyNetwork()
-        rewired = []
-        server = echoing(network, joins=True, rewired=rewired)
+        server = echoing(network, joins=True)
         await asked(network.conversation(host="kiosk", **NEW))
         (scope,) = server._app.scopes
         assert scope["pleroma.in_band"].host == "kiosk"
         host = server._controller.state.topology.host["kiosk"]
         assert (host.switch, host.port, host.address, host.mac) == tuple(NEW.values())
-        assert rewired[-1].host["kiosk"] == host
+        assert server._controller.state.router.topology.host["kiosk"] == host
         await asked(network.conversation(host="kiosk", **NEW))
-        assert len(rewired) == 1
+        assert server._controller.state.topology.host["kiosk"] is host
 
     run(main)
 

@@ -20,7 +20,7 @@ def test_rights_limits_and_errors_are_those_of_http(tmp_path):
         async with world(tmp_path) as api:
             network = LossyNetwork(3, loss=0.2, twice=0.2, delay=0.005)
             controller = api.app.state.service.controller
-            admission = HostAdmission(controller, may_join=lambda _: False, on_join=lambda: None)
+            admission = HostAdmission(controller, may_join=lambda _: False)
             network.server = InbandServer(api.app, controller, SwitchCarrier(network.send), admission)
             made = await api.post(
                 "/v1/principals", {"name": "sue", "role": "subscriber", "read": {"stock": "price < 50"}}

@@ -14,6 +14,7 @@ from pleroma.switches.openflow.tables import FORWARDING, RuleLayout
 
 PATIENCE = SwitchTimeouts(answer=1.0, audit=1000.0, grace=1.0)
 LAYOUT = RuleLayout(IPV6)
+HOSTS = (type("H", (), {"address": "fd00::7", "ethernet": "02:00:00:00:00:07"}),)
 
 
 def rule(bits, port=1):
@@ -414,7 +415,7 @@ def test_a_flow_becomes_a_rule_and_is_read_back():
         Flow(Dz.parse("0110"), (Output(1), Output(2, "fd00::7"), Output(5))),
         Flow(Dz.parse(""), (Output(3),)),
     ):
-        LAYOUT.know([type("H", (), {"address": "fd00::7", "ethernet": "02:00:00:00:00:07"})])
+        LAYOUT.hosts = lambda: HOSTS
         made = LAYOUT.forwarding(flow)
         assert LAYOUT.flow(made) == flow
         assert made.table == FORWARDING

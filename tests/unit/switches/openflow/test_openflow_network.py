@@ -17,7 +17,7 @@ class Watcher:
         self.rewired = 0
         self.arrivals = []
 
-    def rewire(self):
+    async def rewire(self):
         self.rewired += 1
 
     def packet_arrived(self, arrival):

@@ -38,7 +38,6 @@ def hosts(service: Service) -> APIRouter:
         if any((new.switch, new.port) in link.ends for link in network.links):
             raise AlreadyThere("the port leads to another switch", field="port", value=new.port)
         done = await service.controller.submit(LearnHost(new.name, new.switch, new.port, new.address, new.mac))
-        service.plane.rewire()
         return json_response({field: done.value[field] for field in ("name", "switch", "address")}, 201)
 
     @router.delete("/{host}", status_code=204, summary="Forget a host at which nothing is registered")
@@ -46,7 +45,6 @@ def hosts(service: Service) -> APIRouter:
         admin(request)
         _check_learning(service)
         await service.controller.submit(ForgetHost(host))
-        service.plane.rewire()
         return Response(status_code=204)
 
     @router.post(
