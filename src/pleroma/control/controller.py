@@ -25,6 +25,7 @@ from pleroma.control.logged_state import LoggedState
 from pleroma.control.southbound import Southbound
 from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Register, Rewire
 from pleroma.control.state.control_settings import ControlSettings
+from pleroma.control.state.records import SchemaEntry
 from pleroma.control.state.result import Done, Result
 from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.control.transition.plan_change_runner import PlanChangeRunner, PlanChangeTiming
@@ -183,10 +184,14 @@ class Controller:
         """Deal trees out in this way, and move the schemas that are on other trees, one after the other."""
         if trees != self.state.trees:
             await self.submit(ChooseTrees(trees))
-        for entry in list(self.state.schemas.values()):
+        for entry in self.schemas_on_other_trees:
             await self.plan_changes.finished()
-            if entry.trees != trees:
-                await self.plan_changes.change(ChangePlan(entry.name, entry.index, "versioning", trees=()))
+            await self.plan_changes.change(ChangePlan(entry.name, entry.index, "versioning", trees=()))
+
+    @property
+    def schemas_on_other_trees(self) -> list[SchemaEntry]:
+        """Those whose trees were dealt out in another way than trees are dealt out now."""
+        return [entry for entry in self.state.schemas.values() if entry.trees != self.state.trees]
 
     def report(
         self,

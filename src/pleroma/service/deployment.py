@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pleroma.control import ControlSettings
+from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.service.collecting.collecting_settings import CollectingSettings
 from pleroma.service.planes.broker_plane import BrokerSettings
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
@@ -28,3 +29,5 @@ class Deployment:
     """Where there is one, what the pipeline needs goes into a lake."""
     replanning: ReplanningSettings | None = None
     """With these, the controller looks for better plans by itself. A broker, which wastes nothing, does not."""
+    trees: TreeChoice | None = None
+    """How trees are dealt out; None leaves it as the log has it, and is a single tree for a new log."""

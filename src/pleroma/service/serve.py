@@ -36,6 +36,7 @@ from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of
 from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
 from pleroma.service.planes.embedded_plane import over_embedded
 from pleroma.service.planes.openflow_plane import over_openflow
+from pleroma.service.tree_moves import moving_to
 
 TOKEN_FILE = "admin.token"  # noqa: S105
 
@@ -129,6 +130,7 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
         await stack.enter_async_context(app.state.service.planner)
         if app.state.service.replanning is not None:
             await stack.enter_async_context(app.state.service.replanning)
+        await stack.enter_async_context(moving_to(controller, deployment.trees))
         yield Running(url_of(listening), folder / TOKEN_FILE, token, app, server)
 
 

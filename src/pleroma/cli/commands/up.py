@@ -30,6 +30,12 @@ class Replan(StrEnum):
     OFF = "off"
 
 
+class Trees(StrEnum):
+    SINGLE = "single"
+    FOREST = "forest"
+    BALANCED = "balanced"
+
+
 class Addresses(StrEnum):
     V6 = "ipv6"
     V4 = "ipv4"
@@ -113,6 +119,13 @@ def up(
         Replan,
         typer.Option(help="auto: look for better plans from recent samples, unless a watcher does; off: never."),
     ] = Replan.AUTO,
+    trees: Annotated[
+        Trees | None,
+        typer.Option(
+            help="single: all events on one tree; forest: a tree for each publisher's events; balanced: several trees, "
+            "so that no cable is busier than it has to be. If not given, as before; single at first."
+        ),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Start everything and serve until Ctrl-C.
@@ -121,6 +134,7 @@ def up(
     documentation of the API is at /docs.
     """
     from pleroma.control import ControlSettings
+    from pleroma.control.state.tree_choice import check_choice
     from pleroma.routing import build
     from pleroma.service import Deployment, serve
     from pleroma.service.replanning.replanning_settings import ReplanningSettings
@@ -153,6 +167,7 @@ def up(
         plane=openflow,
         collecting=collecting.settings(land),
         replanning=ReplanningSettings() if replan is Replan.AUTO else None,
+        trees=None if trees is None else check_choice(trees.value),
     )
     serve(folder, network, deployment, announce=announce)
 

@@ -13,9 +13,10 @@ from typing import Any, Literal, get_args
 from pleroma.errors import ControlError, UnknownName
 from pleroma.index import EVERYTHING, NOTHING, Dz, DzSet
 from pleroma.routing import Family, OneTree, Policy, Port, PublisherForest, SwitchId, Topology
+from pleroma.routing.balancing import BalancedTrees
 from pleroma.routing.tree import Cable, cable_of, tree_along
 
-TreeChoice = Literal["single", "forest"]
+TreeChoice = Literal["single", "forest", "balanced"]
 TREE_CHOICES: tuple[TreeChoice, ...] = get_args(TreeChoice)
 
 
@@ -25,6 +26,8 @@ def policy_of(choice: TreeChoice) -> Policy:
             return OneTree()
         case "forest":
             return PublisherForest()
+        case "balanced":
+            return BalancedTrees()
 
 
 def check_choice(choice: str) -> TreeChoice:

@@ -1,0 +1,55 @@
+"""At the start of a service: has the schemas moved that are on other trees than those it is to use.
+
+Events flow meanwhile, so each schema moves by a plan change, which waits for its publishers. The service answers before
+all of that is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+
+from pleroma.control import Controller
+from pleroma.control.state.tree_choice import TreeChoice
+from pleroma.errors import ControllerClosed, PleromaError
+
+RETRY_SECONDS = 1.0
+
+log = structlog.get_logger("pleroma.service")
+
+
+@asynccontextmanager
+async def moving_to(controller: Controller, trees: TreeChoice | None) -> AsyncIterator[None]:
+    """Move all schemas to such trees in the background; None leaves them where they are."""
+    if trees is None or (trees == controller.state.trees and not controller.schemas_on_other_trees):
+        yield
+        return
+    if not controller.state.registrations:
+        await controller.choose_trees(trees)
+        yield
+        return
+    task = asyncio.create_task(_move(controller, trees), name="trees")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _move(controller: Controller, trees: TreeChoice) -> None:
+    reason = ""
+    while True:
+        try:
+            await controller.choose_trees(trees)
+            return log.info("all schemas are on their trees", trees=trees)
+        except ControllerClosed:
+            return None
+        except PleromaError as error:  # another plan is changing, or there is no spare prefix
+            if reason != str(error):
+                reason = str(error)
+                log.warning("a schema cannot move to other trees now", trees=trees, reason=reason)
+        await asyncio.sleep(RETRY_SECONDS)
