@@ -45,9 +45,10 @@ async def _move(controller: Controller, trees: TreeChoice) -> None:
     while True:
         try:
             await controller.choose_trees(trees)
-            return log.info("all schemas are on their trees", trees=trees)
+            log.info("all schemas are on their trees", trees=trees)
+            return
         except ControllerClosed:
-            return None
+            return
         except PleromaError as error:  # another plan is changing, or there is no spare prefix
             if reason != str(error):
                 reason = str(error)
