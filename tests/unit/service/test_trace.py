@@ -1,10 +1,11 @@
 """Traces over HTTP: every cause that the embedded network can have, by either plan, as wanted and as it is."""
 
+import asyncio
 import json
 from typing import get_args
 
 from pleroma.content import Schema
-from pleroma.control import Advance, ChangePlan
+from pleroma.control import Advance, ChangePlan, PlanChangeTiming
 from pleroma.index import Dz, GridIndex
 from pleroma.index.selective_index import Rectangle, SelectiveIndex, SelectiveRegion
 from pleroma.routing import Change, DetourOp, Flow, FlowOp
@@ -154,6 +155,11 @@ def extents():
     return [attribute.extent for attribute in STOCK.attributes]
 
 
+def held():
+    """A change of plans goes on only when it is told to, since somebody publishes."""
+    return PlanChangeTiming(sleep=lambda _: asyncio.Event().wait())
+
+
 async def steps_of_a_change(api, method):
     """The answers before, between and after the steps of a change of plans."""
     controller, _ = parts(api)
@@ -168,7 +174,7 @@ async def steps_of_a_change(api, method):
 
 def test_while_a_plan_changes_both_ways_are_shown_with_detours_and_by_epoch(tmp_path):
     async def main():
-        async with world(tmp_path) as api:
+        async with world(tmp_path, timing=held()) as api:
             await api.advertise("true", "h1")
             await api.subscribe("price > 50", "h8")
             await api.subscribe("price > 900", "h4")
@@ -191,7 +197,7 @@ def test_while_a_plan_changes_both_ways_are_shown_with_detours_and_by_epoch(tmp_
 
 def test_with_versions_each_plan_has_its_own_rules_and_prefix(tmp_path):
     async def main():
-        async with world(tmp_path) as api:
+        async with world(tmp_path, timing=held()) as api:
             await api.advertise("true", "h1")
             await api.subscribe("price > 50", "h8")
             seen = [answer async for answer in steps_of_a_change(api, "versioning")]
