@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pleroma.content.filter_json import to_json
 from pleroma.control import Advance, ChangePlan, ControlState, CreateSchema, Done, Register
+from pleroma.control.state.command import ChooseTrees
 from pleroma.routing import AdmitOp, Presence, build
 from pleroma.service.http.tracing.traced_event import EventTracer
 from pleroma.switches import EmbeddedNetwork, Packet
@@ -77,9 +78,10 @@ def registers(draw):
     method=st.sampled_from(["lightweight", "versioning"]),
     late=registers(),
     sent=st.lists(events, min_size=1, max_size=4),
-    limit=st.sampled_from([None, 3]),
+    tables=st.sampled_from([("single", None), ("single", 3), ("forest", None)]),
 )
-def test_the_traced_receivers_are_those_that_get_the_event(commands, index, method, late, sent, limit):
+def test_the_traced_receivers_are_those_that_get_the_event(commands, index, method, late, sent, tables):
+    trees, limit = tables
     topology = RING.with_limit(limit)
     state, network, position = ControlState(topology, SMALL), Simulated(topology), 0
 
@@ -100,7 +102,7 @@ def test_the_traced_receivers_are_those_that_get_the_event(commands, index, meth
                     for way in plan.ways:
                         assert Counter(way.trace.receivers) == network.receivers(host, way.trace.dz)
 
-    for command in (CreateSchema(WEATHER), ANN, *commands):
+    for command in (ChooseTrees(trees), CreateSchema(WEATHER), ANN, *commands):
         do(command)
     check(1)
     do(ChangePlan("weather", index, method))

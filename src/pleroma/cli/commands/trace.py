@@ -50,7 +50,7 @@ def trace(
         about = [each["host"]] if each["host"] is not None else []
         if len(answer["plans"]) > 1:
             about.append(f"by plan {' and '.join(map(str, each['epochs']))}")
-        out.print(f"{', '.join(about)}{': ' if about else ''}{each['text']}", markup=False)
+        out.print(f"{', '.join(about)}{': ' if about else ''}{each['text']}", markup=False, soft_wrap=True)
 
 
 def _show_ways(answer: dict[str, Any]) -> None:

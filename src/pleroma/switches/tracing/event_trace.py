@@ -48,8 +48,8 @@ class Onward(NamedTuple):
 class Step:
     """The event at one switch, after the step of number `before` (None: it comes from a host).
 
-    `meeting` is None if the event came with an address that is no event's. `near` are the rules that nearly match it,
-    the nearest first.
+    `meeting` is None if the event came with an address that is no event's. `near` are the rules that nearly match an
+    admitted event, the nearest first.
     """
 
     switch: SwitchId
@@ -152,6 +152,7 @@ class _Tracing:
         switch, in_port = SwitchId(line.target), _port(line)
         rewritten = bool(earlier) and hop.flow is None and not self._is_event(line, earlier)
         meeting = None if rewritten else self._meet(hop.arrival, event)
+        was_admitted = meeting is not None and meeting.admitted_by is not None
         outputs = () if meeting is None else tuple(each for each in meeting.outputs if each.port != in_port)
         return Step(
             switch=switch,
@@ -160,7 +161,7 @@ class _Tracing:
             before=next((n for n, step in enumerate(earlier) if step.switch == line.source), None),
             meeting=meeting,
             outputs=tuple(self._onward(switch, each) for each in outputs),
-            near=nearest(self._rules[switch].forwarding(), event),
+            near=() if not was_admitted else nearest(self._rules[switch].forwarding(), event),
         )
 
     def _is_event(self, line: Line, earlier: list[Step]) -> bool:

@@ -72,7 +72,7 @@ def test_an_address_is_read_as_a_switch_does():
 
 def test_an_event_that_its_host_may_not_send_ends_at_the_port():
     found = followed(tables({S1: [flow("", (2, "h2"))]}, admitted=("00", "1")), "h1", "01")
-    assert [step.meeting for step in found.steps] == [Meeting(None)]
+    assert [(step.meeting, step.near) for step in found.steps] == [(Meeting(None), ())]
     assert found.receivers == ()
 
 

@@ -31,7 +31,8 @@ class TracePlan(StrictModel):
 class TraceTree(StrictModel):
     number: int
     of: int = Field(description="How many trees there are")
-    region: str = Field(description="The dz that travel on this tree")
+    cells: int = Field(description="How many cells of dz travel on this tree")
+    first_cells: list[str] = Field(description="The first of them")
 
 
 class TraceAdmission(StrictModel):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from pleroma.content import Event
@@ -25,6 +26,9 @@ READ_SECONDS = 3.0
 """In which a switch has to tell its rules; else it counts as not answering. With 10,000 rules it takes about one."""
 MAX_NEAR_CELLS = 3
 """Admitted cells that are nearest to an event which is not admitted."""
+
+MAX_TREE_CELLS = 8
+"""Cells of a tree that are shown."""
 
 PlanRole = Literal["in_force", "next", "last"]
 
@@ -162,8 +166,9 @@ class EventTracer:
         if len(families) < 2:
             return None
         for number, family in enumerate(families, 1):
-            if family.region.covers(dz):
-                return {"number": number, "of": len(families), "region": str(family.region)}
+            if family.region.covers(on_the_wire(dz)):
+                cells = [str(cell) for cell in islice(family.region, MAX_TREE_CELLS)]
+                return {"number": number, "of": len(families), "cells": len(family.region), "first_cells": cells}
         return None
 
 
