@@ -7,7 +7,7 @@ them whatever the number of bits. All is drawn from a seed: drawn choice by choi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
@@ -74,8 +74,18 @@ def any_rings(rng: Random) -> Topology:
     return _network(rng, tree + [tuple(rng.sample(range(count), 2)) for _ in range(rng.randint(1, 2))])
 
 
-def _network(rng: Random, pairs: Sequence[tuple[int, ...]]) -> Topology:
-    count = 1 + max((end for pair in pairs for end in pair), default=0)
+def any_mesh(rng: Random) -> Topology:
+    """A tree and some links more, of different latencies and capacities; now and then it is in two parts."""
+    count = rng.randint(1, 7)
+    pairs: list[tuple[int, ...]] = [(i, rng.randrange(i)) for i in range(1, count) if rng.random() < 0.95]
+    pairs += [tuple(rng.sample(range(count), 2)) for _ in range(rng.randint(0, 5) if count > 1 else 0)]
+    network = _network(rng, pairs, count)
+    links = tuple(replace(link, capacity=rng.choice([1e8, 1e9])) for link in network.links)
+    return replace(network, links=links)
+
+
+def _network(rng: Random, pairs: Sequence[tuple[int, ...]], count: int | None = None) -> Topology:
+    count = count or 1 + max((end for pair in pairs for end in pair), default=0)
     names = [SwitchId(f"s{i}") for i in range(count)]
     free = [rng.sample(range(1, 17), 16) for _ in range(count)]
 

@@ -279,15 +279,19 @@ class Router:
         return bool(left)
 
     def _reshape(self, family: Family, demands: Demands, region: DzSet) -> None:
-        """A family has another region now: add to its demands, or remove, what registrations have in the difference."""
+        """A family has another region now: its demands are by the dz that registrations have in that region.
+
+        Two dz that the old region kept apart may be one in the new region, and the other way round.
+        """
         if region == family.region:
             return
-        come, gone = region - family.region, family.region - region
+        changed = (region - family.region) | (family.region - region)
         for request in self.registrations.values():
-            if request.host in self.topology.host:
-                for dz in request.region & gone:
+            if request.host in self.topology.host and request.region.overlaps(changed):
+                before, after = set(request.region & family.region), set(request.region & region)
+                for dz in before - after:
                     demands.remove(_side(request), request.host, dz)
-                for dz in request.region & come:
+                for dz in after - before:
                     demands.add(_side(request), request.host, dz)
 
     def _demands(self, family: Family) -> Demands:

@@ -3,12 +3,13 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 from pleroma.errors import RoutingError
-from pleroma.index import Dz, DzSet
+from pleroma.index import ROOT, Dz, DzSet
+from pleroma.routing.balancing import BalancedTrees
 from pleroma.routing.flow import FlowTable
 from pleroma.routing.forest import PublisherForest
 from pleroma.routing.request import Advertise, Subscribe, Unadvertise, Unsubscribe
@@ -16,6 +17,7 @@ from pleroma.routing.router import Router
 from pleroma.routing.topology import Host, Link, Topology
 from pleroma.switches import EmbeddedNetwork, Packet
 from support import routing_oracle as oracle
+from support.networks import any_mesh, seeds
 
 DEPTH = 5
 dzs = st.integers(1, (1 << DEPTH + 1) - 1).map(Dz)
@@ -50,10 +52,15 @@ class Routing(RuleBasedStateMachine):
     subscriptions = Bundle("subscriptions")
     policy = None
 
-    @initialize(topology=topologies())
-    def begin(self, topology):
+    @initialize(topology=topologies(), prefixes=st.lists(st.just(ROOT) | dzs, max_size=2))
+    def begin(self, topology, prefixes):
+        self.set_up(topology, prefixes)
+
+    def set_up(self, topology, prefixes):
         self.whole = topology
         self.router = Router(topology, policy=self.policy)
+        for prefix in prefixes:
+            assert self.router.open_prefix(prefix) == []
         self.network = EmbeddedNetwork(topology)
         self.switches = {s: FlowTable() for s in topology.switches}  # what a network that follows the ops would have
         self.count = 0
@@ -106,13 +113,26 @@ class Routing(RuleBasedStateMachine):
     def unsubscribe(self, id):
         self.carry_out(Unsubscribe(id))
 
+    @rule(prefix=dzs)
+    def open_a_prefix_that_nobody_uses(self, prefix):
+        if any(each.region.overlaps(prefix) for each in self.router.registrations.values()):
+            return
+        before = {s: table.copy() for s, table in self.switches.items()}
+        ops = self.router.open_prefix(prefix)
+        assert self.router.topology.limits or not ops, "opening a prefix changes rules of others"
+        self.follow(ops, before)
+        self.install(ops)
+
     @precondition(lambda self: self.whole.links)
     @rule(data=st.data())
     def change_the_network(self, data):
         cut = data.draw(st.sets(st.sampled_from(self.whole.links), max_size=2), label="cut links")
         for link in self.whole.links:
             self.network.set_link(link, link not in cut)
-        ops = self.router.change_topology(self.whole.without(cut))
+        self.rewire(self.whole.without(cut))
+
+    def rewire(self, topology):
+        ops = self.router.change_topology(topology)
         for op in ops:
             self.switches[op.switch].apply(op)
         self.install(ops)
@@ -124,20 +144,40 @@ class Routing(RuleBasedStateMachine):
         if not allowed:
             return
         sender = data.draw(st.sampled_from(allowed), label="publisher").host
-        family = next(f for f in self.router.families if f.region.covers(point))
-        reached = oracle.walk(self.router.topology, self.router.tables, sender, point)
+        reached = self.judge(sender, point, registered)
         self.network.publish(sender, Packet(point))
         assert sorted((d.host, d.packet.destination) for d in self.network.run()) == sorted(reached)
+
+    def judge(self, sender, point, registered):
+        """Send one event by hand; it reaches the hosts that want it, each once."""
+        family = next(f for f in self.router.families if f.region.covers(point))
+        reached = oracle.walk(self.router.topology, self.router.tables, sender, point)
         reachable = {h for h in family.tree.toward if family.tree.path(sender, h)}
         wanting = {s.host for s in registered if isinstance(s, Subscribe) and s.region.covers(point)}
-        assert sorted(host for host, _ in reached) == sorted(wanting & reachable - {sender})
+        arrived = [host for host, _ in reached]
+        assert len(arrived) == len(set(arrived)), "a host gets an event twice"
+        assert set(arrived) >= wanting & reachable - {sender}
+        assert self.router.topology.limits or set(arrived) == wanting & reachable - {sender}
         assert all(address == self.whole.host[host].address for host, address in reached)
+        return reached
 
     @invariant()
     def tables_are_what_their_definition_says(self):
         if hasattr(self, "router"):
             assert self.switches == self.router.tables
-            assert self.router.tables == self.defined()
+            if self.router.topology.limits:
+                self.send_everything()
+            else:
+                assert self.router.tables == self.defined()
+
+    def send_everything(self):
+        """Whatever anyone may send: no host gets it twice, and none misses it."""
+        registered = list(self.router.registrations.values())
+        here = self.router.topology.host
+        for advertisement in (each for each in registered if isinstance(each, Advertise) and each.host in here):
+            for point in map(Dz, range(1 << DEPTH, 1 << DEPTH + 1)):
+                if advertisement.region.covers(point):
+                    self.judge(advertisement.host, point, registered)
 
     def defined(self):
         (family,) = self.router.families
@@ -172,10 +212,52 @@ class ForestRouting(Routing):
         return {s: FlowTable(flows) for s, flows in tables.items()}
 
 
+class BalancedRouting(ForestRouting):
+    """Prefixes dealt out to several trees: the same promises."""
+
+    policy = BalancedTrees(limit=3)
+
+
+class SmallTables:
+    """Tables get small after families were made: a host gets all it wants and perhaps more, but nothing twice.
+
+    The network begins with several trees and is crowded, or else tables would hardly ever be coarser.
+    """
+
+    @initialize(rng=seeds)
+    def begin(self, rng):
+        self.set_up(any_mesh(rng), [ROOT])
+        hosts = sorted(self.router.topology.host)
+        for _ in range(12):
+            kind = rng.choice([Advertise, Subscribe])
+            region = DzSet(Dz(rng.randrange(1, 1 << DEPTH + 1)) for _ in range(3))
+            self.carry_out(kind(self.name("begun"), rng.choice(hosts), region))
+
+    @rule(limit=st.sampled_from([None, 1, 2, 3, 5]))
+    def have_room_for_so_many_rules(self, limit):
+        self.whole = self.whole.with_limit(limit)
+        self.rewire(self.router.topology.with_limit(limit))
+
+
+class SmallForestRouting(SmallTables, ForestRouting):
+    pass
+
+
+class SmallBalancedRouting(SmallTables, BalancedRouting):
+    pass
+
+
 TestRouting = Routing.TestCase
 TestRouting.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestForestRouting = ForestRouting.TestCase
 TestForestRouting.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestBalancedRouting = BalancedRouting.TestCase
+TestBalancedRouting.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestSmallForestRouting = SmallForestRouting.TestCase
+crowded = settings(max_examples=40, stateful_step_count=15, deadline=None, phases=[Phase.reuse, Phase.generate])
+TestSmallForestRouting.settings = crowded  # a crowd that is drawn by a seed cannot be shrunk
+TestSmallBalancedRouting = SmallBalancedRouting.TestCase
+TestSmallBalancedRouting.settings = crowded
 
 
 @st.composite
