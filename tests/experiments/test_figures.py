@@ -145,3 +145,11 @@ def test_adaptive_splits_are_compared_by_number_of_subscriptions():
     report = report_of("fig11d")
     assert list(report.lines["regular"]) == [100, 200, 400, 1_000]
     assert all(verdict.holds for verdict in report.verdicts)
+
+
+def test_what_a_change_of_plans_adds_is_told_in_rules_and_by_the_fullest_table():
+    assert report_of("fig10").rows == [
+        ("25", 672, 644, 7, "1.96", "1.01"),
+        ("50", 1_358, 1_321, 7, "1.97", "1.01"),
+        ("100", 2_723, 2_626, 7, "1.97", "1.00"),
+    ]
