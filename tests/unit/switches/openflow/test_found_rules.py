@@ -16,7 +16,7 @@ from pleroma.switches.tracing.meeting import Meeting, MetRule
 
 HOST = Host(HostId("h1"), SwitchId("s1"), Port(1), "fd00::1")
 LAYOUT = RuleLayout(IPV6)
-LAYOUT.know([HOST])
+LAYOUT.hosts = lambda: [HOST]
 EVENT = on_the_wire(Dz.parse("0101"))
 PORT, LINK = Port(1), Port(3)
 NORMAL = 0xFFFFFFFA
