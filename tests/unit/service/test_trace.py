@@ -6,6 +6,7 @@ from typing import get_args
 
 from pleroma.content import Schema
 from pleroma.control import Advance, ChangePlan, PlanChangeTiming
+from pleroma.control.state.command import ChooseTrees
 from pleroma.index import Dz, GridIndex
 from pleroma.index.selective_index import Rectangle, SelectiveIndex, SelectiveRegion
 from pleroma.routing import Change, DetourOp, Flow, FlowOp
@@ -191,6 +192,24 @@ def test_while_a_plan_changes_both_ways_are_shown_with_detours_and_by_epoch(tmp_
                 if number in (1, 2):
                     assert causes["h4"] == ("waste_plan_change", 2)
             assert [plan["dz"] for plan in seen[1]["plans"]] == [plan["dz"] for plan in reversed(seen[2]["plans"])]
+
+    run(main)
+
+
+def test_where_there_are_several_trees_the_one_of_the_event_is_named(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            controller, _ = parts(api)
+            await controller.submit(ChooseTrees("forest"))
+            await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA | {"name": "shares"}})
+            for schema, host in (("shares", "h2"), ("stock", "h1")):
+                await api.post("/v1/advertisements", {"schema": schema, "filter": "true", "host": host})
+                await api.post("/v1/subscriptions", {"schema": schema, "filter": "true", "host": "h8"})
+            way, other = [(await traced(api, schema=name))["ways"][0] for name in ("stock", "shares")]
+            assert way["tree"]["number"] != other["tree"]["number"]
+            assert way["tree"]["of"] == other["tree"]["of"] >= 2
+            assert any(way["dz"].startswith(cell.replace("ε", "")) for cell in way["tree"]["first_cells"])
+            assert way["tree"]["cells"] >= len(way["tree"]["first_cells"])
 
     run(main)
 
