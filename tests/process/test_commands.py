@@ -80,7 +80,7 @@ def test_a_filter_that_nothing_matches_is_explained_too():
         ),
         (("simulate", "--topology", "rong:4"), "unknown topology 'rong'; did you mean 'ring'?"),
         (("simulate", "--publishers", 99), "publishers: 99 publishers on 8 hosts"),
-        (("simulate", "--trees", "two"), "--trees: trees is one or forest"),
+        (("simulate", "--trees", "two"), "--trees: trees is single, forest or balanced"),
         (("simulate", "--rules", 0), "a table has room for at least one rule"),
         (("simulate", "no/such/folder"), "no/such/folder"),
         (("tune", "no/such/folder"), "no/such/folder: there is no such folder"),

@@ -15,7 +15,7 @@ from pleroma.errors import PlanError, RoutingError
 if TYPE_CHECKING:
     from pleroma.content import Schema
     from pleroma.index import Index
-    from pleroma.routing import Policy, Topology
+    from pleroma.routing import Topology
     from pleroma.switches.simulated.simulation import Simulation
     from pleroma.workloads import Workload
 
@@ -71,14 +71,24 @@ class RoutingOptions:
 
     publishers: Annotated[int | None, typer.Option(help="How many hosts publish; all, unless told.")] = None
     rules: Annotated[int | None, typer.Option(help="Room for this many rules on every switch.")] = None
-    trees: Annotated[str, typer.Option(help="one (spanning tree) or forest (a tree per publisher's dz).")] = "one"
+    trees: Annotated[
+        str, typer.Option(help="single (spanning tree), forest (a tree per publisher's dz) or balanced (by traffic).")
+    ] = "single"
 
-    def policy(self) -> Policy | None:
+    def dealing(self) -> dict[str, Any]:
+        """What a simulation is told about trees."""
         from pleroma.routing import PublisherForest
+        from pleroma.routing.balancing import MAX_DEALT_TREES
 
-        if self.trees not in ("one", "forest"):
-            raise RoutingError(f"trees is one or forest, not {self.trees!r}", field="--trees", value=self.trees)
-        return PublisherForest() if self.trees == "forest" else None
+        dealings: dict[str, dict[str, Any]] = {
+            "single": {},
+            "forest": {"policy": PublisherForest()},
+            "balanced": {"balanced": MAX_DEALT_TREES},
+        }
+        if self.trees not in dealings:
+            known = "single, forest or balanced"
+            raise RoutingError(f"trees is {known}, not {self.trees!r}", field="--trees", value=self.trees)
+        return dealings[self.trees]
 
 
 @grouped
@@ -108,11 +118,11 @@ def simulate(
     from pleroma.workloads import Workload
 
     check_picture(plot)
-    policy = routing.policy()
+    dealing = routing.dealing()
     network = build(topology).with_limit(routing.rules)
     data = made_up.workload(seed) if workload is None else Workload.load(workload)
     index, members = indexing.chosen(data.schema)
-    limits: dict[str, Any] = {"publishers": routing.publishers, "max_members": members, "policy": policy}
+    limits: dict[str, Any] = {"publishers": routing.publishers, "max_members": members, **dealing}
     with progress("covering subscriptions", len(data.subscriptions)) as advance:
         result = run(network, data, index, **limits, seed=seed, advance=advance)
     if plot is not None:
@@ -145,6 +155,8 @@ def _figures(result: Simulation, bits: int) -> dict[str, Any]:
             switch: {"wanted": c.wanted, "installed": c.installed, "extra": c.extra}
             for switch, c in result.router.coarsened.items()
         },
+        "trees": len(result.router.families),
+        "busiest_cable_events": round(result.cable_loads.busiest),
         "links": {name: {"events": count, "bytes": size} for name, count, size in lines},
         "seconds": result.seconds,
     }
@@ -159,6 +171,11 @@ def _show(result: Simulation, network: Topology, data: Workload) -> None:
         ("packets", "wanted", "wasted", "waste at hosts", "missed"),
         [(waste.deliveries, waste.wanted, waste.wasted, f"{waste.rate:.1%}", result.missed)],
     )
+    loads, trees = result.cable_loads, len(result.router.families)
+    if (cable := loads.busiest_link) is not None:
+        used = f"{int((loads.cables > 0).sum())} of {len(network.links)} cables between switches in use"
+        busiest = f"the busiest is {cable.a} - {cable.b} with {loads.busiest:,.0f} events in both directions"
+        out.print(f"{trees} {'tree' if trees == 1 else 'trees'}, {used}; {busiest}")
     by_rules = sorted(zip(rules, network.switches, strict=True), key=lambda each: -each[0])
     rows = []
     for count, switch in by_rules[:SHOWN_SWITCHES]:
@@ -168,6 +185,6 @@ def _show(result: Simulation, network: Topology, data: Workload) -> None:
         f", the {SHOWN_SWITCHES} fullest switches" if len(rules) > SHOWN_SWITCHES else ""
     )
     show_table(title, ("switch", "rules", "wanted", "needless ports per event"), rows)
-    busiest = sorted(result.forwarding.by_line().items(), key=lambda each: -each[1][1])[:SHOWN_SWITCHES]
-    show_table("busiest links", ("link", "events", "bytes"), [(line, *counts) for line, counts in busiest])
+    lines = sorted(result.forwarding.by_line().items(), key=lambda each: -each[1][1])[:SHOWN_SWITCHES]
+    show_table("busiest links", ("link", "events", "bytes"), [(line, *counts) for line, counts in lines])
     show_table("seconds", tuple(result.seconds), [tuple(f"{s:.2f}" for s in result.seconds.values())])

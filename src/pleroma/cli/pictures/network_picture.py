@@ -50,9 +50,10 @@ def draw_use(result: Simulation, path: Path) -> None:
         for name, (x, y) in places.items():
             canvas.annotate(name, (x, y), color="white", ha="center", va="center", fontsize=6)
     canvas.set_axis_off()
-    waste = result.waste
+    waste, trees = result.waste, len(result.router.families)
     canvas.set_title(
-        f"{waste.deliveries:,} packets at hosts, {waste.rate:.1%} wasted there, {sum(result.rules):,} rules"
+        f"{waste.deliveries:,} packets at hosts, {waste.rate:.1%} wasted there, {sum(result.rules):,} rules, "
+        f"{trees} {'tree' if trees == 1 else 'trees'}"
     )
     figure.colorbar(ScalarMappable(scale, colours), ax=canvas, label="MB on the cable", shrink=0.7)
     save_figure(figure, path)

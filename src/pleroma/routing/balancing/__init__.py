@@ -5,9 +5,10 @@ from pleroma.routing.balancing.cable_loads import CableLoads, Sent, predict
 from pleroma.routing.balancing.receivers import sent_to_subscribers
 from pleroma.routing.balancing.traffic_cells import cells_by_traffic
 from pleroma.routing.balancing.tree_candidates import candidate_trees
-from pleroma.routing.balancing.tree_dealing import Dealt, deal
+from pleroma.routing.balancing.tree_dealing import MAX_DEALT_TREES, Dealt, deal
 
 __all__ = [
+    "MAX_DEALT_TREES",
     "BalancedTrees",
     "CableLoads",
     "Dealt",

@@ -31,6 +31,8 @@ CROSSING_WEIGHT, LATENCY_WEIGHT = 1e-4, 1e-7
 """Of two deals whose busiest cables are alike, that with fewer crossings is better, then that with less latency."""
 MAX_SEARCH_ROUNDS = 200
 UNKNOWN = -1
+EVEN_PARTS = 1_000
+"""Into so many parts the load of the busiest cable on any tree is divided, where loads are whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,22 @@ def deal(
 
 
 def deal_evenly(topology: Topology, cells: Sequence[Dz], max_trees: int = MAX_DEALT_TREES) -> tuple[Family, ...]:
-    """Deal cells of which no traffic is known yet: as if in each every host sent as much to every other host."""
+    """Deal cells of which no traffic is known yet: as if in each every host sent as much to every other host.
+
+    A controller that reads its log again deals again, maybe on another machine: whole numbers are added and compared.
+    """
     trees = candidate_trees(topology)
-    lines = np.array([[pair_loads(topology, tree) for tree in trees]] * len(cells))
-    chosen = _Dealing(topology, lines, np.zeros(len(topology.links)), max_trees).run(np.full(len(cells), UNKNOWN))
-    return _families(cells, chosen.tolist(), trees)
+    cables = np.array([CableLoads(topology, pair_loads(topology, tree)).cables for tree in trees])
+    parts: Ints = np.rint(cables * (EVEN_PARTS / (cables.max(initial=0.0) or 1.0))).astype(np.int64)
+    load = np.zeros(len(topology.links), np.int64)
+    chosen: list[int] = []
+    for _ in cells:
+        among = sorted(set(chosen)) if len(set(chosen)) == max_trees else range(len(trees))
+        after = load + parts
+        busiest, squares, crossings = after.max(axis=1, initial=0), (after**2).sum(axis=1), after.sum(axis=1)
+        chosen.append(min(among, key=lambda t: (int(busiest[t]), int(squares[t]), int(crossings[t]), t)))
+        load = after[chosen[-1]]
+    return _families(cells, chosen, trees)
 
 
 def _grouped(traffic: Sequence[Sent], cells: Sequence[Dz]) -> tuple[list[list[int]], list[int]]:

@@ -21,7 +21,7 @@ from pleroma.index.codes import Codes
 from pleroma.index.dz import ROOT
 from pleroma.matching import wanted_by
 from pleroma.routing import Advertise, FlowOp, Policy, Registration, Router, Subscribe, Topology, Weights
-from pleroma.routing.balancing import cells_by_traffic, deal, most_cells, sent_to_subscribers
+from pleroma.routing.balancing import CableLoads, cells_by_traffic, deal, most_cells, sent_to_subscribers
 from pleroma.switches.simulated.batch_forwarding import forward
 from pleroma.switches.simulated.forwarding import Forwarding
 from pleroma.workloads import Workload
@@ -49,6 +49,12 @@ class Simulation:
     def rules(self) -> list[int]:
         """Rules by switch, in the topology's order."""
         return [len(self.router.tables[s]) for s in self.router.topology.switches]
+
+    @property
+    def cable_loads(self) -> CableLoads:
+        """The events on each cable between switches."""
+        topology = self.router.topology
+        return CableLoads(topology, self.forwarding.events[: 2 * len(topology.links)].astype(np.float64))
 
 
 def simulate(
