@@ -1,4 +1,4 @@
-"""Requests to flow operations, and batches of events through the embedded network."""
+"""Requests to flow operations, batches of events through the embedded network, and how evenly trees load it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.simulated.simulation import simulate
 from pleroma.workloads import EXPRESSIVE, generate
 
-STEPS = 9
+STEPS = 13
 BITS = 23
 PUBLISHERS = 8
 MIXED_REQUESTS = 4_000
@@ -35,12 +35,14 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
     advance(1)
     batch = _batch()
     advance(5)
+    balance = _module("_balance").balance(advance)
     return {
         "requests_per_s": growth["10000"],
         **scan,
         "growth": growth,
         "growth_ratio": round(growth["1000"] / growth["100000"], 2),
         **batch,
+        **balance,
     }
 
 

@@ -23,10 +23,10 @@ def index(workload):
 
 
 @pytest.mark.parametrize("shape", ["testbed", "line:5", "ring:6", "random:9x14"])
-@pytest.mark.parametrize("policy", [None, PublisherForest(limit=4)])
+@pytest.mark.parametrize("dealing", [{}, {"policy": PublisherForest(limit=4)}, {"balanced": 4}])
 @pytest.mark.parametrize("rules", [None, 8])
-def test_nothing_is_missed_and_nothing_comes_twice(workload, index, shape, policy, rules):
-    result = simulate(build(shape).with_limit(rules), workload, index, policy=policy)
+def test_nothing_is_missed_and_nothing_comes_twice(workload, index, shape, dealing, rules):
+    result = simulate(build(shape).with_limit(rules), workload, index, **dealing)
     assert result.missed == 0
     assert not result.forwarding.duplicates.any()
     assert not result.forwarding.misaddressed.any()
