@@ -296,18 +296,29 @@ class ControlState:
 
     def _rewire(self, command: Rewire, present: Topology) -> Done:
         self.there = command
+        if self._is_quiet:
+            self._deal_anew(present, self.trees)
+            return Done({})
         return Done({}, *self.rules.route_on(present))
 
     def _choose_trees(self, choice: TreeChoice) -> Done:
-        """Where nothing is registered yet, nothing is under way either, and all schemas get such trees at once."""
-        if self.registrations or self.plans.change is not None:
-            self.rules.choose_trees(choice)
+        if self._is_quiet:
+            self._deal_anew(self.rules.present, choice)
         else:
-            self.rules.resume(self.rules.present, choice, None)
-            for entry in self.schemas.values():
-                self.rules.open_prefix(entry.prefix)
-                entry.trees = choice
+            self.rules.choose_trees(choice)
         return Done({"trees": choice})
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether nothing is registered, so that nothing is under way and no switch has a rule that forwards."""
+        return not self.registrations and self.plans.change is None
+
+    def _deal_anew(self, present: Topology, choice: TreeChoice) -> None:
+        """Give all schemas the best trees of this network at once, while nothing is under way."""
+        self.rules.resume(present, choice, None)
+        for entry in self.schemas.values():
+            self.rules.open_prefix(entry.prefix)
+            entry.trees = choice
 
     def _forget_host(self, command: ForgetHost) -> CheckedCommand:
         topology = without_host(self.topology, self.learned, command.name)

@@ -57,6 +57,7 @@ class Controller:
         self._logged = logged
         self._closing = False
         self._also_wait_for = also_wait_for
+        self._rewiring = asyncio.Lock()
         self._installer = Installer(network, logged.position)
         self.plan_changes = PlanChangeRunner(state.plans, state.registrations, self.submit, self.confirmed, timing)
         logged.subscribe(self._follow)
@@ -169,16 +170,17 @@ class Controller:
         """Switches or links have come or gone: route on what is there. Registrations wait for hosts that are not.
 
         On return the rules that follow are on their way to the switches. Where the log cannot be written, they are so
-        nevertheless: events must find their way whatever the disk does, and the next start looks at the network again.
+        nevertheless: events must find their way whatever the disk does. A call waits for those before it, so that the
+        last one decides.
         """
-        if self._closing or there == self.state.there:
-            return
-        try:
-            await self._logged.submit(there)
-        except LogError as error:
-            log.warning("the network has changed, and the log cannot say so", reason=str(error))
-            result = self.state.apply(self.position, there)
-            self._follow(self.position, there, result)
+        async with self._rewiring:
+            if self._closing or there == self.state.there:
+                return
+            try:
+                await self._logged.submit(there)
+            except LogError as error:
+                log.warning("the network has changed, and the log cannot say so", reason=str(error))
+                self._logged.apply_unlogged(there)
 
     async def choose_trees(self, trees: TreeChoice) -> None:
         """Deal trees out in this way, and move the schemas that are on other trees, one after the other."""

@@ -52,6 +52,8 @@ class LoggedState:
         self._snapshot_every = snapshot_every
         self._saved = after
         self._saving: asyncio.Task[None] | None = None
+        self._is_ahead = False
+        """The state holds a command that the log does not."""
         self._closing = False
         self._commit: GroupCommit[_Call] = GroupCommit(log, self._apply, after=after)
 
@@ -96,6 +98,8 @@ class LoggedState:
             error = self.state.check(command)
             if error is not None:
                 raise error
+        if self._is_ahead:  # what follows in the log has to be read on top of that
+            await self.save_snapshot()
         call = _Call(command, key)
         outcome = await self._commit.append(Entry(log_body(command, key), key), call)
         match outcome:
@@ -111,17 +115,29 @@ class LoggedState:
             raise result.error
         return outcome.position, result
 
+    def apply_unlogged(self, command: Command) -> None:
+        """Apply a command that cannot wait until the log can be written. Nothing is logged then before a snapshot."""
+        self._is_ahead = True
+        result = self.state.apply(self.position, command)
+        for listener in self._listeners:
+            listener(self.position, command, result)
+
     async def save_snapshot(self) -> Position:
         """Save the state, so that the next restart has little to apply."""
         self._saved = self.position
-        return await self._commit.save_snapshot(lambda: snapshot(self.state, self._answers))
+        was_ahead, self._is_ahead = self._is_ahead, False
+        try:
+            return await self._commit.save_snapshot(lambda: snapshot(self.state, self._answers))
+        except BaseException:
+            self._is_ahead |= was_ahead
+            raise
 
     async def close(self, *, with_snapshot: bool = True) -> None:
         """Finish the commands that were taken, save a snapshot, and close the log."""
         self._closing = True
         if self._saving is not None:
             await self._saving
-        if with_snapshot and self._saved < self.position:
+        if with_snapshot and (self._is_ahead or self._saved < self.position):
             await self._save()
         await self._commit.close()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pleroma.index.dz import Dz
-from pleroma.index.dzset import EVERYTHING, DzSet
+from pleroma.index.dzset import EVERYTHING, NOTHING, DzSet
 from pleroma.routing.request import Advertise
 from pleroma.routing.topology import Topology
 from pleroma.routing.tree import Tree, low_latency_tree, repair
@@ -54,9 +54,15 @@ class OneTree:
         return [Family(EVERYTHING, low_latency_tree(topology))]
 
     def opened(self, families: Sequence[Family], topology: Topology, prefix: Dz) -> Sequence[Family]:
-        """Give the prefix to the largest family, should another policy have made several."""
-        if not families:
-            return self.start(topology)
+        """Give the prefix to the largest family, should another policy have made several.
+
+        What no family holds gets the tree that everything would have. Schemas hold little of the dz, and share a tree.
+        """
+        held = NOTHING
+        for family in families:
+            held = held | family.region
+        if held != EVERYTHING:
+            families = [*families, Family(EVERYTHING - held, low_latency_tree(topology))]
         largest = max(families, key=lambda family: family.region.atoms)
         if largest.region.covers(prefix):
             return families

@@ -23,8 +23,9 @@ log = structlog.get_logger("pleroma.service")
 
 @asynccontextmanager
 async def moving_to(controller: Controller, trees: TreeChoice | None) -> AsyncIterator[None]:
-    """Move all schemas to such trees in the background; None leaves them where they are."""
-    if trees is None or (trees == controller.state.trees and not controller.schemas_on_other_trees):
+    """Move all schemas to such trees in the background; None goes on with the trees that were chosen before."""
+    trees = trees or controller.state.trees
+    if trees == controller.state.trees and not controller.schemas_on_other_trees:
         yield
         return
     if not controller.state.registrations:

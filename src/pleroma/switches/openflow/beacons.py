@@ -6,10 +6,11 @@ A link over which no beacon came for a while, in either direction, counts as dow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Set
 from contextlib import suppress
 
-from pleroma.routing import Link, Port
+from pleroma.routing import Link, Port, SwitchId
 from pleroma.routing.presence import Place
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.frames import Beacon
@@ -25,12 +26,19 @@ class Beacons:
     """`on_change` is called when a link was found or lost, or is heard of again. A fixed topology sends no beacons."""
 
     def __init__(
-        self, discovered: DiscoveredTopology, send: Sender, on_change: Callable[[], None], key: bytes, domain: str
+        self,
+        discovered: DiscoveredTopology,
+        send: Sender,
+        is_connected: Callable[[SwitchId], bool],
+        on_change: Callable[[], None],
+        key: bytes,
+        domain: str,
     ) -> None:
         self.unheard: frozenset[Place] = frozenset()
         """The ends of links over which no beacon came lately."""
         self._discovered = discovered
         self._send = send
+        self._is_connected = is_connected
         self._on_change = on_change
         self._key = key
         self._domain = domain
@@ -40,9 +48,12 @@ class Beacons:
 
     def start(self) -> None:
         if self._discovered.discovers:
-            now = asyncio.get_running_loop().time()
-            self._heard = {each: now for link in self._discovered.topology.links for each in _directions(link)}
             self._task = asyncio.create_task(self._run(), name="beacons")
+
+    def resume(self, down: Set[Place]) -> None:
+        """Begin with the links as unheard that an earlier run found down at both ends."""
+        links = (link for link in self._discovered.topology.links if set(link.ends) <= down)
+        self.unheard = frozenset(place for link in links for place in link.ends)
 
     def stop(self) -> None:
         if self._task is not None:
@@ -85,17 +96,21 @@ class Beacons:
         return True
 
     def _review(self) -> None:
-        """Update which links are unheard."""
-        since = asyncio.get_running_loop().time() - UNHEARD_SECONDS
-        silent = (
-            link
-            for link in self._discovered.topology.links
-            if any(self._heard.get(w, since) <= since for w in _directions(link))
-        )
+        """Update which links are unheard. While an end is not connected, nothing is learned of a link."""
+        now = asyncio.get_running_loop().time()
+        silent = [link for link in self._discovered.topology.links if self._is_silent(link, now)]
         unheard = frozenset(place for link in silent for place in link.ends)
         if unheard != self.unheard:
             self.unheard = unheard
             self._on_change()
+
+    def _is_silent(self, link: Link, now: float) -> bool:
+        ways = _directions(link)
+        if self.unheard.issuperset(link.ends):
+            return any(self._heard.get(way, -math.inf) <= now - UNHEARD_SECONDS for way in ways)
+        if not all(self._is_connected(switch) for switch, _ in link.ends):
+            self._heard.update(dict.fromkeys(ways, now))  # it has time to be heard when they are back
+        return any(self._heard.setdefault(way, now) <= now - UNHEARD_SECONDS for way in ways)
 
 
 def _directions(link: Link) -> tuple[tuple[Place, Place], tuple[Place, Place]]:

@@ -95,7 +95,14 @@ class OpenFlowNetwork:
         self._was_absent: frozenset[SwitchId] = frozenset()
         """The switches that were away when the watcher was last told."""
         self._installed = asyncio.Event()
-        self._beacons = Beacons(discovered, self._send_beacon, self._tell, secrets.token_bytes(32), domain)
+        self._beacons = Beacons(
+            discovered,
+            self._send_beacon,
+            lambda switch: switch in self._connections,
+            self._tell,
+            secrets.token_bytes(32),
+            domain,
+        )
         dead = self._timeouts.dead
         events = ConnectionEvents(self._packet, self._port, self._refused, self._lost)
         self._listener = SwitchListener(listen, tls, self._greet, events, idle=dead / 3, dead=dead)
@@ -114,6 +121,7 @@ class OpenFlowNetwork:
         self.rule_layout.hosts = hosts
         self.limits.update(rooms)
         self._down = set(presence.down)
+        self._beacons.resume(presence.down)
         self._was_absent = frozenset(presence.absent)
         for name in self.discovered.topology.switches:
             agent = self._agent(name)

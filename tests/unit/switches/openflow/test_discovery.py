@@ -83,16 +83,60 @@ class TestWiring:
 
 
 class TestBeacons:
-    def scenario(self, work):
+    def scenario(self, work, connected=("s1", "s2")):
         async def limited():
             told = []
             discovered = DiscoveredTopology(discovers=True)
             for number in (1, 2):
                 discovered.switch(number)
-            beacons = Beacons(discovered, lambda _: None, lambda: told.append(1), KEY, "here")
+            beacons = Beacons(
+                discovered, lambda _: None, lambda switch: switch in connected, lambda: told.append(1), KEY, "here"
+            )
             await work(beacons, discovered, told)
 
         asyncio.run(limited())
+
+    def test_a_link_is_not_down_because_the_controller_is_cut_off_from_its_switches(self, monkeypatch):
+        connected = ["s1", "s2"]
+
+        async def work(beacons, _discovered, told):
+            now = 1000.0
+            monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+            beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(KEY))
+            told.clear()
+            connected.remove("s2")
+            for _ in range(10):
+                now += UNHEARD_SECONDS / 3
+                beacons._review()
+            connected.append("s2")
+            now += UNHEARD_SECONDS / 3
+            beacons._review()
+            assert (beacons.unheard, told) == (frozenset(), [])
+            now += UNHEARD_SECONDS
+            beacons._review()
+            assert (beacons.unheard, len(told)) == ({("s1", 3), ("s2", 4)}, 1)
+
+        self.scenario(work, connected)
+
+    def test_a_link_that_an_earlier_run_knew_is_as_it_was_until_it_is_heard_or_falls_silent(self, monkeypatch):
+        async def work(beacons, discovered, told):
+            now = 1000.0
+            monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+            discovered.joined(("s1", 3), ("s2", 4))
+            discovered.joined(("s1", 5), ("s2", 6))
+            beacons.resume({("s1", 5), ("s2", 6), ("s1", 3)})
+            silent = {("s1", 5), ("s2", 6)}
+            beacons._review()
+            assert (beacons.unheard, told) == (silent, [])
+            beacons.hear(("s2", 6), Beacon(1, 5, "here").pack(KEY))
+            assert beacons.unheard == silent
+            beacons.hear(("s1", 5), Beacon(2, 6, "here").pack(KEY))
+            assert beacons.unheard == frozenset()
+            now += UNHEARD_SECONDS
+            beacons._review()
+            assert {("s1", 3), ("s2", 4)} <= beacons.unheard
+
+        self.scenario(work)
 
     def test_where_a_beacon_comes_in_there_is_a_link(self):
         async def work(beacons, discovered, told):

@@ -1,0 +1,134 @@
+"""Trees and the network that they are on are what the log says, whatever happened on the way and however it ended."""
+
+import asyncio
+
+import pytest
+
+from pleroma.control import ChangePlan, Controller, CreateSchema, Log
+from pleroma.control.state.command import Advance, ChooseTrees, Rewire
+from pleroma.control.state_snapshot import snapshot
+from pleroma.errors import DiskFull
+from pleroma.routing import build
+from pleroma.routing.tree import low_latency_tree
+from support.control_cases import ANN, SMALL, TRAFFIC, WEATHER, Network, advertise, state_after, subscribe
+
+RING = build("ring:4")
+FIRST = (CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN)
+
+
+def cut(link):
+    return Rewire(down=tuple(sorted(link.ends)))
+
+
+def run(scenario):
+    asyncio.run(asyncio.wait_for(scenario, 20))
+
+
+async def opened(folder, **more):
+    return await Controller.open(folder, RING, Network(), SMALL, **more)
+
+
+def contents(controller):
+    return snapshot(controller.state, controller._logged._answers)
+
+
+def links_of(state):
+    return [family.tree.links for family in state.router.families]
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Call it with True, and nothing can be written to any log."""
+    append, save, is_full = Log.append, Log.save_snapshot, [False]
+
+    def guarded(original):
+        def write(self, *arguments):
+            if is_full[0]:
+                raise DiskFull("the disk is full", field="log", value="log")
+            return original(self, *arguments)
+
+        return write
+
+    monkeypatch.setattr(Log, "append", guarded(append))
+    monkeypatch.setattr(Log, "save_snapshot", guarded(save))
+    return lambda full: is_full.__setitem__(0, full)
+
+
+def test_a_link_that_is_back_before_the_log_has_its_failure_is_not_left_out(tmp_path):
+    async def scenario():
+        async with await opened(tmp_path) as controller:
+            for command in (*FIRST, advertise("ann", "true")):
+                await controller.submit(command)
+            down = cut(RING.links[0])
+            await asyncio.gather(controller.rewire(down), controller.rewire(Rewire()))
+            assert controller.state.there == Rewire()
+            await asyncio.gather(controller.rewire(down), controller.rewire(Rewire()), controller.rewire(down))
+            assert controller.state.there == down
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_happened_to_the_network_while_the_disk_was_full_is_known_after_a_restart(tmp_path, full_disk, is_killed):
+    async def scenario():
+        controller = await opened(tmp_path)
+        for command in (*FIRST, ChooseTrees("forest"), advertise("ann", "wind < 4"), subscribe("ann", "true")):
+            await controller.submit(command)
+        before = controller.position
+        full_disk(True)
+        for link in RING.links[:2]:  # a tree that was repaired twice is not the one that is repaired once
+            await controller.rewire(cut(link))
+            assert link not in controller.state.router.families[0].tree.links
+        with pytest.raises(DiskFull):
+            await controller.submit(subscribe("ann", "wind < 2"))
+        assert controller.position == before
+        full_disk(False)
+        if is_killed:
+            await controller.submit(advertise("ann", "wind >= 4", host="h2"))
+        held = contents(controller)
+        assert len(links_of(controller.state)) == 1 + is_killed
+        if is_killed:
+            await controller._logged.close(with_snapshot=False)
+        else:
+            await controller.close()
+        async with await opened(tmp_path) as again:
+            assert again.state.there == cut(RING.links[1])
+            assert contents(again) == held
+
+    run(scenario())
+
+
+def test_while_nothing_is_registered_trees_are_the_best_of_the_network_that_is_there():
+    down = cut(low_latency_tree(RING).links[0])
+    state = state_after(*FIRST, down, Rewire(), topology=RING)
+    assert links_of(state) == [low_latency_tree(RING).links]
+    state = state_after(*FIRST, advertise("ann", "true"), down, Rewire(), topology=RING)
+    assert links_of(state) != [low_latency_tree(RING).links]  # nothing moves that may be under way
+
+
+@pytest.mark.parametrize("trees", ["forest", "balanced"])
+def test_back_from_several_trees_all_schemas_share_the_tree_of_lowest_latency(trees):
+    state = state_after(
+        *FIRST,
+        ChooseTrees(trees),
+        *(advertise("ann", "true", host=f"h{n}", schema=schema) for n in (3, 4) for schema in (WEATHER, TRAFFIC)),
+        *(subscribe("ann", "true", host="h1", schema=schema) for schema in (WEATHER, TRAFFIC)),
+        ChooseTrees("single"),
+        topology=RING,
+    )
+    position = 100
+    for entry in state.schemas.values():
+        for step in (
+            ChangePlan(entry.name, entry.index, "versioning", trees=()),
+            Advance(entry.name, "swap"),
+            Advance(entry.name, "clear"),
+        ):
+            state.apply(position, step)
+            position += 1
+    used = {links for entry in state.schemas.values() for links in tree_links(state, entry)}
+    assert used == {low_latency_tree(RING).links}
+    assert {entry.trees for entry in state.schemas.values()} == {"single"}
+
+
+def tree_links(state, entry):
+    return [family.tree.links for family in state.router.families if family.region.overlaps(entry.prefix)]
