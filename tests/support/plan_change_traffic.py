@@ -26,13 +26,16 @@ from pleroma.control import (
     Withdraw,
 )
 from pleroma.control.state.command import RegistrationKind
+from pleroma.control.state.tree_choice import DealtTree, TreeChoice
 from pleroma.errors import PlanChanging, PlanTooOld
-from pleroma.index import Dz, GridIndex, Index, SelectiveIndex, TreeIndex
+from pleroma.index import MAX_LENGTH, Dz, DzSet, GridIndex, Index, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
 from pleroma.routing import AdmitOp, Change, DetourOp, FlowOp, FlowTable, HostId, Port, SwitchId, Topology
+from pleroma.routing.balancing import candidate_trees
 from pleroma.routing.detour import SwitchOp
 from pleroma.routing.flow import difference
+from pleroma.routing.tree import cable_of
 from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.simulated.installation import Installation
 from support.control_cases import ANN
@@ -105,10 +108,11 @@ class Publisher:
 class World:
     """`randomness` decides delays, events and times; the same one gives the same world."""
 
-    def __init__(self, topology: Topology, randomness: Random) -> None:
+    def __init__(self, topology: Topology, randomness: Random, trees: TreeChoice = "single") -> None:
         self.random = randomness
         self.topology = topology
-        self.network = EmbeddedNetwork(topology)
+        self.trees = trees
+        self.network = EmbeddedNetwork(topology.with_limit(None))  # some take operations one by one, in any table
         self.admitted: set[tuple[SwitchId, Port, Dz]] = set()
         self.busy = 0
         self.silent = False
@@ -193,6 +197,7 @@ class World:
     async def populate(self, folder: Path, publishers: int = 5, interests: int = 14) -> None:
         self.folder = folder
         await self.start()
+        await self.controller.choose_trees(self.trees)
         for command in (CreateSchema(SPACE), ANN, AdoptPlan("space", PLANS[-1])):
             await self.controller.submit(command)
         hosts = [host.name for host in self.topology.hosts]
@@ -236,7 +241,8 @@ class World:
             dz = prefix.then(dz)
             place = self.topology.host[publisher.host]
             if any((place.switch, place.port, cell) in self.admitted for cell in _upward(dz)):
-                self.network.publish(publisher.host, Packet(dz, payload=key))
+                on_the_wire = Dz(1 << MAX_LENGTH | dz.start)  # filled up with zeros
+                self.network.publish(publisher.host, Packet(on_the_wire, payload=key))
             else:
                 self.refused += 1
         self.network.clock.at(self.network.now + PERIOD, lambda: self.send(publisher))
@@ -300,11 +306,23 @@ class World:
         controller.feed.close()
         self.deaths += 1
 
-    async def change(self, index: Index, method: str, members: int | None = None) -> None:
+    async def change(
+        self, index: Index, method: str, members: int | None = None, trees: tuple[DealtTree, ...] | None = None
+    ) -> None:
         """To the end."""
         with suppress(PlanChanging):  # one that was begun before the last death
-            await self.controller.plan_changes.change(ChangePlan("space", index, method, members=members))
+            await self.controller.plan_changes.change(ChangePlan("space", index, method, members=members, trees=trees))
             self.changes += 1
+
+    def any_trees(self) -> tuple[DealtTree, ...]:
+        """The event space in up to eight cells, each on any tree of the network."""
+        bits = self.random.randrange(4)
+        candidates = candidate_trees(self.topology)
+        drawn = [self.random.choice(candidates) for _ in range(1 << bits)]
+        return tuple(
+            DealtTree(DzSet([Dz(1 << bits | number)]), tuple(map(cable_of, each.links)))
+            for number, each in enumerate(drawn)
+        )
 
     # -- the account -------------------------------------------------------------------------------------------
 

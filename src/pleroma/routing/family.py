@@ -69,8 +69,15 @@ class OneTree:
         others = released((family for family in families if family is not largest), prefix)
         return [Family(largest.region | DzSet([prefix]), largest.tree), *others]
 
-    def advertised(self, families: Sequence[Family], _topology: Topology, _request: Advertise) -> Sequence[Family]:
-        return families
+    def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise) -> Sequence[Family]:
+        """Give what no family has to the largest, should another policy have left something out."""
+        missing = request.region - held_by(families)
+        if not missing:
+            return families
+        if not families:
+            return self.start(topology)
+        largest = max(families, key=lambda family: family.region.atoms)
+        return [Family(f.region | missing, f.tree) if f is largest else f for f in families]
 
     def unadvertised(self, families: Sequence[Family], _advertised: Callable[[], DzSet]) -> Sequence[Family]:
         return families
@@ -93,6 +100,16 @@ class FollowedTrees:
 
     def unadvertised(self, _families: Sequence[Family], _advertised: Callable[[], DzSet]) -> Sequence[Family]:
         return self.current()
+
+
+def held_by(families: Sequence[Family]) -> DzSet:
+    """All that the families have."""
+    if len(families) == 1:
+        return families[0].region
+    held = NOTHING
+    for family in families:
+        held = held | family.region
+    return held
 
 
 def released(families: Iterable[Family], prefix: Dz) -> list[Family]:

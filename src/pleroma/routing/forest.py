@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from pleroma.errors import RoutingError
 from pleroma.index.dz import Dz
-from pleroma.index.dzset import NOTHING, DzSet
-from pleroma.routing.family import Family, released
+from pleroma.index.dzset import DzSet
+from pleroma.routing.family import Family, held_by, released
 from pleroma.routing.family_spans import FamilySpans, max_runs
 from pleroma.routing.request import Advertise
 from pleroma.routing.topology import Topology
@@ -39,10 +39,7 @@ class PublisherForest:
         return released(families, prefix)
 
     def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise) -> Sequence[Family]:
-        held = NOTHING
-        for family in families:
-            held = held | family.region
-        new = request.region - held
+        new = request.region - held_by(families)
         if not new:
             return families
         tree = rooted_tree(topology, topology.host[request.host].switch)

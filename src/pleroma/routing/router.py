@@ -62,6 +62,11 @@ class Router:
         """The families have changed, so coarser tables may have to change although no exact table does."""
         self._take(self.policy.start(topology) if families is None else families)
 
+    @property
+    def family_runs(self) -> int:
+        """How often families take turns on the line of dz: a table has at least so many rules where all pass by."""
+        return self._spans.runs
+
     def open_prefix(self, prefix: Dz, families: Sequence[Family] | None = None) -> list[FlowOp]:
         """The dz that begin with a prefix are about to be used, on the trees of these families or as the policy says.
 
@@ -71,7 +76,11 @@ class Router:
             chosen = self.policy.opened(self.families, self.topology, prefix)
         else:
             chosen = [*released(self.families, prefix), *families]
-        return self._replace_tables() if self._take(chosen) else self._collect()
+        return self.adopt(chosen)
+
+    def adopt(self, families: Sequence[Family]) -> list[FlowOp]:
+        """Go on with these families, which somebody else has decided on."""
+        return self._replace_tables() if self._take(families) else self._collect()
 
     def hold(self, advertised: Iterable[Advertise]) -> list[FlowOp]:
         """Have families for all that these advertise until they are let go, though they need no rules here."""

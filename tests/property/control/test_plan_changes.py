@@ -29,7 +29,8 @@ from pleroma.control import (
     command_from_json,
 )
 from pleroma.control.kept_answers import KeptAnswers
-from pleroma.control.state.command import written
+from pleroma.control.state.command import ChooseTrees, Rewire, written
+from pleroma.control.state.tree_choice import TREE_CHOICES
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.index import DzSet, TreeIndex
 from pleroma.routing import DetourOp, build
@@ -70,8 +71,12 @@ def plans(draw, kind):
 
 
 class ChangesAgainstModel(RuleBasedStateMachine):
-    @initialize(limit=st.none() | st.integers(2, 8) | st.integers(16, 32), commands=st.lists(registers(), max_size=6))
-    def begin(self, limit, commands):
+    @initialize(
+        limit=st.none() | st.integers(2, 8) | st.integers(16, 32),
+        commands=st.lists(registers(), max_size=6),
+        choice=st.sampled_from(TREE_CHOICES),
+    )
+    def begin(self, limit, commands, choice):
         self.topology = RING.with_limit(limit)
         self.state = ControlState(self.topology, SMALL)
         self.mirror = Mirror(self.topology)
@@ -82,7 +87,8 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         self.members = {}
         self.prefix = {}
         self.change = None  # schema, method, phase, index, members and prefix of the other plan, area, other regions
-        for command in (CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN):
+        self.cut = ()
+        for command in (ChooseTrees(choice), CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN):
             self.do(command)
         for name, entry in self.state.schemas.items():
             self.index[name], self.prefix[name], self.members[name] = entry.index, entry.prefix, SMALL.max_members
@@ -92,12 +98,54 @@ class ChangesAgainstModel(RuleBasedStateMachine):
     def do(self, command):
         self.log.append(written(command))
         foretold = self.state.check(command)
+        before = self.advertised(), self.state.router.families
         result = self.state.apply(len(self.log), command)
         assert (foretold is None) == isinstance(result, Done), result
         if isinstance(result, CommandRefused):
             return None
         self.mirror.take(result.switch_ops)
+        if not isinstance(command, Rewire):
+            self.what_is_sent_keeps_its_tree(*before)
         return result
+
+    def advertised(self):
+        """All cells that somebody may send in."""
+        rules = self.state.rules
+        return DzSet(dz for host in RING.host for dz in rules.admissions.of(host))
+
+    def what_is_sent_keeps_its_tree(self, advertised, families):
+        sent = advertised & self.advertised()
+        for old in families:
+            for new in self.state.router.families:
+                assert old.tree.links == new.tree.links or not (old.region & new.region).overlaps(sent)
+
+    @invariant()
+    def everything_that_is_sent_has_one_tree(self):
+        if hasattr(self, "state"):
+            held = DzSet()
+            for family in self.state.router.families:
+                assert not held.overlaps(family.region)
+                held = held | family.region
+            assert held.covers(self.advertised())
+
+    @rule(cut=st.sets(st.sampled_from(RING.links), max_size=2))
+    def cut_and_mend_cables(self, cut):
+        families = self.state.router.families
+        self.cut = tuple(sorted((link.a, link.a_port) for link in cut))
+        self.do(Rewire(down=self.cut))
+        there = self.state.rules.present.links
+        for old, new in zip(families, self.state.router.families, strict=True):
+            assert old.region == new.region
+            assert {link for link in old.tree.links if link in there} <= set(new.tree.links)
+
+    @rule(choice=st.sampled_from(TREE_CHOICES))
+    def deal_trees_otherwise(self, choice):
+        assert self.do(ChooseTrees(choice)).switch_ops == []
+
+    @rule(schema=schemas)
+    def move_to_other_trees(self, schema):
+        """By versioning, with the index in force."""
+        self.begin_a_change(ChangePlan(schema.name, self.index[schema.name], "versioning", trees=()))
 
     @rule(command=registers())
     def register(self, command):
@@ -196,6 +244,7 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         same = self.state.schemas[command.schema].index.to_json() == command.index.to_json()
         forwarding = self.forwarding(command.schema)
         made = self.do(command)
+        same = same and command.trees is None
         in_one_step = self.change is None and same and command.members not in (None, self.members[command.schema])
         assert self.state.schemas[command.schema].epoch == before + in_one_step
         if self.change is not None:
@@ -205,7 +254,8 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             assert self.state.plans.change is None
             self.moved(command)
         elif made is None:
-            assert command.method == "versioning" or min(self.topology.limits.values()) < 2
+            runs = self.state.router.family_runs
+            assert command.method == "versioning" or min(self.topology.limits.values()) < 2 * runs + 8
             assert command.method != "versioning" or len(self.state.schemas) > 2
         elif same:
             assert made.switch_ops == []
@@ -331,11 +381,11 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             assert self.state.registrations[each].region == wanted[each]
         requests = [as_request(command, each, wanted[each]) for each, command in self.registered.items()]
         others = self.change["other"] if self.change is not None else {}
-        topology = self.topology
+        topology = self.state.rules.present
         if self.change is not None and self.change["method"] == "versioning":
             requests += [as_request(self.registered[each], f"{each}'", area) for each, area in others.items()]
         if self.change is not None and self.change["method"] == "lightweight" and topology.limits:
-            room = next(iter(topology.limits.values())) - len(self.change["area"])
+            room = next(iter(topology.limits.values())) - self.state.rules.detour_cells(self.change["area"])
             topology = topology.with_limit(max(room, 1))
         families = self.state.router.families
         assert tables_of(topology, families, requests, SMALL.max_length) == self.mirror.rules()
@@ -368,10 +418,10 @@ class ChangesAgainstModel(RuleBasedStateMachine):
                 both = self.regions[each] | self.change["other"].get(each, DzSet())
                 cells = DzSet(cell for cell in area if both.overlaps(cell))
                 requests += [as_request(command, each, cells)] if cells else []
-        plain = self.topology.with_limit(None)
+        plain = self.state.rules.present.with_limit(None)
         expected = tables_of(plain, self.state.router.families, requests, SMALL.max_length)
         assert expected == detours
-        assert all(len(listed) <= len(area) for listed in detours.values())
+        assert all(len(listed) <= self.state.rules.detour_cells(area) for listed in detours.values())
 
 
 TestChangesAgainstModel = ChangesAgainstModel.TestCase

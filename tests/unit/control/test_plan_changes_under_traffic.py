@@ -8,8 +8,9 @@ from contextlib import suppress
 import pytest
 
 from pleroma.control import AdoptPlan
+from pleroma.control.state.tree_choice import TREE_CHOICES
 from pleroma.control.transition.regrowth import MAX_AREA_CELLS
-from pleroma.errors import PleromaError
+from pleroma.errors import LimitReached, PleromaError
 from pleroma.index import TreeIndex
 from pleroma.routing import build
 from support.plan_change_traffic import PLANS, World, churn, tree, with_another_part
@@ -17,14 +18,15 @@ from support.plan_change_traffic import PLANS, World, churn, tree, with_another_
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 CHANGES = 200 if LONG else 20
 TESTBED = build("testbed")
+FABRIC = build("fat-tree:4")
 
 
 def ran(main):
     asyncio.run(asyncio.wait_for(main, 3600 if LONG else 240))
 
 
-async def running(folder, seed, work):
-    world = World(TESTBED, random.Random(seed))
+async def running(folder, seed, work, topology=TESTBED, trees="single"):
+    world = World(topology, random.Random(seed), trees)
     clock = asyncio.create_task(world.pass_time())
 
     async def all_work():
@@ -139,6 +141,74 @@ def test_many_changes_of_the_limit_of_dz_lose_and_double_nothing(tmp_path, metho
         assert world.refused == 0
         assert world.changes == CHANGES
         assert len(world.network.deliveries) > 50 * CHANGES
+
+    ran(main())
+
+
+@pytest.mark.parametrize("limit", [None, 60])
+@pytest.mark.parametrize("trees", ["forest", "balanced"])
+def test_on_several_trees_all_kinds_of_changes_lose_and_double_nothing(tmp_path, trees, limit):
+    """Both methods, moves to trees that somebody chose or the policy deals out, and other policies meanwhile."""
+
+    async def work(world):
+        going = True
+        people = asyncio.create_task(churn(world, lambda: going))
+        used = set()
+        for number in range(CHANGES):
+            index = world.random.choice([index_of(world), *others(world)])
+            if number % 4 == 0:
+                await world.change(index, "lightweight")
+            elif number % 4 == 1:
+                await world.change(index, "versioning")
+            elif number % 4 == 2:
+                with suppress(LimitReached):  # tables have no room for so many turns
+                    await world.change(index, "versioning", trees=world.any_trees())
+            else:
+                choice = world.random.choice(TREE_CHOICES)
+                await world.controller.choose_trees(choice)
+                assert world.controller.schemas_on_other_trees == []
+            assert all(table.size <= (limit or table.size) for table in world.network.tables.values())
+            used |= {family.tree for family in world.controller.state.router.families}
+            await world.sleep(world.random.uniform(0, 0.01))
+        going = False
+        await people
+        assert len(used) > 4
+
+    async def main():
+        world = await running(tmp_path, f"{trees} {limit}", work, FABRIC.with_limit(limit), trees)
+        assert world.account() == ([], [])
+        assert world.refused == 0
+        assert world.changes > CHANGES / 2
+        assert len(world.network.deliveries) > 50 * CHANGES
+
+    ran(main())
+
+
+def test_a_controller_that_dies_at_any_moment_comes_back_to_its_trees(tmp_path):
+    async def work(world):
+        for number in range(CHANGES // 2):
+            trees = world.any_trees() if number % 3 else None
+            index = world.random.choice(others(world))
+            method = "lightweight" if number % 3 == 0 else "versioning"
+            task = asyncio.create_task(world.change(index, method, trees=trees))
+            await world.sleep(world.random.choice((0.0005, 0.002, world.random.uniform(0, 0.08))))
+            if number % 3 == 0:
+                with suppress(PleromaError):
+                    await world.controller.save_snapshot()
+            state = world.controller.state
+            await world.kill()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await world.start()
+            assert world.controller.state.router.families == state.router.families
+            if number % 2 or number == CHANGES // 2 - 1:
+                await world.controller.plan_changes.finished()
+
+    async def main():
+        world = await running(tmp_path, "deaths on trees", work, FABRIC, "balanced")
+        assert world.account() == ([], [])
+        assert world.refused == 0
+        assert world.deaths == CHANGES // 2
 
     ran(main())
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pleroma.control.state.records import Registered
 from pleroma.control.state.result import GuardOp
-from pleroma.control.state.tree_choice import TreeChoice, policy_of
+from pleroma.control.state.tree_choice import DealtTree, TreeChoice, policy_of
 from pleroma.errors import LimitReached
 from pleroma.index import Dz, DzSet
 from pleroma.routing import (
@@ -32,7 +32,8 @@ from pleroma.routing import (
     Topology,
     in_safe_order,
 )
-from pleroma.routing.family import FollowedTrees
+from pleroma.routing.family import FollowedTrees, released
+from pleroma.routing.family_spans import FamilySpans, max_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,19 @@ class NetworkRules:
         for host in self.topology.host:
             self.expect(host)
 
-    def open_prefix(self, prefix: Dz, families: Sequence[Family] | None = None) -> list[FlowOp]:
+    def open_prefix(self, prefix: Dz, families: Sequence[Family] | None = None) -> NetworkOps:
         """Have trees for the dz that begin with a prefix, which nobody uses yet."""
-        return self.router.open_prefix(prefix, families)
+        flows = self.router.open_prefix(prefix, families)
+        return NetworkOps(flows, _as_detours(self.detours.adopt(self.router.families)))
+
+    def check_trees(self, prefix: Dz, dealt: Sequence[DealtTree]) -> None:
+        """Refuse trees for the dz under a prefix if tables have no room for the turns that all families then take."""
+        regions = [family.region for family in released(self.router.families, prefix)]
+        runs = FamilySpans([*regions, *(each.cells.under(prefix) for each in dealt)]).runs
+        most = max_runs(self._present.limits.values())
+        if dealt and runs > most:
+            reason = f"tables have room for {most} turns from one tree to the next, not for {runs}"
+            raise LimitReached(reason, field="trees", value=runs)
 
     def detour_cells(self, area: DzSet) -> int:
         """How many detours it takes to cover an area: a detour belongs to one family."""
@@ -158,7 +169,7 @@ class NetworkRules:
         """Change the rules in one step: without the inputs that go, with those that come. An id may be among both."""
         held = self.router.hold(_advertised(come.detoured)) if come.detoured else []
         flows = held + self.router.exchange([each.id for each in gone.forwarded], come.forwarded)
-        guards: list[GuardOp] = []
+        guards: list[GuardOp] = _as_detours(self.detours.adopt(self.router.families))
         if gone.detoured or come.detoured:
             guards += _as_detours(self.detours.exchange([each.id for each in gone.detoured], come.detoured))
             coming = {each.id for each in come.detoured}
@@ -193,9 +204,10 @@ class NetworkRules:
         return NetworkOps(flows, _as_detours(self.detours.change_topology(topology.with_limit(None))))
 
     def check_detours(self, area: DzSet) -> None:
-        """Refuse detours over an area if a table has no room for them beside at least one rule."""
+        """Refuse detours over an area if a table has no room for them beside a rule for every turn of families."""
         needed = self.detour_cells(area)
-        small = [switch for switch, limit in self._present.limits.items() if limit <= needed]
+        least = max(self.router.family_runs, 1)
+        small = [switch for switch, limit in self._present.limits.items() if limit < needed + least]
         if small:
             reason = f"the table of {small[0]} has no room for detours ({needed}) beside its rules"
             raise LimitReached(reason, field="switch", value=small[0])

@@ -46,7 +46,7 @@ from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.tree_choice import DealtTree, TreeChoice
 from pleroma.control.transition.regrowth import Regrowth
 from pleroma.index import Dz, DzSet, Index, IndexPlan, TreeIndex
-from pleroma.routing import FlowOp, HostId, Registration
+from pleroma.routing import HostId, Registration
 
 ChangeMethod = Literal["lightweight", "versioning"]
 CHANGE_METHODS: tuple[ChangeMethod, ...] = get_args(ChangeMethod)
@@ -120,14 +120,15 @@ class PlanChange:
             concerned = mine
             self.after, moved = covered_anew(self.prefix, mine, self.after, self.after_members)
             self.other = {each.id: each.region for each in moved}
-        opened = [] if self.is_local or self.prefix == self.entry.prefix else self._open_prefix(rules)
+        has_own_prefix = self.prefix != self.entry.prefix
+        opened = self._open_prefix(rules) if has_own_prefix else NetworkOps([], [])
         ops = rules.exchange(NO_INPUTS, self.extra_inputs(concerned))
-        flows = opened + ops.flows + rules.reserve(self.detours_per_table(rules))
+        flows = opened.flows + ops.flows + rules.reserve(self.detours_per_table(rules))
         for region in self.other.values():
             region.slim()  # there may be very many
-        return NetworkOps(flows, ops.guards)
+        return NetworkOps(flows, opened.guards + ops.guards)
 
-    def _open_prefix(self, rules: NetworkRules) -> list[FlowOp]:
+    def _open_prefix(self, rules: NetworkRules) -> NetworkOps:
         """Have trees for the events of the next version."""
         self.dealt_by = rules.trees
         given = [each.family(rules.router.topology, self.prefix) for each in self.trees or ()]

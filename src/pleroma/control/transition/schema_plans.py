@@ -63,8 +63,8 @@ class SchemaPlans:
         prefix = schema_prefix(number, self._settings)
         entry = SchemaEntry(command.schema, number, prefix, [plan], self._rules.trees)
         self.schemas[entry.name] = entry
-        flows = self._rules.open_prefix(prefix)
-        return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1}, flows)
+        ops = self._rules.open_prefix(prefix)
+        return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1}, *ops)
 
     def cover(self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter) -> tuple[DzSet, bool]:
         """The region of a filter in the plan in force, and whether that plan had to be opened for it."""
@@ -145,6 +145,7 @@ class SchemaPlans:
             area = EVERYTHING if command.whole else differing(entry.index, command.index, max_cells)
         if method == "versioning" and area == EVERYTHING:
             prefix = spare_prefix(entry, self.schemas, self._settings)
+        self._rules.check_trees(prefix, command.trees or ())
         members = entry.members, _members_after(command, entry)
         area = area.under(entry.prefix)
         if area and method == "lightweight":
