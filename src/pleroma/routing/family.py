@@ -58,11 +58,9 @@ class OneTree:
 
         What no family holds gets the tree that everything would have. Schemas hold little of the dz, and share a tree.
         """
-        held = NOTHING
-        for family in families:
-            held = held | family.region
-        if held != EVERYTHING:
-            families = [*families, Family(EVERYTHING - held, low_latency_tree(topology))]
+        missing = EVERYTHING - held_by(families)
+        if missing:
+            families = [*families, Family(missing, low_latency_tree(topology))]
         largest = max(families, key=lambda family: family.region.atoms)
         if largest.region.covers(prefix):
             return families
