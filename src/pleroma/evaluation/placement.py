@@ -9,8 +9,9 @@ import numpy as np
 
 from pleroma.arrays.types import Ints
 from pleroma.errors import WorkloadError
-from pleroma.routing import Router, Topology
+from pleroma.routing import Topology
 from pleroma.routing.topology import HostId, SwitchId
+from pleroma.routing.tree import Tree, low_latency_tree
 
 Spread = Sequence[Ints]
 """For each switch, the port behind which each host is; -1 where the switch never sends an event towards the host."""
@@ -26,10 +27,16 @@ class Placement:
     limits: tuple[int | None, ...] = ()
 
     @classmethod
-    def of(cls, network: Topology, homes: Iterable[HostId], sources: Iterable[HostId] | None = None) -> Placement:
+    def of(
+        cls,
+        network: Topology,
+        homes: Iterable[HostId],
+        sources: Iterable[HostId] | None = None,
+        tree: Tree | None = None,
+    ) -> Placement:
         """Subscription i is at the host `homes[i]`. Only `sources` publish; without them, every host does."""
         number = {host.name: at for at, host in enumerate(network.hosts)}
-        spread = ports_towards(network, sources)
+        spread = ports_towards(network, sources, tree)
         limits = tuple(network.limits.get(switch) for switch in spread)
         return cls(np.array([number[home] for home in homes], np.int64), list(spread.values()), limits)
 
@@ -46,12 +53,14 @@ def spread_of(network: Topology) -> Spread:
     return list(ports_towards(network).values())
 
 
-def ports_towards(network: Topology, sources: Iterable[HostId] | None = None) -> dict[SwitchId, Ints]:
+def ports_towards(
+    network: Topology, sources: Iterable[HostId] | None = None, tree: Tree | None = None
+) -> dict[SwitchId, Ints]:
     """By switch on the tree of events: the port towards each host, where events can come that have to go there.
 
-    A switch sends nothing by a port behind which all sources are.
+    A switch sends nothing by a port behind which all sources are. If no tree is given, it is that of low latency.
     """
-    tree = Router(network).families[0].tree
+    tree = low_latency_tree(network) if tree is None else tree
     publishing = None if sources is None else set(sources)
     found = {}
     for switch in network.switches:

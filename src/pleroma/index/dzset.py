@@ -164,6 +164,11 @@ class DzSet:
         made._known_members = members
         return made
 
+    def inside(self, prefix: Dz) -> DzSet:
+        """The part of this region in a cell, without the bits of the prefix: the reverse of `under`."""
+        bounds = (self & DzSet([prefix]))._bounds
+        return DzSet._of(tuple([bound - prefix.start << prefix.length for bound in bounds]))
+
     def truncate(self, length: int) -> DzSet:
         """The least region around this one whose members have at most `length` bits."""
         if length < 0:

@@ -206,7 +206,7 @@ def decide(
     newest = max((each.new_epoch or 0 for each in decisions), default=0)
     if now.epoch is not None and now.epoch < newest:
         return kept(f"most events were sent before plan {newest}")
-    pause = _pause(decisions, now.end, settings)
+    pause = pause_after([(each.end, each.outcome) for each in decisions], now.end, settings)
     has_failed = bool(decisions) and decisions[-1].outcome == "failed"
     is_early = is_calm and newcomers > settings.newcomers * CALM_SHARE and _credit(decisions, now.end, settings) >= 1
     is_early = is_early and not has_failed and pause == settings.pause
@@ -246,14 +246,17 @@ def _credit(decisions: Sequence[Decision], now: datetime, settings: WatchSetting
     return credit
 
 
-def _pause(decisions: Sequence[Decision], now: datetime, settings: WatchSettings) -> timedelta:
+def pause_after(
+    decided: Sequence[tuple[datetime, Outcome | None]], now: datetime, settings: WatchSettings
+) -> timedelta:
     """The least time from the last decision to the next search: twice as long after each further failure in a row.
 
-    The same holds for each further plan in a period that has had many.
+    The same holds for each further plan in a period that has had many. Of each decision, the time and the outcome are
+    given.
     """
-    failures = next((n for n, each in enumerate(reversed(decisions)) if each.outcome != "failed"), len(decisions))
+    failures = next((n for n, (_, outcome) in enumerate(reversed(decided)) if outcome != "failed"), len(decided))
     period = timedelta(seconds=settings.period)
-    changes = sum(each.outcome == "adopted" and each.end > now - period for each in decisions)
+    changes = sum(outcome == "adopted" and end > now - period for end, outcome in decided)
     doublings = max(failures - 1, 0) + max(changes - FREE_CHANGES, 0)
     return min(settings.pause * 2.0 ** min(doublings, 30), max(settings.pause, period))
 

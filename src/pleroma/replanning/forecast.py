@@ -1,8 +1,9 @@
 """What a plan would do on the network as it is: the rules of every switch, and the waste at the hosts.
 
-Nothing is estimated: regions are covered as the controller covers them, a router computes the tables of all switches,
-limits and coarser rules included, and events are forwarded by these tables. Only where a tree is grown anew in part and
-regions are as large as the plan lets them be, the controller may keep other members outside of the part.
+Nothing is estimated: regions are covered as the controller covers them, a router computes the tables of all switches on
+the trees that events travel on, limits and coarser rules included, and events are forwarded by these tables. Only where
+an index is grown anew in part and regions are as large as the plan lets them be, the controller may keep other members
+outside of the part.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from pleroma.arrays.types import Ints, Marks
 from pleroma.content.batch import EventBatch
+from pleroma.control.state.tree_choice import policy_of
 from pleroma.errors import TopologyError
 from pleroma.index import EVERYTHING, ROOT, Dz, Index, Waste
 from pleroma.replanning.plan_in_force import opened
@@ -43,9 +45,10 @@ def forecast(situation: NetworkSituation, index: Index, members: int, events: Ev
     network = situation.topology
     if network is None:
         raise TopologyError("the network is not known", field="topology")
-    router = Router(network, max_length=max(index.bits, 1))
+    policy = policy_of(situation.trees.choice)
+    router = Router(network, policy=policy, families=situation.families, max_length=max(index.bits, 1))
     router.load(registrations_of(situation, network, index, members))
-    origin, sent = _origins(situation, network, events, seed)
+    origin, sent = origins(situation, network, events, seed)
     codes = opened(index).encode(events.points()[sent])
     forwarding = forward(network, router.tables, codes, codes.of_event(origin))
     number = {host.name: at for at, host in enumerate(network.hosts)}
@@ -85,8 +88,8 @@ def _islands(network: Topology) -> Ints:
     return np.array([number[host.switch] for host in network.hosts], np.int64)
 
 
-def _origins(situation: NetworkSituation, network: Topology, events: EventBatch, seed: int) -> tuple[Ints, Marks]:
-    """The sending host of each event that anybody may publish, and which events these are."""
+def origins(situation: NetworkSituation, network: Topology, events: EventBatch, seed: int) -> tuple[Ints, Marks]:
+    """The sending host (its number) of each event that anybody may publish, and which events these are."""
     random = np.random.default_rng([seed, 3])
     number = {host.name: at for at, host in enumerate(network.hosts)}
     promised = situation.advertisements

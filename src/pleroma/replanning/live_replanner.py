@@ -18,6 +18,7 @@ from typing import NamedTuple
 from pleroma.content import Schema
 from pleroma.content.batch import EventBatch
 from pleroma.content.filter_json import from_json
+from pleroma.control.state.tree_choice import UNKNOWN_TREES, SchemaTrees
 from pleroma.errors import PleromaError, TuningError
 from pleroma.index import DzSet, Index
 from pleroma.learning.learner import GrowthStyle
@@ -28,6 +29,7 @@ from pleroma.replanning.plan_in_force import PlanInForce, opened
 from pleroma.replanning.proposals import Outlook, Proposal, floor_for, is_better, outlook, propose, propose_for_more
 from pleroma.replanning.situation import NetworkSituation, PlacedFilter
 from pleroma.replanning.traffic_counts import delivery_counts, value_counts
+from pleroma.replanning.tree_balance import TreeBalance, TreeMoves, judged_balance
 from pleroma.replanning.windows import MetricKey, TrafficWindow, merged
 from pleroma.routing import HostId, Topology
 from pleroma.selection.traffic_summary import summarise_traffic
@@ -55,12 +57,14 @@ class SchemaNews:
     advertisements: RegistrationNews = field(default_factory=RegistrationNews)
     plan: PlanInForce | None = None
     topology: Topology | None = None
-    """With the limits that count for the schema."""
+    """With the limits that count for the schema, and without the links that are down."""
+    trees: SchemaTrees | None = None
+    """On which the events travel."""
     events: tuple[EventBatch, ...] = ()
     is_calm: bool = False
     """Whether subscriptions came until a moment ago, and none since."""
     handed: tuple[Outcome, int | None] | None = None
-    """What became of the plan that was proposed last, and its epoch if it is in force now."""
+    """What became of the plan or the trees that were proposed last, and the epoch if they are in force now."""
 
 
 class Look(NamedTuple):
@@ -69,6 +73,8 @@ class Look(NamedTuple):
     window: TrafficWindow
     decision: Decision
     proposal: Proposal | None
+    balance: TreeBalance | None = None
+    """What other trees would do for the plan in force, if that was judged: not if there is a proposal."""
 
 
 class PlanForecast(NamedTuple):
@@ -89,7 +95,8 @@ class LiveReplanner:
             raise ValueError("the first news tell the plan and the network")
         self._schema = schema
         self._settings = settings
-        self._plan, self._topology = news.plan, news.topology
+        self._plan, self._topology, self._trees = news.plan, news.topology, news.trees or UNKNOWN_TREES
+        self._moves = TreeMoves()
         self._begun = self._looked = news.now
         self._subscriptions: dict[str, PlacedFilter] = {}
         self._advertisements: dict[str, PlacedFilter] = {}
@@ -121,7 +128,7 @@ class LiveReplanner:
         if decision.reason is not None and not self._situation().subscriptions:
             decision = replace(decision, reason=None, detail="no host that subscribes is there")
         if decision.reason is None:
-            return Look(window, decision, None)
+            return Look(window, decision, None, self._balance(news.now))
         begun = time.monotonic()
         decision, proposal = self._searched(decision, news.is_calm)
         decision = replace(decision, seconds=time.monotonic() - begun)
@@ -129,7 +136,9 @@ class LiveReplanner:
         if decision.outcome == "not_better":
             self._known_then = frozenset(self._subscriptions)
         self._planned_for = frozenset(self._subscriptions)
-        return Look(window, decision, proposal if decision.outcome == "handing" else None)
+        if decision.outcome != "handing":
+            return Look(window, decision, None, self._balance(news.now))
+        return Look(window, decision, proposal)
 
     def forecast(self, news: SchemaNews, index: Index, members: int, sampled: EventBatch | None) -> PlanForecast:
         """What an index would do now. No window is closed: the news tell of no events.
@@ -155,13 +164,17 @@ class LiveReplanner:
         )
         self._decisions = [replace(each, window=each.window - by, end=each.end - by) for each in self._decisions]
         self._events = deque((start - by, events) for start, events in self._events)
+        self._moves.set_back(by)
 
     def _situation(self) -> NetworkSituation:
         promised = self._advertisements.values() or None
-        return NetworkSituation.placed(self._schema, self._subscriptions.values(), self._topology, promised)
+        wanted = self._subscriptions.values()
+        return NetworkSituation.placed(self._schema, wanted, self._topology, promised, self._trees)
 
     def _take(self, news: SchemaNews) -> None:
-        if news.handed is not None and self._decisions and self._decisions[-1].outcome == "handing":
+        if news.handed is not None and self._moves.is_handing:
+            self._moves.handed(*news.handed)
+        elif news.handed is not None and self._decisions and self._decisions[-1].outcome == "handing":
             outcome, epoch = news.handed
             self._decisions[-1] = replace(self._decisions[-1], outcome=outcome, new_epoch=epoch)
             if outcome == "adopted":
@@ -171,6 +184,8 @@ class LiveReplanner:
             self._plan, self._covers = news.plan, {}
         if news.topology is not None:
             self._topology = news.topology
+        if news.trees is not None:
+            self._trees = news.trees
         for held, changes in (
             (self._subscriptions, news.subscriptions),
             (self._advertisements, news.advertisements),
@@ -187,7 +202,8 @@ class LiveReplanner:
         """Whether somebody else has put a plan into force; one that is being handed over counts as our own."""
         last = self._decisions[-1] if self._decisions else None
         is_own = last is not None and (last.outcome == "handing" or last.new_epoch == plan.epoch)
-        return plan.epoch != self._plan.epoch and not is_own
+        is_move = self._moves.is_handing or self._moves.own_epoch == plan.epoch
+        return plan.epoch != self._plan.epoch and not is_own and not is_move
 
     def _leave_alone(self, now: datetime) -> None:
         """Respect the plan of somebody else, however much it wastes, until the traffic or the subscriptions change.
@@ -231,14 +247,30 @@ class LiveReplanner:
         while sum(len(each) for _, each in self._events) - len(self._events[0][1]) >= MAX_LEARNED_EVENTS:
             self._events.popleft()
 
+    def _alike(self) -> tuple[list[TrafficWindow], EventBatch]:
+        """The last windows whose traffic is alike, and their events."""
+        learned = alike(list(self._windows), self._settings.look_back, self._settings.drift)
+        begun = learned[0].start if learned else self._looked
+        return learned, EventBatch.joined(self._schema, [each for start, each in self._events if start >= begun])
+
+    def _balance(self, now: datetime) -> TreeBalance | None:
+        """What other trees would do with recent events, if trees are balanced and it is time to judge that."""
+        if self._trees.choice != "balanced" or not self._moves.is_due(now, self._settings):
+            return None
+        _, events = self._alike()
+        if len(events) < 2 * self._settings.least:  # half of them judge
+            return None
+        begun = time.monotonic()
+        covers = [(self._subscriptions[each].host, self._cover(each)) for each in self._subscriptions]
+        found = judged_balance(self._situation(), self._plan, covers, events, self._settings)
+        self._moves.judged(found, now, time.monotonic() - begun)
+        return found
+
     def _searched(self, decision: Decision, is_calm: bool) -> tuple[Decision, Proposal | None]:
         """The decision with what the search found, and the plan that it proposes."""
         settings = self._settings
-        learned = alike(list(self._windows), settings.look_back, settings.drift)
-        situation = self._situation()
-        begun = learned[0].start if learned else self._looked
-        events = EventBatch.joined(self._schema, [each for start, each in self._events if start >= begun])
-        seen = len(events)
+        learned, events = self._alike()
+        situation, seen = self._situation(), len(events)
         if seen < settings.least:
             events = EventBatch.joined(self._schema, [events, imagined_events(situation, seed=settings.seed)])
         try:

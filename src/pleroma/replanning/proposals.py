@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pleroma.arrays.types import Ints
 from pleroma.content.batch import EventBatch
+from pleroma.control.state.tree_choice import DealtTree
 from pleroma.evaluation.judge import judge
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Index, TreeIndex, Waste
@@ -23,6 +24,7 @@ from pleroma.replanning.forecast import forecast
 from pleroma.replanning.imagined_subscriptions import imagined_subscriptions
 from pleroma.replanning.plan_in_force import PlanInForce, opened
 from pleroma.replanning.situation import NetworkSituation
+from pleroma.replanning.tree_balance import next_version
 from pleroma.routing import SwitchId
 from pleroma.selection.advice import Advice, AdviceQuestion, advise_from, tree_budget
 from pleroma.selection.traffic_summary import TrafficSummary
@@ -55,6 +57,8 @@ class Proposal:
     """Where the tree in force is grown anew, if not everywhere."""
     style: GrowthStyle | None = None
     """How a learned tree was grown."""
+    trees: tuple[DealtTree, ...] | None = None
+    """On which its events should travel, if trees are balanced."""
 
 
 def propose(
@@ -66,8 +70,10 @@ def propose(
     part = _grown_in_part(in_force, best, gathered, question)
     judging = gathered.judging if part is None else gathered.judging[1::2]  # the others have chosen the part
     before = outlook(situation, in_force.index, in_force.members, judging)
-    after = outlook(situation, best.index, best.members, judging)
+    anew = next_version(situation, best.index, best.members, gathered.training)
+    after = outlook(anew, best.index, best.members, judging)
     whole = Proposal(best.technique, best.index, best.members, before.waste, after.waste, after.rules, after.by_switch)
+    whole = replace(whole, trees=_balanced(anew))
     if part is None:
         return whole
     there = outlook(situation, part.index, in_force.members, judging)
@@ -98,13 +104,23 @@ def propose_for_more(
         question = replace(question, rules=max(int(RULES_FOR_KNOWN_SHARE * budget.meant), 1))
     best = advise_from(gathered, question)[0]
     look_ahead = _quick_outlook(question, situation, gathered.judging)
-    before, after = look_ahead(in_force.index, in_force.members), look_ahead(best.index, best.members)
+    anew = next_version(situation, best.index, best.members, gathered.training)
+    before = look_ahead(situation, in_force.index, in_force.members)
+    after = look_ahead(anew, best.index, best.members)
     whole = Proposal(best.technique, best.index, best.members, before.waste, after.waste, after.rules, after.by_switch)
     if best.style is None:
-        return whole
+        return replace(whole, trees=_balanced(anew))
     index = _learned_from_all(gathered, question, budget, best.style)
-    needed = look_ahead(index, best.members)
-    return replace(whole, index=index, rules=needed.rules, rules_by_switch=needed.by_switch, style=best.style)
+    events = EventBatch.joined(situation.schema, [gathered.training, gathered.judging])
+    anew = next_version(situation, index, best.members, events)
+    needed = look_ahead(anew, index, best.members)
+    whole = replace(whole, index=index, style=best.style, trees=_balanced(anew))
+    return replace(whole, rules=needed.rules, rules_by_switch=needed.by_switch)
+
+
+def _balanced(situation: NetworkSituation) -> tuple[DealtTree, ...] | None:
+    """The trees, if they were dealt out by traffic."""
+    return situation.trees.dealt if situation.trees.choice == "balanced" else None
 
 
 def _learned_from_all(
@@ -128,13 +144,13 @@ def _learned_from_all(
 
 def _quick_outlook(
     question: AdviceQuestion, situation: NetworkSituation, events: EventBatch
-) -> Callable[[Index, int], Outlook]:
+) -> Callable[[NetworkSituation, Index, int], Outlook]:
     """What plans would do. Where no table has a limit, regions alone tell it, and no tables need be computed."""
     if situation.topology is None or situation.topology.limits:
-        return lambda index, members: outlook(situation, index, members, events)
+        return lambda where, index, members: outlook(where, index, members, events)
     judge = question.judge(events)
 
-    def judged(index: Index, members: int) -> Outlook:
+    def judged(_: NetworkSituation, index: Index, members: int) -> Outlook:
         found = judge.outcome(opened(index), members)
         return Outlook(found.waste, found.rules, {})
 

@@ -6,14 +6,15 @@ subscription counts as if it had a port of its own on one switch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from pleroma.content import Filter, Schema
+from pleroma.control.state.tree_choice import UNKNOWN_TREES, DealtTree, SchemaTrees
 from pleroma.evaluation.placement import Placement
-from pleroma.routing import HostId, SwitchId, Topology
+from pleroma.routing import Family, HostId, SwitchId, Topology
 
 
 class PlacedFilter(NamedTuple):
@@ -32,6 +33,8 @@ class NetworkSituation:
     topology: Topology | None = None
     advertisements: tuple[PlacedFilter, ...] | None = None
     """None if it is not known who publishes: then every host may."""
+    trees: SchemaTrees = UNKNOWN_TREES
+    """On which the events travel. Where they are not known, that is one tree of low latency."""
 
     @classmethod
     def star(cls, schema: Schema, subscriptions: Iterable[Filter]) -> NetworkSituation:
@@ -45,6 +48,7 @@ class NetworkSituation:
         subscriptions: Iterable[PlacedFilter],
         topology: Topology | None,
         advertisements: Iterable[PlacedFilter] | None,
+        trees: SchemaTrees = UNKNOWN_TREES,
     ) -> NetworkSituation:
         """The situation without what is at hosts that are away: that waits, and needs no rules."""
 
@@ -52,11 +56,22 @@ class NetworkSituation:
             return tuple(each for each in placed if topology is None or each.host in topology.host)
 
         promised = None if advertisements is None else there(advertisements)
-        return cls(schema, there(subscriptions), topology, promised)
+        return cls(schema, there(subscriptions), topology, promised, trees)
 
     def on(self, topology: Topology) -> NetworkSituation:
         """The same on a network with other limits."""
         return replace(self, topology=topology)
+
+    def on_trees(self, dealt: Iterable[DealtTree]) -> NetworkSituation:
+        """The same with events on other trees."""
+        return replace(self, trees=replace(self.trees, dealt=tuple(dealt)))
+
+    @cached_property
+    def families(self) -> Sequence[Family] | None:
+        """The trees on the network; None if they are as the policy makes them."""
+        if self.topology is None or not self.trees.dealt:
+            return None
+        return [each.family(self.topology) for each in self.trees.dealt]
 
     @property
     def filters(self) -> list[Filter]:
@@ -70,10 +85,15 @@ class NetworkSituation:
 
     @cached_property
     def placement(self) -> Placement | None:
-        """The situation as learning and judging need it; None where every subscription has a port of its own."""
+        """The situation as learning and judging need it; None where every subscription has a port of its own.
+
+        There is one port towards a host: that of the tree on which most dz travel.
+        """
         if self.topology is None:
             return None
-        return Placement.of(self.topology, (each.host for each in self.subscriptions), self.sources)
+        most = max(self.families or (), key=lambda family: family.region.atoms, default=None)
+        homes = (each.host for each in self.subscriptions)
+        return Placement.of(self.topology, homes, self.sources, None if most is None else most.tree)
 
 
 def limits_that_count(

@@ -52,6 +52,7 @@ def show(schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = 
     out.print(f"at most {plan['members']} cells a registration; {plan['phase']}: {PHASE_TEXTS[plan['phase']]}")
     if looking is not None:
         out.print(_looked(looking), markup=False, soft_wrap=True)
+        out.print(_travelling(looking["trees"]), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -181,6 +182,18 @@ def _looked(looking: dict[str, Any]) -> str:
     found = {"handing": "a better plan was found", "not_better": "nothing better was found"}
     outcome = found.get(decision["outcome"], decision["outcome"])
     return f"{by}; last look: {decision['detail']}; {outcome}: waste at hosts {before} now, {after} with the best found"
+
+
+def _travelling(trees: dict[str, Any]) -> str:
+    """On which trees events travel, and how these were compared with others last."""
+    moved = f", moved {trees['moves']} times" if trees["moves"] else ""
+    text = f"events travel on {trees['count']} trees ({trees['choice']}){moved}"
+    if trees["busiest_cable"] is None:
+        return text
+    compared = trees["busiest_cable"]
+    now, expected = (f"{compared[name]:.0%}" for name in ("now", "expected"))
+    outcome = {"adopted": "events moved to those", "not_better": "they stay"}.get(compared["outcome"], "not moved")
+    return f"{text}; the busiest cable carries {now} of the events, on newly dealt trees {expected}: {outcome}"
 
 
 def _path(schema: str) -> str:

@@ -71,6 +71,18 @@ class DealtTree:
             raise ControlError(f"this is no tree: {error}", field="trees", value=data) from None
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaTrees:
+    """The trees of a schema, cells without its prefix. With no tree in the list, they are as the policy makes them."""
+
+    choice: TreeChoice = "single"
+    """How the trees of the schema's next version are dealt out."""
+    dealt: tuple[DealtTree, ...] = ()
+
+
+UNKNOWN_TREES = SchemaTrees()
+
+
 def check_trees(trees: Sequence[DealtTree]) -> None:
     """Refuse trees that leave a part of the event space out, or that have a part of it in common."""
     dealt = NOTHING
@@ -84,3 +96,9 @@ def check_trees(trees: Sequence[DealtTree]) -> None:
 
 def dealt(families: Iterable[Family]) -> list[DealtTree]:
     return [DealtTree.of(family) for family in families]
+
+
+def dealt_under(families: Iterable[Family], prefix: Dz) -> tuple[DealtTree, ...]:
+    """The trees of the dz that begin with a prefix; the cells are written without it."""
+    cut = (Family(family.region.inside(prefix), family.tree) for family in families)
+    return tuple(DealtTree.of(family) for family in cut if family.region)

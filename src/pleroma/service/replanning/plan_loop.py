@@ -1,4 +1,4 @@
-"""The controller's own loop: looks at every schema every few seconds, and moves it to a better plan when there is one.
+"""The controller's own loop: looks at every schema every few seconds, and moves it to a better plan or to other trees.
 
 It stands back while a watcher of the lake claims a schema, and while any plan changes. A plan is handed over as the
 successor of the epoch that it was made to follow, so of two plans for the same epoch one is refused, whoever made it.
@@ -13,15 +13,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
 import structlog
 
 from pleroma.control import ChangePlan, Controller, SchemaEntry
 from pleroma.errors import ControllerClosed, LimitReached, PlanChanging, PlanMoved, PleromaError
-from pleroma.replanning.decisions import Decision
+from pleroma.replanning.decisions import Decision, Outcome
 from pleroma.replanning.live_replanner import Look
 from pleroma.replanning.proposals import Proposal
+from pleroma.replanning.tree_balance import TreeBalance
 from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 
@@ -49,6 +51,10 @@ class PlanLoop:
         """By schema, what the last look found."""
         self.changes: Counter[str] = Counter()
         """By schema, how many plans of this loop came into force."""
+        self.balances: dict[str, TreeBalance] = {}
+        """By schema, how the busiest cable was last compared on other trees."""
+        self.moves: Counter[str] = Counter()
+        """By schema, how often this loop moved events to other trees, index and all else unchanged."""
         self.failures: dict[str, str] = {}
         """By schema that cannot be looked at now: why, in one line."""
         self._controller = controller
@@ -76,9 +82,10 @@ class PlanLoop:
     async def _changed(self, entry: SchemaEntry, found: Proposal, after: int | None) -> dict[str, Any]:
         """Change to a plan: with the rules of both side by side, so that nothing is wasted meanwhile, if they fit."""
         change, is_whole = self._controller.plan_changes.change, found.part is None
-        if self._planner.has_room_beside(entry, found):
+        if self._planner.has_room_beside(entry, found.rules_by_switch):
+            beside = ChangePlan(entry.name, found.index, "versioning", after, found.members, is_whole, found.trees)
             with suppress(LimitReached):  # all prefixes are taken by schemas
-                return await change(ChangePlan(entry.name, found.index, "versioning", after, found.members, is_whole))
+                return await change(beside)
         return await change(ChangePlan(entry.name, found.index, "lightweight", after, found.members))
 
     async def _next_look(self) -> bool:
@@ -142,6 +149,10 @@ class PlanLoop:
         self.looks[entry.name] = found
         if found.proposal is not None:
             await self._hand_over(entry, found.proposal, found.decision)
+        if found.balance is not None:
+            self.balances[entry.name] = found.balance
+            if found.balance.outcome == "handing":
+                await self._move(entry, found.balance, found.decision.epoch)
 
     def _stands_back(self, entry: SchemaEntry) -> bool:
         return self._controller.state.plans.change is not None or self._claims.is_claimed(entry.name)
@@ -170,3 +181,35 @@ class PlanLoop:
                 change_s=round(time.monotonic() - begun, 2),
                 search_s=None if decision.seconds is None else round(decision.seconds, 2),
             )
+
+    async def _move(self, entry: SchemaEntry, found: TreeBalance, after: int | None) -> None:
+        """Have events travel on other trees, if tables and prefixes have room for both versions."""
+        if self._stands_back(entry):
+            return self._moved(entry, "moved")
+        if not self._planner.has_room_beside(entry, found.rules_by_switch):
+            return self._moved(entry, "failed")
+        begun = time.monotonic()
+        command = ChangePlan(entry.name, entry.index, "versioning", after, trees=found.trees)
+        try:
+            done = await self._controller.plan_changes.change(command)
+        except (PlanMoved, PlanChanging):
+            self._moved(entry, "moved")
+        except PleromaError as error:
+            self._moved(entry, "failed")
+            log.warning("events cannot move to other trees", schema=entry.name, reason=str(error))
+        else:
+            self._moved(entry, "adopted", done["epoch"])
+            self.moves[entry.name] += 1
+            log.info(
+                "events travel on other trees",
+                schema=entry.name,
+                epoch=done["epoch"],
+                trees=len(found.trees),
+                busiest_cable_before=round(found.before, 3),
+                busiest_cable_after=round(found.after, 3),
+                change_s=round(time.monotonic() - begun, 2),
+            )
+
+    def _moved(self, entry: SchemaEntry, outcome: Outcome, epoch: int | None = None) -> None:
+        self._planner.handed(entry, outcome, epoch)
+        self.balances[entry.name] = replace(self.balances[entry.name], outcome=outcome)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from pleroma.content.batch import EventBatch
 from pleroma.control import Controller, Registered, SchemaEntry
+from pleroma.control.state.tree_choice import SchemaTrees, dealt_under
 from pleroma.errors import PleromaError, ServiceError
 from pleroma.index import Index
 from pleroma.replanning.decisions import Outcome
 from pleroma.replanning.live_replanner import Look, PlanForecast
 from pleroma.replanning.planning_worker import Ask
-from pleroma.replanning.proposals import Proposal
 from pleroma.replanning.situation import limits_that_count
 from pleroma.replanning.trial_search import trial_search
-from pleroma.routing import Topology
+from pleroma.routing import SwitchId, Topology
+from pleroma.routing.tree import cable_of
 from pleroma.service.collecting.network_landing import KnownNetwork
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.replanning.planning_process import PlanningProcess
@@ -79,16 +81,16 @@ class Planner:
             raise ServiceError(f"a forecast was asked for, and not {type(found).__name__}")
         return found
 
-    def has_room_beside(self, entry: SchemaEntry, found: Proposal) -> bool:
-        """Whether every table that has a limit has room for the rules of a proposal beside those in force."""
+    def has_room_beside(self, entry: SchemaEntry, rules_by_switch: Mapping[SwitchId, int]) -> bool:
+        """Whether every table that has a limit has room for so many rules beside those in force."""
         tables = self._controller.state.router.tables
         return all(
-            sum(entry.prefix.covers(flow.dz) for flow in tables[switch]) + found.rules_by_switch.get(switch, 0) <= limit
+            sum(entry.prefix.covers(flow.dz) for flow in tables[switch]) + rules_by_switch.get(switch, 0) <= limit
             for switch, limit in self._topology(entry).limits.items()
         )
 
     def handed(self, entry: SchemaEntry, outcome: Outcome, epoch: int | None = None) -> None:
-        """Note what became of the plan that the last look proposed."""
+        """Note what became of the plan or the trees that the last look proposed."""
         if entry.name in self._mirrors:
             self._mirrors[entry.name].handed = outcome, epoch
 
@@ -102,7 +104,8 @@ class Planner:
                 mirror = self._mirrors[entry.name] = SchemaMirror(self._process.incarnation)
             is_first = mirror.is_new
             events = tuple(each.events for each in self._samples.fresh(entry.name)) if plan is None else ()
-            news = mirror.news(self._now(), entry, self._registered(entry), self._topology(entry), events)
+            network, trees = self._topology(entry), self._trees(entry)
+            news = mirror.news(self._now(), entry, self._registered(entry), network, trees, events)
             news = replace(news, is_calm=is_calm)
             try:
                 return await self._process.ask(Ask(entry.schema, self.settings.looking, news, is_first, plan))
@@ -119,8 +122,11 @@ class Planner:
         return [each for each in self._controller.state.registrations.values() if each.entry is entry]
 
     def _topology(self, entry: SchemaEntry) -> Topology:
-        """The network with the rules that each switch has left for a schema."""
+        """The network without the links that are down, with the rules that each switch has left for a schema."""
         topology, rooms = self._network.topology(), self._network.rooms()
+        there = set(map(cable_of, self._controller.state.router.topology.links))
+        down = [link for link in topology.links if cable_of(link) not in there]
+        topology = topology.without(down) if down else topology
         if not topology.limits and not rooms:
             return topology
         state = self._controller.state
@@ -129,3 +135,8 @@ class Planner:
         own, tables = entry.prefix, state.router.tables
         used = {switch: sum(not own.covers(flow.dz) for flow in table) for switch, table in tables.items()}
         return limits_that_count(topology, rooms, used)
+
+    def _trees(self, entry: SchemaEntry) -> SchemaTrees:
+        """The trees that the schema's events travel on now, and how those of its next version are dealt out."""
+        state = self._controller.state
+        return SchemaTrees(state.trees, dealt_under(state.router.families, entry.prefix))

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pleroma.content.batch import EventBatch
 from pleroma.control import Registered, SchemaEntry
+from pleroma.control.state.tree_choice import SchemaTrees
 from pleroma.replanning.decisions import Outcome
 from pleroma.replanning.live_replanner import RegistrationNews, SchemaNews
 from pleroma.replanning.plan_in_force import PlanInForce
@@ -19,10 +20,11 @@ class SchemaMirror:
 
     incarnation: int
     handed: tuple[Outcome, int | None] | None = None
-    """What became of the plan that was proposed last, to be told once."""
+    """What became of the plan or the trees that were proposed last, to be told once."""
     _told: dict[str, set[str]] = field(default_factory=lambda: {"subscription": set(), "advertisement": set()})
     _epoch: int | None = None
     _topology: Topology | None = None
+    _trees: SchemaTrees | None = None
 
     @property
     def is_new(self) -> bool:
@@ -38,6 +40,7 @@ class SchemaMirror:
         entry: SchemaEntry,
         registered: list[Registered],
         topology: Topology,
+        trees: SchemaTrees,
         events: tuple[EventBatch, ...],
     ) -> SchemaNews:
         """What has changed since the last call; everything at the first."""
@@ -46,7 +49,8 @@ class SchemaMirror:
             self._epoch = entry.epoch
             plan = PlanInForce(entry.epoch, entry.index, entry.plan.members)
         network = None if topology == self._topology else topology
-        self._topology = topology
+        on_trees = None if trees == self._trees else trees
+        self._topology, self._trees = topology, trees
         handed, self.handed = self.handed, None
         return SchemaNews(
             now=now,
@@ -54,6 +58,7 @@ class SchemaMirror:
             advertisements=self._changes("advertisement", registered),
             plan=plan,
             topology=network,
+            trees=on_trees,
             events=events,
             handed=handed,
         )

@@ -1,18 +1,22 @@
 """The controller's own loop: what it hands over, when it stands back, and what it does when it cannot look."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pleroma.control import ChangePlan, Controller, CreatePrincipal, CreateSchema, Register
+from pleroma.control.state.tree_choice import DealtTree, dealt_under
 from pleroma.errors import ControllerClosed, LimitReached, ServiceError
-from pleroma.index import GridIndex, TreeIndex, Waste
+from pleroma.index import ROOT, DzSet, GridIndex, TreeIndex, Waste
 from pleroma.replanning.decisions import Decision
 from pleroma.replanning.live_replanner import Look
 from pleroma.replanning.proposals import Proposal
+from pleroma.replanning.tree_balance import TreeBalance
 from pleroma.replanning.windows import TrafficWindow
-from pleroma.routing import build
+from pleroma.routing import Family, build
+from pleroma.routing.tree import low_latency_tree
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import SamplingRates
 from pleroma.service.planes.embedded_plane import EmbeddedPlane
@@ -25,6 +29,8 @@ from support.strategies import STOCK
 from support.waiting import LIMIT_SECONDS, run, until
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
+HALVES = [DzSet([half]) for half in ROOT.children]
+TREES = tuple(DealtTree.of(Family(half, low_latency_tree(build("line:2")))) for half in HALVES)
 BY_PRICE, BY_VOLUME = (GridIndex.regular(STOCK, 6, [name]) for name in ("price", "volume"))
 
 
@@ -32,7 +38,15 @@ def found(index=BY_PRICE, members=5, epoch=1):
     """A look that proposes an index to follow the plan of an epoch."""
     window = TrafficWindow.of(STOCK, NOW, timedelta(seconds=5), {})
     decision = Decision("stock", NOW, NOW, epoch, "subscriptions", "", "handing")
-    return Look(window, decision, Proposal("tree", index, members, Waste(10, 1), Waste(10, 9), 3, {}))
+    proposal = Proposal("tree", index, members, Waste(10, 1), Waste(10, 9), 3, {}, trees=TREES)
+    return Look(window, decision, proposal)
+
+
+def to_move(outcome="handing", epoch=1):
+    """A look that finds nothing but other trees."""
+    window = TrafficWindow.of(STOCK, NOW, timedelta(seconds=5), {})
+    balance = TreeBalance(TREES, 0.5, 0.25, 300, outcome, {"R1": 7})
+    return Look(window, Decision("stock", NOW, NOW, epoch, None, ""), None, balance)
 
 
 class Finds:
@@ -41,6 +55,8 @@ class Finds:
     def __init__(self, *findings):
         self.findings, self.looks, self.outcomes, self.warmed = list(findings), 0, [], 0
         self.newcomers, self.calm = False, []
+        self.room: Mapping[str, int] | None = None
+        """By switch, the rules that fit beside; None if none do."""
 
     async def warm_up(self):
         self.warmed += 1
@@ -52,8 +68,8 @@ class Finds:
     def has_newcomers(self, _entry):
         return self.newcomers
 
-    def has_room_beside(self, _entry, _found):
-        return False
+    def has_room_beside(self, _entry, rules):
+        return self.room is not None and all(count <= self.room[switch] for switch, count in rules.items())
 
     async def look(self, _entry, is_calm):
         self.looks += 1
@@ -103,6 +119,86 @@ def test_a_plan_is_handed_over_with_its_members_and_counted(tmp_path):
         await loop.attempt(entry)  # made to follow plan 1, which is not in force any more
         assert planner.outcomes == [("adopted", 2), ("moved", None)]
         assert (entry.epoch, loop.changes["stock"]) == (2, 1)
+
+    run(lambda: with_controller(tmp_path, work))
+
+
+def trees_of(controller, entry):
+    return dealt_under(controller.state.router.families, entry.prefix)
+
+
+def test_where_tables_have_room_a_plan_comes_with_trees_of_its_own(tmp_path):
+    async def work(controller, entry, _network):
+        planner, before = Finds(found()), trees_of(controller, entry)
+        planner.room = {}
+        await PlanLoop(controller, planner, WatcherClaims(), 1).attempt(entry)
+        assert (entry.epoch, entry.index) == (2, BY_PRICE)
+        assert {tree.cells for tree in trees_of(controller, entry)} == set(HALVES)
+        assert len(before) == 1
+
+    run(lambda: with_controller(tmp_path, work))
+
+
+def test_by_detours_a_plan_stays_on_the_trees_in_force(tmp_path):
+    async def work(controller, entry, _network):
+        before = trees_of(controller, entry)
+        await PlanLoop(controller, Finds(found()), WatcherClaims(), 1).attempt(entry)
+        assert (entry.epoch, trees_of(controller, entry)) == (2, before)
+
+    run(lambda: with_controller(tmp_path, work))
+
+
+def test_events_move_to_other_trees_under_the_index_in_force(tmp_path):
+    async def work(controller, entry, _network):
+        planner, index = Finds(to_move()), entry.index
+        planner.room = {"R1": 7}
+        loop = PlanLoop(controller, planner, WatcherClaims(), 1)
+        await loop.attempt(entry)
+        assert (entry.epoch, entry.index) == (2, index)
+        assert {tree.cells for tree in trees_of(controller, entry)} == set(HALVES)
+        assert planner.outcomes == [("adopted", 2)]
+        assert (loop.moves["stock"], loop.changes["stock"]) == (1, 0)
+        assert loop.balances["stock"] == to_move("adopted").balance
+        await loop.attempt(entry)  # judged under plan 1, which is not in force any more
+        assert planner.outcomes[1:] == [("moved", None)]
+        assert (entry.epoch, loop.moves["stock"]) == (2, 1)
+
+    run(lambda: with_controller(tmp_path, work))
+
+
+def test_events_stay_on_their_trees_where_tables_have_no_room_and_where_nothing_is_better(tmp_path):
+    async def work(controller, entry, _network):
+        planner = Finds(to_move(), to_move("not_better"))
+        planner.room = {"R1": 6}
+        loop = PlanLoop(controller, planner, WatcherClaims(), 1)
+        await loop.attempt(entry)
+        assert (entry.epoch, planner.outcomes, loop.balances["stock"].outcome) == (1, [("failed", None)], "failed")
+        planner.room = {"R1": 7}
+        await loop.attempt(entry)
+        assert (entry.epoch, len(planner.outcomes), loop.balances["stock"].outcome) == (1, 1, "not_better")
+
+    run(lambda: with_controller(tmp_path, work))
+
+
+def test_a_move_that_is_refused_is_no_failure_of_the_look(tmp_path, monkeypatch):
+    async def work(controller, entry, _network):
+        async def refused(_command):
+            raise LimitReached("all prefixes are taken", field="schema")
+
+        monkeypatch.setattr(controller.plan_changes, "change", refused)
+        planner, claims = Finds(to_move()), WatcherClaims()
+        planner.room = {"R1": 7}
+        loop = PlanLoop(controller, planner, claims, 1)
+        await loop.attempt(entry)
+        assert (planner.outcomes, loop.failures, loop.moves["stock"]) == ([("failed", None)], {}, 0)
+
+        async def claimed_meanwhile():
+            claims.claim("stock", 60)
+            return to_move()
+
+        planner.findings = [claimed_meanwhile]
+        await loop.attempt(entry)
+        assert planner.outcomes[1:] == [("moved", None)]
 
     run(lambda: with_controller(tmp_path, work))
 

@@ -41,6 +41,7 @@ def test_a_claim_makes_the_controller_stand_back_until_it_is_over(tmp_path):
         answer = await api.get(f"{PATH}/replanning")
         assert answer["by"] == "controller"
         assert (answer["changes"], answer["window"], answer["decision"], answer["failure"]) == (0, None, None, None)
+        assert answer["trees"] == {"choice": "single", "count": 1, "moves": 0, "busiest_cable": None}
 
     run(lambda: with_api(tmp_path, ReplanningSettings(), work))
 

@@ -21,12 +21,27 @@ class WatcherClaim(StrictModel):
     )
 
 
+class BusiestCable(StrictModel):
+    now: float = Field(description="Events on the busiest cable between switches, both directions, per event sent")
+    expected: float = Field(description="The same on the other trees; both by events that these were not dealt out by")
+    events: int = Field(description="Sampled events that this is about")
+    outcome: str = Field(description="not_better, adopted, or why events did not move: moved, failed")
+
+
+class TreesAnswer(StrictModel):
+    choice: Literal["single", "forest", "balanced"] = Field(description="How trees are dealt out")
+    count: int = Field(description="Trees that events of the schema travel on now")
+    moves: int = Field(description="How often the controller moved events to other trees since it started")
+    busiest_cable: BusiestCable | None = Field(description="How the trees in use were compared with others last")
+
+
 class ReplanningAnswer(StrictModel):
     name: str = Field(alias="schema")
     by: Literal["controller", "watcher", "nobody"] = Field(description="Who looks for better plans now")
     changes: int = Field(description="Plans that the controller itself found and put into force since it started")
     window: dict[str, Any] | None = Field(description="The traffic between the controller's last two looks")
     decision: dict[str, Any] | None = Field(description="What the controller decided at its last look, and why")
+    trees: TreesAnswer
     failure: str | None = Field(description="Why the controller cannot look at the schema, while that is so")
 
 

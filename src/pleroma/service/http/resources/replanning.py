@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from pleroma.control import SchemaEntry
 from pleroma.control.state.regions import check_plan
 from pleroma.index import index_from_json
 from pleroma.replanning.proposals import Outlook
@@ -38,6 +39,7 @@ def replanning(service: Service) -> APIRouter:
                 "changes": 0 if loop is None else loop.changes[entry.name],
                 "window": None if found is None else found.window.to_json(),
                 "decision": None if found is None else found.decision.to_json(),
+                "trees": _trees(service, entry),
                 "failure": None if loop is None else loop.failures.get(entry.name),
             }
         )
@@ -64,6 +66,21 @@ def replanning(service: Service) -> APIRouter:
         return json_response(answer | {"planned": _outlook(found.planned), "in_force": _outlook(found.in_force)})
 
     return router
+
+
+def _trees(service: Service, entry: SchemaEntry) -> dict[str, Any]:
+    state, loop = service.state, service.replanning
+    balance = None if loop is None else loop.balances.get(entry.name)
+    compared = None
+    if balance is not None:
+        shares: dict[str, Any] = {"now": balance.before, "expected": balance.after}
+        compared = shares | {"events": balance.events, "outcome": balance.outcome}
+    return {
+        "choice": state.trees,
+        "count": sum(family.region.overlaps(entry.prefix) for family in state.router.families),
+        "moves": 0 if loop is None else loop.moves[entry.name],
+        "busiest_cable": compared,
+    }
 
 
 def _outlook(found: Outlook) -> dict[str, Any]:
