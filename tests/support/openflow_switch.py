@@ -118,7 +118,7 @@ class ScriptedSwitch:
             self.write(plain(self.version, 19, xid, struct.pack("!HH4x", kind, more) + body))
 
     def port(self, number: int, name: str, config: int, state: int) -> bytes:
-        mac = bytes([2, 0, 0, 0, 0, number])
+        mac = bytes([2, 0, 0, 0, 0, number & 0xFF])
         if self.version == 4:
             return struct.pack("!I4x6s2x16sII24x", number, mac, name.encode(), config, state)
         return struct.pack("!IHxx6s2x16sII", number, 72, mac, name.encode(), config, state) + struct.pack(

@@ -17,8 +17,9 @@ class Mirror:
         self._follows = True
         self._position = 1  # what a log begins with
 
-    def apply(self, command: Command) -> dict[str, Any]:
-        self._position += 1
+    def apply(self, command: Command, position: int | None = None) -> dict[str, Any]:
+        """Carry out a command; where the real log has it is told, if that is known, since ids follow from it."""
+        self._position = self._position + 1 if position is None else position
         done = self.state.apply(self._position, command)
         assert isinstance(done, Done), done
         if self._follows:

@@ -149,12 +149,19 @@ class World:
         self._changed = True
         waiting, commands = begun
         done = waiting.result(LIMIT_SECONDS)
-        simulated = [self.mirror.apply(command) for command in commands]
+        simulated = [self.mirror.apply(each, position) for each, position in self._positions(commands)]
         for each, value in zip(done, simulated, strict=True):
             if isinstance(each, Exception) and not (patient and isinstance(each, NotInstalled)):
                 raise each
             assert isinstance(each, NotInstalled) or each.value == value
         return simulated
+
+    def _positions(self, commands: Iterable[Command]) -> Iterator[tuple[Command, int | None]]:
+        """Where the log has a registration, by its id: what happens to the network is in the log as well."""
+        known = self.mirror.state.registrations
+        new = iter(sorted(int(each[1:]) for each in self.controller.state.registrations if each not in known))
+        for each in commands:
+            yield each, next(new, None) if isinstance(each, Register) else None
 
     def submit(self, *commands: Command, patient: bool = False) -> list[dict[str, Any]]:
         return self.finish(self.begin(*commands), patient)

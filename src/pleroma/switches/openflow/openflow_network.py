@@ -251,8 +251,8 @@ class OpenFlowNetwork:
         self._names[connection] = name
         self._down = {place for place in self._down if place[0] != name}
         up = {number for number, port in connection.ports.items() if port.up}
-        for number in {*connection.ports, *self.discovered.topology.ports[name]} - up:
-            self._down.add((name, Port(number)))
+        known = {number for number in connection.ports if number <= MAX_PORT} | {*self.discovered.topology.ports[name]}
+        self._down.update((name, Port(number)) for number in known - up)
         log.info("switch connected", switch=name, peer=connection.peer)
         agent = self._agent(name)
         if agent.gone and self._watcher is not None:

@@ -25,9 +25,10 @@ class Watcher:
 
 
 @asynccontextmanager
-async def network(topology: Topology = LINE):
+async def network(topology: Topology = LINE, local: tuple[int, str, int, int] | None = None):
     async with OpenFlowNetwork(DiscoveredTopology(topology), listen=("127.0.0.1", 0)) as made:
         switch = ScriptedSwitch(datapath=1)
+        switch.ports += [local] if local else []
         await switch.connect(made.address)
         try:
             yield made, switch
@@ -80,5 +81,15 @@ def test_a_switch_that_leaves_before_it_is_greeted_is_not_there():
             assert made.status()["R1"]["peer"] is None
             assert made.presence == Presence(set(), set())  # it has its grace
             installing.cancel()
+
+    asyncio.run(work())
+
+
+def test_the_port_of_a_switch_to_itself_is_no_place_of_the_network_even_if_it_is_down():
+    async def work():
+        async with network(local=(0xFFFFFFFE, "local", 1, 0)) as (made, _):
+            await made.install([])
+            await until(lambda: made.status()["R1"]["state"] == "ready")
+            assert {port for _, port in made.presence.down} == {2, 3}
 
     asyncio.run(work())
