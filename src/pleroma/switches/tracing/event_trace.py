@@ -135,11 +135,9 @@ class _Tracing:
         line = self._cables.lines[arrival]
         return self._rules[SwitchId(line.target)].meet(_port(line), event)
 
-    def _carried_on(self, arrival: int, event: Dz) -> Flow | None:
-        """The rule that is followed, with those of its outputs that a cable carries on."""
+    def _carried_on(self, arrival: int, event: Dz) -> Flow:
+        """Where the event goes on: the outputs that it leaves by, as far as a cable carries them."""
         meeting = self._meet(arrival, event)
-        if meeting.followed is None:
-            return None
         switch = SwitchId(self._cables.lines[arrival].target)
         return Flow(event, tuple(each for each in meeting.outputs if self._is_carried(switch, each)))
 
@@ -150,8 +148,7 @@ class _Tracing:
     def _step(self, hop: EventHop, event: Dz, earlier: list[Step]) -> Step:
         line = self._cables.lines[hop.arrival]
         switch, in_port = SwitchId(line.target), _port(line)
-        rewritten = bool(earlier) and hop.flow is None and not self._is_event(line, earlier)
-        meeting = None if rewritten else self._meet(hop.arrival, event)
+        meeting = None if hop.flow is None else self._meet(hop.arrival, event)  # None: it came with another address
         was_admitted = meeting is not None and meeting.admitted_by is not None
         outputs = () if meeting is None else tuple(each for each in meeting.outputs if each.port != in_port)
         return Step(
@@ -163,11 +160,6 @@ class _Tracing:
             outputs=tuple(self._onward(switch, each) for each in outputs),
             near=() if not was_admitted else nearest(self._rules[switch].forwarding(), event),
         )
-
-    def _is_event(self, line: Line, earlier: list[Step]) -> bool:
-        """Whether a switch sent the event on by this line with the address that it had."""
-        sent = [out for step in earlier if step.switch == line.source for out in step.outputs]
-        return any(out.port == line.source_port and out.rewrite is None for out in sent)
 
     def _onward(self, switch: SwitchId, output: Output) -> Onward:
         number = self._cables.leaving.get((switch, output.port))

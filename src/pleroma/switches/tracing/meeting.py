@@ -108,9 +108,8 @@ class TracedTables:
             return MetRule("link") if cells is None else None
         if kind == "cell":
             return MetRule("cell", dz) if cells is not None and dz in cells else None
-        flow = None
-        if dz is not None and kind in ("rule", "detour"):
-            flow = (self.rules if kind == "rule" else self.detours).at(dz)
+        table = {"rule": self.rules, "detour": self.detours}.get(kind)
+        flow = None if table is None or dz is None else table.at(dz)
         return None if flow is None else MetRule(kind, flow.dz, flow.outputs)
 
     def forwarding(self) -> Iterable[Flow]:

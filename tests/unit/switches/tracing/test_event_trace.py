@@ -133,3 +133,22 @@ def test_tables_that_lead_in_circles_are_followed_once():
 def test_a_host_that_the_network_does_not_have_is_an_error():
     with pytest.raises(UnknownName, match="unknown host 'h9'"):
         followed(tables(), "h9", "0")
+
+
+def test_a_rule_is_found_by_its_kind_and_its_dz_alone():
+    there = tables({S1: [flow("01", 3)]}, {S1: [flow("0", 3)]}, admitted=("1",))[S1]
+    host, link = Port(1), Port(3)
+    assert there.find(host, "rule", Dz.parse("01")) == MetRule("rule", Dz.parse("01"), (Output(3),))
+    assert there.find(host, "detour", Dz.parse("0")) == MetRule("detour", Dz.parse("0"), (Output(3),))
+    assert there.find(host, "cell", Dz.parse("1")) == MetRule("cell", Dz.parse("1"))
+    assert there.find(link, "link", None) == MetRule("link")
+    for at, kind, bits in (
+        (host, "rule", "0"),
+        (host, "detour", "01"),
+        (host, "cell", "01"),
+        (link, "cell", "1"),
+        (host, "link", ""),
+        (host, "foreign", "01"),
+    ):
+        assert there.find(at, kind, Dz.parse(bits)) is None
+    assert there.find(host, "rule", None) is None

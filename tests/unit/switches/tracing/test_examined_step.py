@@ -131,6 +131,19 @@ class Foreign:
         return self.rules.forwarding()
 
 
+class Changed(Foreign):
+    """A rule that was changed where its outputs do not show it."""
+
+    def find(self, in_port, kind, dz):
+        there = self.rules.find(in_port, kind, dz)
+        return replace(there, text="it sends to 2 as fd00::9") if kind == "rule" else there
+
+
+def test_a_change_that_outputs_do_not_show_is_told_in_words():
+    (changed,) = examined(Changed(WANTED, WANTED.meet(HERE.port, on_the_wire(EVENT)))).differences
+    assert changed == ("rule_changed", "the rule 01 was changed: it sends to 2 as fd00::9")
+
+
 STRANGE = MetRule("foreign", text="theirs")
 
 
