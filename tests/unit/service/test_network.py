@@ -182,3 +182,46 @@ def test_a_trace_that_cannot_be_is_refused(tmp_path):
                 assert error["field"] == field, error
 
     run(main)
+
+
+def test_a_switch_that_does_not_answer_is_shown_with_what_it_has_not_confirmed(tmp_path, monkeypatch):
+    monkeypatch.setattr("pleroma.service.http.resources.registrations.CONFIRM_PATIENCE_SECONDS", 0.05)
+
+    async def main():
+        async with world(tmp_path) as api:
+            network, answering = api.app.state.service.plane.network, asyncio.Event()
+            install = network.install
+
+            async def held(ops):
+                if {op.switch for op in ops} == {"R7"}:
+                    await answering.wait()
+                await install(ops)
+
+            async def switch():
+                (found,) = [each for each in (await api.get("/v1/switches"))["items"] if each["name"] == "R7"]
+                return found
+
+            monkeypatch.setattr(network, "install", held)
+            assert (await switch())["unconfirmed"] == 0
+            wanted = {"schema": "stock", "filter": "true", "host": "h1", "key": "k"}
+            problem = await api.error("POST", "/v1/advertisements", 503, "not_installed", json=wanted)
+            assert problem["value"] == "R7"
+            found, position = await switch(), (await api.get("/health"))["position"]
+            assert (found["unconfirmed"], found["confirmed"], found["failure"]) == (1, position - 1, None)
+            assert found["waiting"] >= 0.05
+            gauge = next(
+                line for line in (await api("GET", "/metrics")).text.splitlines()
+                if line.startswith('pleroma_switch_unconfirmed_seconds{switch="R7"}')
+            )  # fmt: skip
+            assert float(gauge.split()[-1]) >= 0.05
+            assert (await api.get("/health"))["status"] == "ok"
+            with monkeypatch.context() as soon:
+                soon.setattr("pleroma.service.http.resources.health.UNCONFIRMED_TOO_LONG_SECONDS", 0.01)
+                health = await api.get("/health")
+                assert health["status"] == "degraded"
+                assert health["network"].startswith("R7 has not confirmed 1 changes, the oldest for 0 s")
+            answering.set()
+            await api.post("/v1/advertisements", wanted)
+            assert ((await switch())["unconfirmed"], (await switch())["confirmed"]) == (0, position)
+
+    run(main)
