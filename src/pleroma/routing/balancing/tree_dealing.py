@@ -133,7 +133,7 @@ class _Dealing:
         latency = np.array([link.latency for link in topology.links])
         crossings, delays = self.cables.sum(axis=2), self.cables @ latency
         self.price: Floats = CROSSING_WEIGHT * _shares(crossings) + LATENCY_WEIGHT * _shares(delays)
-        self.unit = float((beside + self.cables.min(axis=1, initial=np.inf).sum(axis=0)).max(initial=0.0)) or 1.0
+        self.unit = float(self.cables.max(initial=0.0)) or 1.0
         self.each = np.arange(len(lines))
 
     def run(self, homes: Ints) -> Ints:

@@ -1,6 +1,8 @@
 """Dealing cells to trees, on networks small enough to know the best deal."""
 
 from dataclasses import replace
+from itertools import product
+from random import Random
 
 import pytest
 
@@ -9,6 +11,7 @@ from pleroma.routing import Family, build, low_latency_tree, rooted_tree
 from pleroma.routing.balancing import Sent, candidate_trees, deal, predict
 from pleroma.routing.balancing.tree_dealing import deal_evenly
 from pleroma.routing.topology import Host, Link, Topology
+from support.networks import any_mesh
 
 FAT_TREE = build("fat-tree:4")
 HOSTS = [host.name for host in FAT_TREE.hosts]
@@ -158,3 +161,57 @@ def test_other_networks_gain_as_well(name):
     ]
     one = predict(network, traffic, [Family(EVERYTHING, low_latency_tree(network))])
     assert deal(network, traffic, CELLS).loads.busiest < 0.8 * one.busiest
+
+
+def test_deals_are_nearly_always_the_best_there_are():
+    """Against trying every choice of two trees for three cells, on small random networks."""
+    perfect = tried = 0
+    for seed in range(40):
+        rng = Random(seed)
+        network = any_mesh(rng)
+        hosts, cells = [host.name for host in network.hosts], [Dz.parse("00"), Dz.parse("01"), Dz.parse("1")]
+        traffic = [
+            Sent(rng.choice(cells), rng.choice(hosts), frozenset(rng.sample(hosts, rng.randint(1, len(hosts)))))
+            for _ in range(8)
+        ]
+        trees = candidate_trees(network)
+        by_cell = [
+            [predict(network, traffic, [Family(DzSet([cell]), tree)]).cables for tree in trees[:12]] for cell in cells
+        ]
+        choices = [each for each in product(range(len(trees[:12])), repeat=3) if len(set(each)) <= 2]
+        best = min(sum(by_cell[c][t] for c, t in enumerate(each)).max(initial=0.0) for each in choices)
+        found = deal(network, traffic, cells, max_trees=2).loads.busiest
+        assert found <= best * 1.34 + 1e-9
+        tried += 1
+        perfect += found <= best * 1.000001
+    assert perfect >= 0.9 * tried
+
+
+def test_of_two_equally_busy_deals_that_with_fewer_crossings_is_taken():
+    """The cable between R1 and R2 is busy anyway; events from R1 to R3 need not make a detour."""
+    switches = ("R1", "R2", "R3")
+    hosts = tuple(Host(f"h{s}", f"R{s}", 1, f"fd00::{s}") for s in (1, 2, 3))
+    links = (Link("R1", 2, "R2", 2), Link("R1", 3, "R2", 3), Link("R2", 4, "R3", 4), Link("R3", 5, "R1", 5))
+    network = Topology(switches, hosts, links)
+    loud = [Sent(cell, "h1", frozenset({"h2"}), 100.0) for cell in CELLS[:2]]
+    quiet = [Sent(cell, "h1", frozenset({"h3"}), 1.0) for cell in CELLS[2:]]
+    loads = deal(network, loud + quiet, CELLS).loads
+    assert loads.crossings <= 2 * 100 * 2 + 14
+    assert loads.lines[6] + loads.lines[7] >= 14
+
+
+def test_cells_of_too_many_trees_stay_where_they_can():
+    trees = candidate_trees(FAT_TREE)[:3]
+    parts = [CELLS[:14], CELLS[14:15], CELLS[15:]]
+    current = [Family(DzSet(part), tree) for part, tree in zip(parts, trees, strict=True)]
+    dealt = deal(FAT_TREE, everyone_to_all(CELLS), CELLS, max_trees=2, current=current)
+    assert len(dealt.families) == 2
+    assert dealt.loads.busiest == 16 * 16 / 2
+
+
+def test_a_cell_that_gains_nothing_goes_back_though_another_tree_is_found_first():
+    """Nothing is sent between these cells' hosts that any other tree would carry better."""
+    tree = rooted_tree(FAT_TREE, "R7")
+    traffic = [Sent(cell, "h1", frozenset({"h2"})) for cell in CELLS]
+    dealt = deal(FAT_TREE, traffic, CELLS, current=[Family(DzSet.parse("0"), tree)])
+    assert next(family for family in dealt.families if family.tree == tree).region.covers(DzSet.parse("0"))
