@@ -9,9 +9,10 @@ from pleroma.control import Advance, ChangePlan, PlanChangeTiming
 from pleroma.control.state.command import ChooseTrees
 from pleroma.index import Dz, GridIndex
 from pleroma.index.selective_index import Rectangle, SelectiveIndex, SelectiveRegion
-from pleroma.routing import Change, DetourOp, Flow, FlowOp
+from pleroma.routing import Change, DetourOp, Flow, FlowOp, Presence
 from pleroma.routing.admission import AdmitOp
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
+from pleroma.switches.tracing.meeting import SwitchStanding
 from support.service.in_process import world
 from support.waiting import run
 
@@ -310,3 +311,57 @@ def test_the_page_for_operators_has_every_word_that_a_trace_uses():
     page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
     for word in (*get_args(TraceCause), *DIFFERENCE_KINDS, *DROPS, *STANDINGS):
         assert f"`{word}`" in page, word
+
+
+def test_what_is_down_or_away_is_the_cause(tmp_path):
+    async def main():
+        async with world(tmp_path, topology="line:3") as api:
+            await api.advertise("true", "h1")
+            await api.subscribe("price > 50", "h3")
+            plane = api.app.state.service.plane
+            topology = plane.network.topology
+            ends = {name: (topology.host[name].switch, topology.host[name].port) for name in ("h1", "h3")}
+            link = topology.links[1].ends[0]
+            for presence, cause, words in (
+                (Presence(down={ends["h3"]}), "host_away", "h3 is away, since port 1 of R3 is down"),
+                (Presence({ends["h3"][0]}), "host_away", "h3 is away, since R3 is gone"),
+                (Presence(down={ends["h1"]}), "sender_away", "it is not sent: h1 is away"),
+                (Presence(down={link}), "cut_off", "no way leads from h1 to h3"),
+            ):
+                plane.presence = lambda presence=presence: presence
+                answer = await traced(api, to="h3")
+                assert (verdict(answer), answer["reached"]) == (("h3", cause), [])
+                assert words in answer["verdicts"][0]["text"]
+
+    run(main)
+
+
+def test_a_switch_that_has_not_confirmed_or_does_not_answer_makes_the_verdict_uncertain(tmp_path):
+    async def main():
+        async with world(tmp_path, topology="line:3") as api:
+            await api.advertise("true", "h1")
+            await api.subscribe("price > 50", "h3")
+            plane = api.app.state.service.plane
+            confirmed = plane.standing
+            for state, refused, cause in (
+                ("away", (), "switch_away"),
+                ("reading", (), "switch_behind"),
+                ("ready", ("no room",), "switch_refused"),
+            ):
+                odd = SwitchStanding(state, None, refused)
+                plane.standing = lambda s, *more, odd=odd: odd if s == "R2" else confirmed(s, *more)
+                answer = await traced(api, to="h3")
+                assert (verdict(answer), answer["reached"]) == (("h3", cause), ["h3"])
+                assert "R2 on the way to h3" in answer["verdicts"][0]["text"]
+            read = plane.read_rules
+
+            async def silent(switch, seconds):
+                return None if switch == "R2" else await read(switch, seconds)
+
+            plane.read_rules = silent
+            answer = await traced(api, to="h3", live="true")
+            assert (verdict(answer), answer["reached"]) == (("h3", "switch_silent"), ["h3"])
+            marked = {x["switch"]: [y["kind"] for y in x["differences"]] for x in answer["ways"][0]["steps"]}
+            assert marked == {"R1": [], "R2": ["not_answering"], "R3": []}
+
+    run(main)
