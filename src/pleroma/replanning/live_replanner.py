@@ -260,10 +260,10 @@ class LiveReplanner:
         _, events = self._alike()
         if len(events) < 2 * self._settings.least:  # half of them judge
             return None
-        begun = time.monotonic()
+        begun = time.process_time()
         covers = [(self._subscriptions[each].host, self._cover(each)) for each in self._subscriptions]
         found = judged_balance(self._situation(), self._plan, covers, events, self._settings)
-        self._moves.judged(found, now, time.monotonic() - begun)
+        self._moves.judged(found, now, time.process_time() - begun)
         return found
 
     def _searched(self, decision: Decision, is_calm: bool) -> tuple[Decision, Proposal | None]:

@@ -79,3 +79,9 @@ def smallest(region, dz, most):
         return whole
     left, right = dz.children
     return min(whole, *(smallest(region, left, k) + smallest(region, right, most - k) for k in range(most + 1)))
+
+
+@given(dz_sets, dzs)
+def test_what_is_inside_a_cell_is_what_was_put_under_it(a, prefix):
+    assert a.under(prefix).inside(prefix) == a
+    assert a.inside(prefix).under(prefix) == a & DzSet([prefix])

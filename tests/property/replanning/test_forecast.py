@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
+from pleroma.control.state.tree_choice import TREE_CHOICES, SchemaTrees, dealt_under, policy_of
 from pleroma.evaluation.placement import NOWHERE_PORT, Placement, ports_towards
 from pleroma.evaluation.sample import Sample
-from pleroma.index import GridIndex
+from pleroma.index import Dz, GridIndex
 from pleroma.learning.fitting import Budget
 from pleroma.learning.learner import learn
-from pleroma.replanning.forecast import forecast
+from pleroma.replanning.forecast import forecast, registrations_of
 from pleroma.replanning.situation import NetworkSituation, PlacedFilter, limits_that_count
 from pleroma.routing import Advertise, Router, Subscribe, build
 
@@ -65,6 +66,27 @@ def test_rules_and_packets_are_those_of_a_router_asked_one_request_at_a_time(sit
     assert found.fullest == max(found.rules.values())
     assert found.wanted_rules == {switch: report.wanted for switch, report in router.coarsened.items()}
     assert found.at_hosts.wanted <= found.at_hosts.deliveries
+
+
+@given(situations(), st.data(), st.integers(1, 6), st.sampled_from(TREE_CHOICES))
+@settings(max_examples=30, deadline=None)
+def test_rules_are_those_on_the_trees_in_force_whatever_has_failed_before(situation, data, members, choice):
+    """A controller's router has other dz beside those of the schema, and its trees were repaired."""
+    index, network = GridIndex.regular(SPACE, 8), situation.topology.with_limit(None)
+    prefix = Dz.parse(data.draw(st.sampled_from(["", "0", "101"])))
+    router = Router(network, policy=policy_of(choice))
+    router.open_prefix(prefix)
+    situation = replace(situation, advertisements=situation.advertisements or situation.subscriptions[:1])
+    router.load(registrations_of(situation, network, index, members, prefix))
+    for _ in range(2):
+        present = network.without(links=data.draw(st.lists(st.sampled_from(network.links), unique=True, max_size=4)))
+        router.change_topology(present)
+    trees = SchemaTrees(choice, dealt_under(router.families, prefix))
+    there = replace(situation, topology=present, trees=trees)
+    assert forecast(there, index, members, points(1)).rules == {s: len(t) for s, t in router.tables.items()}
+    most = max(router.families, key=lambda family: family.region.inside(prefix).atoms)
+    again = ports_towards(present, situation.sources, most.tree)
+    assert [each.tolist() for each in there.placement.spread] == [each.tolist() for each in again.values()]
 
 
 @given(situations(), st.integers(0, 99))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleroma.cli.commands.plan import _described, _looking
+from pleroma.cli.commands.plan import _described, _looking, _travelling
 from pleroma.errors import RequestRefused
 from pleroma.index import GridIndex, TreeIndex
 from pleroma.index.tree_index import LEAF
@@ -35,3 +35,19 @@ def test_who_may_not_know_who_looks_for_plans_sees_the_plan_all_the_same():
     assert _looking(Refuses(403), "stock") is None
     with pytest.raises(RequestRefused):
         _looking(Refuses(503), "stock")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("adopted", "events moved"),
+        ("not_better", "events stay"),
+        ("failed", "events cannot move yet"),
+    ],
+)
+def test_how_the_busiest_cable_was_compared_is_told(outcome, words):
+    trees = {"choice": "balanced", "count": 4, "moves": 2, "busiest_cable": None}
+    assert _travelling(trees) == "trees in use (balanced): 4; moves so far: 2"
+    compared = {"now": 0.61, "expected": 0.4, "events": 300, "outcome": outcome}
+    told = _travelling(trees | {"busiest_cable": compared})
+    assert told.endswith(f"; the busiest cable carried 61% of the events, with trees dealt out anew 40%: {words}")

@@ -2,19 +2,23 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
 from pleroma.content import Category, Filter, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control.state.command import canonical
+from pleroma.control.state.tree_choice import SchemaTrees, check_trees, dealt
 from pleroma.errors import TuningError
 from pleroma.index import GridIndex, TreeIndex
 from pleroma.replanning.decisions import WatchSettings
 from pleroma.replanning.live_replanner import LiveReplanner, RegistrationNews, SchemaNews
 from pleroma.replanning.plan_in_force import PlanInForce
 from pleroma.replanning.proposals import IMAGINED_FLOOR
-from pleroma.routing import build
+from pleroma.replanning.tree_balance import CLEARLY_BUSIER
+from pleroma.routing import OneTree, build
+from pleroma.routing.tree import cable_of
 from support.watch_cases import BEGIN, BY_PRICE, BY_VOLUME, SCHEMA, subscriptions, traffic
 
 NETWORK = build("line:3")
@@ -29,13 +33,15 @@ def come(rows):
 class Told:
     """A replanner that is told of something every ten seconds."""
 
+    step = timedelta(seconds=10)
+
     def __init__(self, plan=FIRST, settings=LOOKING, **first):
         self.now = BEGIN
         self.made = LiveReplanner(SCHEMA, settings, SchemaNews(self.now, plan=plan, topology=NETWORK))
         self.first = first
 
     def look(self, **news):
-        self.now += timedelta(seconds=10)
+        self.now += self.step
         return self.made.look(SchemaNews(self.now, **news))
 
 
@@ -243,3 +249,91 @@ def test_a_plan_that_is_refused_again_and_again_is_searched_for_ever_more_seldom
     gaps = [b - a for a, b in zip([0, *searched], searched, strict=False)]
     assert gaps[:4] == [2, 2, 3, 5]
     assert set(gaps[5:]) == {11}  # a look every ten seconds, and never more seldom than the period
+
+
+FABRIC = build("fat-tree:4")
+ONE_TREE = SchemaTrees("balanced", tuple(dealt(OneTree().start(FABRIC))))
+
+
+class Balanced(Told):
+    """On a fabric whose trees are balanced, where no other index is good enough. Judging trees may take a while."""
+
+    step = timedelta(minutes=1)
+
+    def __init__(self, trees=ONE_TREE, **other):
+        super().__init__(PlanInForce(4, BY_PRICE, 8), replace(LOOKING, cool_down=30.0, floor=1.0, **other))
+        rows = {row.id: (f"h{1 + i % 16}", canonical(to_json(row.filter))) for i, row in enumerate(subscriptions(48))}
+        self.look(topology=FABRIC, trees=trees, subscriptions=RegistrationNews(rows))
+
+    def sent(self, number, shifted=False, **news):
+        return self.look(events=(traffic(400, shifted, number),), **news)
+
+
+def test_events_on_trees_that_load_one_cable_are_to_move_and_stay_then():
+    told = Balanced()
+    found = told.sent(1)
+    assert (found.proposal, found.balance.outcome, found.balance.events) == (None, "handing", 200)
+    assert found.balance.before > CLEARLY_BUSIER * found.balance.after
+    plan, trees = PlanInForce(5, BY_PRICE, 8), SchemaTrees("balanced", found.balance.trees)
+    after = told.sent(2, plan=plan, trees=trees, handed=("adopted", 5))
+    assert after.balance.outcome == "not_better"
+    assert after.balance.before < found.balance.before
+    assert "somebody else" not in after.decision.detail  # it was our own doing
+
+
+def test_a_move_that_is_told_of_late_is_our_own_nevertheless():
+    told = Balanced(threshold=0.0)
+    trees = SchemaTrees("balanced", told.sent(1).balance.trees)
+    told.sent(2, plan=PlanInForce(5, BY_PRICE, 8), trees=trees)
+    late = told.sent(3, handed=("adopted", 5))
+    assert "somebody else" not in late.decision.detail
+
+
+def test_a_move_that_is_refused_is_proposed_ever_more_seldom():
+    told, proposed = Balanced(period=2400.0), []
+    for number in range(1, 40):
+        found = told.sent(1, handed=("failed", None) if number > 1 else None)
+        proposed += [number] if found.balance is not None else []
+    assert [b - a for a, b in pairwise(proposed)][:4] == [1, 1, 2, 4]
+
+
+def test_trees_are_left_alone_if_they_are_not_balanced_or_next_to_nothing_was_sent():
+    for choice in ("single", "forest"):
+        assert Balanced(replace(ONE_TREE, choice=choice)).sent(1).balance is None
+    few = Balanced()
+    assert few.look(events=(traffic(2 * LOOKING.least - 1, False),)).balance is None
+    assert few.look(events=(traffic(1, False),)).balance is not None
+
+
+def test_after_a_link_has_failed_or_come_back_events_are_balanced_again():
+    told, cut = Balanced(), FABRIC.without(links=FABRIC.links[:3])
+    trees = told.sent(1).balance.trees
+    epoch = 5
+    told.sent(2, plan=PlanInForce(epoch, BY_PRICE, 8), trees=SchemaTrees("balanced", trees), handed=("adopted", epoch))
+    for number, network in enumerate((cut, FABRIC), 3):
+        lamed = tuple(dealt(OneTree().start(network)))  # as a repair might have left them
+        found = told.sent(number, topology=network, trees=SchemaTrees("balanced", lamed))
+        assert found.balance.outcome == "handing"
+        there = {cable_of(link) for link in network.links}
+        assert all(set(tree.cables) <= there for tree in found.balance.trees)
+        epoch += 1
+        now = SchemaTrees("balanced", found.balance.trees)
+        told.sent(9, plan=PlanInForce(epoch, BY_PRICE, 8), trees=now, handed=("adopted", epoch))
+
+
+def test_another_index_comes_with_trees_dealt_by_the_same_events():
+    for choice in ("balanced", "single"):
+        told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
+        found = told.look(
+            topology=FABRIC,
+            trees=replace(ONE_TREE, choice=choice),
+            subscriptions=come(subscriptions(24)),
+            events=(traffic(400, False),),
+        )
+        assert found.decision.outcome == "handing"
+        assert found.balance is None
+        if choice == "balanced":
+            check_trees(found.proposal.trees)
+            assert len(found.proposal.trees) > 1
+        else:
+            assert found.proposal.trees is None

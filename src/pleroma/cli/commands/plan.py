@@ -186,14 +186,15 @@ def _looked(looking: dict[str, Any]) -> str:
 
 def _travelling(trees: dict[str, Any]) -> str:
     """On which trees events travel, and how these were compared with others last."""
-    moved = f", moved {trees['moves']} times" if trees["moves"] else ""
-    text = f"events travel on {trees['count']} trees ({trees['choice']}){moved}"
-    if trees["busiest_cable"] is None:
-        return text
+    text = f"trees in use ({trees['choice']}): {trees['count']}; moves so far: {trees['moves']}"
     compared = trees["busiest_cable"]
+    if compared is None:
+        return text
     now, expected = (f"{compared[name]:.0%}" for name in ("now", "expected"))
-    outcome = {"adopted": "events moved to those", "not_better": "they stay"}.get(compared["outcome"], "not moved")
-    return f"{text}; the busiest cable carries {now} of the events, on newly dealt trees {expected}: {outcome}"
+    outcome = {"adopted": "events moved", "not_better": "events stay"}.get(
+        compared["outcome"], "events cannot move yet"
+    )
+    return f"{text}; the busiest cable carried {now} of the events, with trees dealt out anew {expected}: {outcome}"
 
 
 def _path(schema: str) -> str:

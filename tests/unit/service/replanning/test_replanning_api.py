@@ -2,6 +2,7 @@
 
 from pleroma.control import Controller, CreatePrincipal, CreateSchema
 from pleroma.index import GridIndex
+from pleroma.replanning.tree_balance import TreeBalance
 from pleroma.routing import build
 from pleroma.service import create_app
 from pleroma.service.http.tokens import digest
@@ -42,6 +43,18 @@ def test_a_claim_makes_the_controller_stand_back_until_it_is_over(tmp_path):
         assert answer["by"] == "controller"
         assert (answer["changes"], answer["window"], answer["decision"], answer["failure"]) == (0, None, None, None)
         assert answer["trees"] == {"choice": "single", "count": 1, "moves": 0, "busiest_cable": None}
+
+    run(lambda: with_api(tmp_path, ReplanningSettings(), work))
+
+
+def test_the_last_comparison_of_trees_is_told(tmp_path):
+    async def work(api):
+        loop = api.app.state.service.replanning
+        loop.moves["stock"] += 2
+        loop.balances["stock"] = TreeBalance((), 0.5, 0.25, 300, "not_better")
+        answer = (await api.get(f"{PATH}/replanning"))["trees"]
+        assert answer["moves"] == 2
+        assert answer["busiest_cable"] == {"now": 0.5, "expected": 0.25, "events": 300, "outcome": "not_better"}
 
     run(lambda: with_api(tmp_path, ReplanningSettings(), work))
 
