@@ -5,13 +5,13 @@ import socket
 
 import pytest
 
-from pleroma.control import ChangePlan, Controller, CreateSchema, PlanChangeTiming, Withdraw
+from pleroma.control import AdoptPlan, ChangePlan, Controller, CreatePrincipal, CreateSchema, PlanChangeTiming, Withdraw
 from pleroma.control.installer import Installer
 from pleroma.control.lane import SwitchBatch
 from pleroma.errors import NotInstalled
 from pleroma.index import Dz, GridIndex
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, build
-from support.control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER, advertise, subscribe
+from support.control_cases import ANN, BEN, DIGEST, SMALL, TRAFFIC, WEATHER, advertise, subscribe
 
 LINE = build("line:4")  # h1 - h2 - h3 - h4
 FIRST = [CreateSchema(WEATHER), CreateSchema(TRAFFIC), ANN, BEN]
@@ -284,6 +284,26 @@ class TestARequest:
                 assert not second.done()
                 network.go_on("R3")
                 await asyncio.gather(first, second)
+
+        run(scenario())
+
+    def test_it_waits_for_the_rules_of_a_plan_that_came_with_the_next_command(self, tmp_path):
+        async def scenario():
+            network = Switches()
+            async with await begun(tmp_path, network) as controller:
+                await controller.submit(advertise("ben", "true"))
+                await controller.submit(subscribe("ben", "wind < 4", "h3"))
+                network.stop("R3")
+                commands = [  # the log takes the first alone, and the others together
+                    CreatePrincipal("joe", "both", DIGEST),
+                    subscribe("ben", "wind < 4", "h3"),
+                    AdoptPlan("weather", GridIndex.regular(WEATHER, 3, ("wind",))),
+                ]
+                tasks = [asyncio.create_task(controller.submit(command)) for command in commands]
+                await asyncio.sleep(0.1)
+                assert [task.done() for task in tasks] == [True, False, False]
+                network.go_on("R3")
+                await asyncio.gather(*tasks)
 
         run(scenario())
 
