@@ -209,9 +209,43 @@ def test_cells_of_too_many_trees_stay_where_they_can():
     assert dealt.loads.busiest == 16 * 16 / 2
 
 
-def test_a_cell_that_gains_nothing_goes_back_though_another_tree_is_found_first():
-    """Nothing is sent between these cells' hosts that any other tree would carry better."""
-    tree = rooted_tree(FAT_TREE, "R7")
+def test_cells_that_gain_nothing_stay_although_others_have_no_tree_yet():
+    trees = [rooted_tree(FAT_TREE, switch) for switch in ("R7", "R3")]
+    current = [Family(DzSet.parse(bits), tree) for bits, tree in zip(("00", "01"), trees, strict=True)]
+    within_a_switch = [Sent(cell, "h1", frozenset({"h2"})) for cell in CELLS]
+    families = deal(FAT_TREE, within_a_switch, CELLS, current=current).families
+    for before in current:
+        assert next(family for family in families if family.tree == before.tree).region.covers(before.region)
+
+
+def test_two_cells_swap_where_no_single_move_helps():
+    """The heaviest first, 3 and 3 are apart, and 7 is beside 5; but 3 + 3 = 2 + 2 + 2."""
+    weights = (3.0, 3.0, 2.0, 2.0, 2.0)
+    traffic = [Sent(cell, "h1", frozenset({"h2"}), weight) for cell, weight in zip(CELLS, weights, strict=False)]
+    assert deal(side_by_side(1e9, 1e9), traffic, CELLS[:5]).loads.busiest == 6
+
+
+def test_all_cells_of_a_tree_go_to_another_together():
+    """With one tree for all, the heavier cell does not care and chooses first; the other needs the faster cable."""
+    hosts = tuple(Host(f"h{s}", f"R{s}", 1, f"fd00::{s}") for s in (1, 2, 3))
+    slow, fast = Link("R2", 4, "R3", 4, capacity=1e8), Link("R2", 5, "R3", 5, capacity=1e9)
+    network = Topology(("R1", "R2", "R3"), hosts, (Link("R1", 2, "R2", 2), slow, fast))
+    traffic = [Sent(CELLS[0], "h1", frozenset({"h2"}), 100.0), Sent(CELLS[1], "h2", frozenset({"h3"}), 90.0)]
+    (family,) = deal(network, traffic, CELLS[:2], max_trees=1).families
+    assert fast in family.tree.links
+
+
+def test_a_deal_in_force_with_too_many_trees_loses_some():
+    network = side_by_side(1e9, 1e9, 1e9)
+    traffic = [Sent(cell, "h1", frozenset({"h2"})) for cell in CELLS[:12]]
+    current = deal(network, traffic, CELLS).families
+    assert len(current) == 3
+    assert len(deal(network, traffic, CELLS, max_trees=2, current=current).families) == 2
+
+
+def test_a_deal_in_force_with_as_many_trees_as_allowed_stays():
+    network = side_by_side(1e9, 1e9)
     traffic = [Sent(cell, "h1", frozenset({"h2"})) for cell in CELLS]
-    dealt = deal(FAT_TREE, traffic, CELLS, current=[Family(DzSet.parse("0"), tree)])
-    assert next(family for family in dealt.families if family.tree == tree).region.covers(DzSet.parse("0"))
+    one, other = deal(network, traffic, CELLS, max_trees=2).families
+    exchanged = [Family(other.region, one.tree), Family(one.region, other.tree)]
+    assert set(deal(network, traffic, CELLS, max_trees=2, current=exchanged).families) == set(exchanged)
