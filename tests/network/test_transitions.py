@@ -5,9 +5,14 @@ import os
 import threading
 from collections import Counter
 from dataclasses import replace
+from itertools import cycle
 from random import Random
 
+import pytest
+
+from pleroma.content import Filter
 from pleroma.control import AdoptPlan, ChangePlan, ControlSettings, ControlState, Done, Register
+from pleroma.control.state.command import ChooseTrees
 from pleroma.index import Dz, GridIndex, SelectiveIndex, TreeIndex
 from pleroma.index.selective_index import Rectangle, SelectiveRegion
 from pleroma.index.tree_walk import LEAF
@@ -22,6 +27,7 @@ LONG = os.environ.get("PLEROMA_LONG") == "1"
 CHANGES = 200 if LONG else 6
 TESTBED = build("testbed")
 HOSTS = [host.name for host in TESTBED.hosts]
+THIRDS = ("temperature < 0", "temperature between 0 and 20", "temperature >= 20")
 
 
 def grid(bits, *dimensions):
@@ -47,9 +53,9 @@ PLANS = [
 class Publisher(threading.Thread):
     """Sends numbered events by the plan it has. It adopts a new one between two events, and says so afterwards."""
 
-    def __init__(self, made, host, interests, seed):
+    def __init__(self, made, host, interests, seed, offer):
         super().__init__(name=f"publisher at {host}")
-        self.made, self.host, self.interests = made, host, interests
+        self.made, self.host, self.interests, self.offer = made, host, interests, offer
         self.lease = f"{host}-lease"
         self.expected = Counter()
         self.sent = 0
@@ -69,7 +75,7 @@ class Publisher(threading.Thread):
 
     def run(self):
         while not self._over.wait(0.005):
-            event = random_event(self._draw)
+            event = self._event()
             payload = f"{self.host} {self.sent}".encode()
             _, prefix, index = self.plan
             (dz,) = index.dzs(event)
@@ -86,6 +92,11 @@ class Publisher(threading.Thread):
                     self._patience = self._draw.randrange(20)
                 self._say()
 
+    def _event(self):
+        while not self.offer.matches(event := random_event(self._draw)):
+            pass
+        return event
+
     def end(self):
         self._over.set()
         self.join()
@@ -96,16 +107,18 @@ def peopled(made, draw):
     return publishers_for(made, wishes, ("h1", "h4", "h7"))
 
 
-def publishers_for(made, wishes, hosts):
-    """Make these subscriptions, and have publishers of everything at these hosts."""
+def publishers_for(made, wishes, hosts, offers=("true",)):
+    """Make these subscriptions, and have publishers at these hosts, of one of the offers each in turn."""
     standing = [made.controller.state.registrations[each["id"]] for each in made.submit(*wishes)]
     heard = [(each.host, each.filter) for each in standing]
-    made.submit(*map(publishes, hosts))
-    return [Publisher(made, host, heard, number) for number, host in enumerate(hosts)]
+    offered = dict(zip(hosts, cycle(offers), strict=False))
+    made.submit(*(publishes(host, offer) for host, offer in offered.items()))
+    parsed = {host: Filter.parse(WEATHER, offer) for host, offer in offered.items()}
+    return [Publisher(made, host, heard, number, parsed[host]) for number, host in enumerate(hosts)]
 
 
-def publishes(host):
-    return Register("advertisement", "root", host, "weather", boxes(WEATHER, "true"), f"{host}-lease")
+def publishes(host, offer="true"):
+    return Register("advertisement", "root", host, "weather", boxes(WEATHER, offer), f"{host}-lease")
 
 
 def others(made):
@@ -114,8 +127,11 @@ def others(made):
 
 
 def changed(made, found, index, method):
-    """Meanwhile everything that arrives is taken."""
-    work = made.controller.plan_changes.change(ChangePlan("weather", index, method))
+    return taken_meanwhile(made, found, made.controller.plan_changes.change(ChangePlan("weather", index, method)))
+
+
+def taken_meanwhile(made, found, work):
+    """Until the work is done, everything that arrives is taken."""
     done = asyncio.run_coroutine_threadsafe(work, made._loop)
     while not done.done():
         found.update(made.hosts.received(0.02))
@@ -148,6 +164,54 @@ def test_changes_on_real_switches_lose_and_double_nothing(tmp_path):
             lost, twice = accounted(made, publishers, found)
         assert (lost, twice) == (Counter(), [])
         assert sum(each.sent for each in publishers) > 20 * CHANGES
+
+
+@pytest.mark.parametrize("trees", ["forest", "balanced"])
+def test_changes_on_several_trees_lose_and_double_nothing_and_leave_nothing_behind(tmp_path, trees):
+    draw = Random(6)
+    with world(TESTBED, tmp_path, begin=(*BEGINNING, ChooseTrees(trees))) as made:
+        wishes = [subscribe(draw.choice(HOSTS), random_filter(draw, 0.3)) for _ in range(14)]
+        publishers, found = publishers_for(made, wishes, ("h1", "h4", "h7"), THIRDS), Counter()
+        for each in publishers:
+            each.start()
+        try:
+            for number in range(4):
+                method = ("lightweight", "versioning")[number % 2]
+                changed(made, found, draw.choice(others(made)), method).result(LIMIT_SECONDS)
+                assert len({family.tree.links for family in trees_of_weather(made)}) > 1
+        finally:
+            lost, twice = accounted(made, publishers, found)
+        assert (lost, twice) == (Counter(), [])
+        made.run(made.controller.confirmed())
+        assert made.switches.tables == made.controller.state.router.tables
+        assert not any(made.controller.state.rules.detours.tables.values())
+
+
+def test_schemas_move_to_other_trees_and_back_under_traffic_and_nothing_is_lost_or_doubled(tmp_path):
+    draw = Random(7)
+    with world(TESTBED, tmp_path) as made:
+        wishes = [subscribe(draw.choice(HOSTS), random_filter(draw, 0.3)) for _ in range(14)]
+        publishers, found, counts = publishers_for(made, wishes, ("h1", "h4", "h7"), THIRDS), Counter(), []
+        for each in publishers:
+            each.start()
+        try:
+            for trees in ("balanced", "forest", "single"):
+                taken_meanwhile(made, found, made.controller.choose_trees(trees)).result(LIMIT_SECONDS)
+                taken_meanwhile(made, found, made.controller.plan_changes.finished()).result(LIMIT_SECONDS)
+                assert made.controller.schemas_on_other_trees == []
+                counts.append(len({family.tree.links for family in trees_of_weather(made)}))
+        finally:
+            lost, twice = accounted(made, publishers, found)
+        assert (lost, twice) == (Counter(), [])
+        assert counts[0] > 1
+        assert counts[1:] == [3, 1]
+        made.run(made.controller.confirmed())
+        assert made.switches.tables == made.controller.state.router.tables
+
+
+def trees_of_weather(made):
+    prefix = made.controller.state.schemas["weather"].prefix
+    return [family for family in made.controller.state.router.families if family.region.overlaps(prefix)]
         _, tables = made.run(made._wanted())
         assert made.switches.tables == tables  # and no detour is left
 

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from pleroma.index import Dz, DzSet
+from pleroma.routing.family import Family
 from pleroma.routing.flow import Flow, FlowTable, Output
 from pleroma.routing.request import Advertise, Subscribe
 from pleroma.routing.topology import HostId, Port, SwitchId, Topology
@@ -49,6 +50,18 @@ def tables(
             demands[port] = demand if within is None else demand & within
         made[switch] = FlowTable(rules(topology, switch, demands))
     return made
+
+
+def tables_of_families(
+    topology: Topology, families: Iterable[Family], registrations: Iterable[Registration]
+) -> dict[SwitchId, FlowTable]:
+    """The tables of several trees: a rule belongs to one family, whose regions are disjoint."""
+    registrations = list(registrations)
+    flows: dict[SwitchId, list[Flow]] = {switch: [] for switch in topology.switches}
+    for family in families:
+        for switch, table in tables(topology, family.tree, registrations, family.region).items():
+            flows[switch] += table
+    return {switch: FlowTable(found) for switch, found in flows.items()}
 
 
 def rules(topology: Topology, switch: SwitchId, demands: Mapping[Port, DzSet]) -> Iterator[Flow]:

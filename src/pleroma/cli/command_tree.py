@@ -17,6 +17,7 @@ from pleroma.cli.commands.experiment import experiment
 from pleroma.cli.commands.explain import explain
 from pleroma.cli.commands.maintain import maintain
 from pleroma.cli.commands.migrate import migrate
+from pleroma.cli.commands.network import network
 from pleroma.cli.commands.publish import advertise, publish, withdraw
 from pleroma.cli.commands.replay import replay
 from pleroma.cli.commands.simulate import simulate
@@ -55,7 +56,7 @@ def _options(
 
 
 RUNNING: tuple[Callable[..., None], ...] = (
-    demo, up, broker, status, schema, publish, subscribe, advertise, withdraw, flows, trace, replay,
+    demo, up, broker, status, network, schema, publish, subscribe, advertise, withdraw, flows, trace, replay,
 )  # fmt: skip
 STUDYING: tuple[Callable[..., None], ...] = (explain, tune, audit, simulate, experiment, bench)
 PIPELINE: tuple[Callable[..., None], ...] = (watch, audit, sweep, maintain, migrate)

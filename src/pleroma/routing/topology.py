@@ -62,6 +62,9 @@ class Link:
     def ends(self) -> tuple[tuple[SwitchId, Port], tuple[SwitchId, Port]]:
         return (self.a, self.a_port), (self.b, self.b_port)
 
+    def __str__(self) -> str:
+        return f"{self.a} {self.a_port} - {self.b} {self.b_port}"
+
 
 @dataclass(frozen=True)
 class Topology:

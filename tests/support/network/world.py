@@ -244,8 +244,9 @@ class World:
         self._changed = True
         router, tables = self.run(self._wanted())
         if not router.topology.limits:
-            tree = router.families[0].tree
-            assert tables == routing_oracle.tables(router.topology, tree, router.registrations.values())
+            assert tables == routing_oracle.tables_of_families(
+                router.topology, router.families, router.registrations.values()
+            )
         self.mirror.adopt(tables)
 
     async def _wanted(self) -> tuple[Router, dict[SwitchId, FlowTable]]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pleroma.cli.commands.network import show_trees
 from pleroma.cli.options import JsonFlag
 from pleroma.cli.output import out, show_json, show_table
 from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api, segment
@@ -36,6 +37,7 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
         if part in health:
             out.print(f"{part}: {health[part]}", markup=False, soft_wrap=True)
     out.print("{:,} advertisements, {:,} subscriptions, {:,} rules".format(*counts))
+    show_trees(totals["trees"])
     _show_schemas(schemas)
     _show_traffic(totals)
     first = sorted(switches, key=lambda each: (-each["waiting"], -each["rules"]))[:SHOWN_ROWS]

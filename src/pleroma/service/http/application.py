@@ -35,6 +35,7 @@ from pleroma.service.http.resources.schemas import schemas
 from pleroma.service.http.resources.statistics import statistics
 from pleroma.service.http.resources.streams import streams
 from pleroma.service.http.resources.trace import trace
+from pleroma.service.http.resources.trees import trees as tree_routes
 from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
@@ -137,6 +138,7 @@ def _routes(service: Service) -> list[BaseRoute]:
         schemas(service),
         principals(service),
         network_routes(service),
+        tree_routes(service),
         trace(service),
         health(service),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from pleroma.control import Controller
+from pleroma.control.trees_in_use import trees_in_use
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.traffic_rates import TrafficRates
@@ -38,6 +39,9 @@ def gauges(
     yield gauge("pleroma_leases", "Leases that registrations stand under", [("", len(state.registrations.by_lease))])
     rules = [(str(switch), float(len(table))) for switch, table in state.router.tables.items()]
     yield gauge("pleroma_flow_rules", "Rules of a switch", rules, "switch")
+    yield gauge("pleroma_trees", "Trees that carry a part of some schema", [("", len(trees_in_use(state)))])
+    to_move = len(controller.schemas_on_other_trees)
+    yield gauge("pleroma_schemas_to_move", "Schemas that are not yet on the trees that were chosen", [("", to_move)])
     epochs = [(name, float(entry.epoch)) for name, entry in state.schemas.items()]
     yield gauge("pleroma_plan_epoch", "Epoch of the plan in force", epochs, "schema")
     phases = {"settled": 0.0, "prepared": 1.0, "swapped": 2.0}

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from pleroma.service.http.models.batches import Batch
 from pleroma.service.http.models.strict_model import StrictModel
+from pleroma.service.http.models.trees import TreesSummary
 from pleroma.wire.api_terms import MAX_REPORTED_SUBSCRIPTIONS
 
 MAX_REPORTED_SCHEMAS = 1000
@@ -73,6 +74,7 @@ class StatisticsAnswer(StrictModel):
     advertisements: int
     subscriptions: int
     rules: int = Field(description="In all switches together")
+    trees: TreesSummary
     reported: Totals
     last_minute: Rates
     by_schema: dict[str, SchemaRates]

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from pleroma.control import SwitchDelay
 from pleroma.errors import BadRequest, DzError, NotFound, UnknownName
 from pleroma.index import AddressRange, Dz
-from pleroma.routing import Flow, Link, SwitchId
+from pleroma.routing import Flow, SwitchId
 from pleroma.routing.topology_files import to_json
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin
@@ -44,7 +44,7 @@ def network(service: Service) -> APIRouter:
             "kind": plane.kind,
             "range": str(plane.addresses.base),
             "switches": {name: each["state"] for name, each in plane.switches().items()},
-            "cut": [_ends(link) for link in known.links if not presence.carries(link)],
+            "cut": [str(link) for link in known.links if not presence.carries(link)],
             "unreachable": presence.unreachable(known),
             **plane.condition(),
         }
@@ -102,10 +102,6 @@ def _switch(service: Service, name: SwitchId, states: Mapping[SwitchId, dict[str
         "failure": None if delay.failure is None else str(delay.failure),
         **states.get(name, {"state": "gone"}),
     }
-
-
-def _ends(link: Link) -> str:
-    return f"{link.a} {link.a_port} - {link.b} {link.b_port}"
 
 
 def _flow(addresses: AddressRange, flow: Flow) -> dict[str, Any]:

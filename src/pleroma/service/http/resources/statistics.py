@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from pleroma.control import Principal
 from pleroma.control.client_counters import CLIENT_COUNTER_NAMES
+from pleroma.control.trees_in_use import trees_in_use
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
 from pleroma.service.http.json_answers import json_response
@@ -44,6 +45,11 @@ def statistics(service: Service) -> APIRouter:
             "advertisements": kinds.count("advertisement"),
             "subscriptions": kinds.count("subscription"),
             "rules": sum(map(len, state.router.tables.values())),
+            "trees": {
+                "dealt": state.trees,
+                "count": len(trees_in_use(state)),
+                "to_move": len(service.controller.schemas_on_other_trees),
+            },
             "reported": _totals(service, principal),
             "last_minute": service.rates.last_minute(None if everything else principal.name),
             "by_schema": service.rates.by_schema(None if everything else principal.name),
