@@ -164,6 +164,8 @@ def test_changes_on_real_switches_lose_and_double_nothing(tmp_path):
             lost, twice = accounted(made, publishers, found)
         assert (lost, twice) == (Counter(), [])
         assert sum(each.sent for each in publishers) > 20 * CHANGES
+        _, tables = made.run(made._wanted())
+        assert made.switches.tables == tables  # and no detour is left
 
 
 @pytest.mark.parametrize("trees", ["forest", "balanced"])
@@ -212,8 +214,6 @@ def test_schemas_move_to_other_trees_and_back_under_traffic_and_nothing_is_lost_
 def trees_of_weather(made):
     prefix = made.controller.state.schemas["weather"].prefix
     return [family for family in made.controller.state.router.families if family.region.overlaps(prefix)]
-        _, tables = made.run(made._wanted())
-        assert made.switches.tables == tables  # and no detour is left
 
 
 def test_a_part_of_a_tree_changes_on_real_switches_and_nothing_is_lost_or_doubled(tmp_path):

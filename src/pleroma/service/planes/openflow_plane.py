@@ -111,7 +111,12 @@ class OpenFlowPlane:
         return self.network.discovered.discovers
 
     async def rewire(self) -> None:
-        """Route on the switches, links and hosts that are there now."""
+        """Route on the switches, links and hosts that are there now.
+
+        As long as no switch is connected, nothing is known of any, and they go on by the rules that they have.
+        """
+        if self.network.is_cut_off:
+            return
         network, discovered = self.network, self.network.discovered
         found = discovered.topology if discovered.discovers else None
         await self._controller.rewire(rewire_of(network.presence, network.limits, found))
@@ -150,7 +155,8 @@ class OpenFlowPlane:
 
     def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
         """Let a program use its host's own network, for as long as its lease lasts."""
-        if host.name not in self._controller.state.router.topology.host:
+        is_away = host.switch in self.network.presence.absent
+        if is_away or host.name not in self._controller.state.router.topology.host:
             raise SetupError(f"{host.name} is not connected at the moment", field="host", value=host.name)
         return {"network": "native", "port": EVENTS_PORT}
 

@@ -52,6 +52,8 @@ class Beacons:
 
     def resume(self, down: Set[Place]) -> None:
         """Begin with the links as unheard that an earlier run found down at both ends."""
+        if not self._discovered.discovers:
+            return
         links = (link for link in self._discovered.topology.links if set(link.ends) <= down)
         self.unheard = frozenset(place for link in links for place in link.ends)
 

@@ -181,6 +181,11 @@ class OpenFlowNetwork:
         return agent
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether no switch is connected: then it is the controller that is away."""
+        return not self._connections
+
+    @property
     def presence(self) -> Presence:
         absent = {name for name, agent in self.agents.items() if agent.gone}
         return Presence(absent, self._down | self._beacons.unheard)
@@ -226,7 +231,7 @@ class OpenFlowNetwork:
         self._telling = None
         for name in self.discovered.topology.switches:
             self._agent(name).set_base_rules(self.rule_layout.base_rules(self.discovered.topology, name))
-        if self._watcher is not None and self._connections:  # else it is the controller that is cut off
+        if self._watcher is not None and not self.is_cut_off:
             task = asyncio.get_running_loop().create_task(self._rewire(self._watcher), name="rewire")
             self._told.add(task)
             task.add_done_callback(self._told.discard)

@@ -138,6 +138,12 @@ class TestBeacons:
 
         self.scenario(work)
 
+    def test_a_network_that_was_described_listens_for_no_beacons_after_a_restart_either(self):
+        described = DiscoveredTopology(Topology(("A", "B"), (), (Link("A", 1, "B", 1),)))
+        beacons = Beacons(described, lambda _: None, lambda _: True, lambda: None, KEY, "here")
+        beacons.resume({("A", 1), ("B", 1)})
+        assert beacons.unheard == frozenset()
+
     def test_where_a_beacon_comes_in_there_is_a_link(self):
         async def work(beacons, discovered, told):
             assert beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(KEY))
