@@ -1,6 +1,7 @@
 """Several trees on real switches, publishers' own and balanced ones, while cables fail and the controller restarts."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -160,3 +161,38 @@ def test_tables_with_little_room_keep_their_limits_on_several_trees(tmp_path, tr
         assert made.controller.state.router.coarsened
         assert all(len(table) <= 12 for table in made.switches.tables.values())
         assert made.check(*events(made))
+
+
+@pytest.mark.parametrize("trees", SEVERAL)
+def test_a_switch_that_turns_out_to_have_little_room_gets_coarser_rules_tree_by_tree(tmp_path, trees):
+    with world(RING, tmp_path, real=replace(RING, limits={"R2": 16}), timeouts=HASTY, begin=begin(trees)) as made:
+        draw = Random(1)
+        for host, text in zip(HOSTS, QUARTERS, strict=True):
+            made.submit(advertise(host, text), patient=True)
+        for number in range(24):
+            made.submit(subscribe(HOSTS[number % 4], random_filter(draw)), patient=True)
+        made.until_right()
+        assert made.network.limits.keys() == {"R2"}
+        assert "R2" in made.controller.state.router.coarsened
+        assert len(made.switches.table("R2")) <= 16
+        wait_until(lambda: made.controller.network_failure is None, lambda: made.controller.network_failure)
+        assert made.check(*events(made))
+        tables = made.switches.tables
+        made.stop()
+        made.start()
+        made.until_right()
+        assert made.switches.tables == tables  # the room is in the log
+
+
+def test_a_switch_with_room_for_fewer_rules_than_trees_is_named_and_keeps_what_fits(tmp_path):
+    with world(RING, tmp_path, real=replace(RING, limits={"R2": 2}), timeouts=HASTY, begin=begin("forest")) as made:
+        for host, text in zip(HOSTS, QUARTERS, strict=True):
+            made.submit(advertise(host, text), patient=True)
+        made.submit(*(subscribe(host, "true") for host in HOSTS), patient=True)
+        wait_until(lambda: made.network.limits.keys() == {"R2"}, "the room of R2 is known")
+        wait_until(lambda: made.controller.network_failure is not None, "the network is behind")
+        assert "R2" in str(made.controller.network_failure) or made.controller.delays.keys() == {"R2"}
+        wait_until(lambda: len(made.switches.table("R2")) > 0, lambda: made.switches.table("R2"))
+        tables = made.run(made._wanted())[1]
+        others = [switch for switch in RING.switches if switch != "R2"]
+        wait_until(lambda: all(made.switches.table(s) == tables[s] for s in others), "the others have all their rules")

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 import structlog
 
 from pleroma.control import Controller
+from pleroma.control.state.command import ChooseTrees
 from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.errors import ControllerClosed, PleromaError
 
@@ -25,11 +26,9 @@ log = structlog.get_logger("pleroma.service")
 async def moving_to(controller: Controller, trees: TreeChoice | None) -> AsyncIterator[None]:
     """Move all schemas to such trees in the background; None goes on with the trees that were chosen before."""
     trees = trees or controller.state.trees
-    if trees == controller.state.trees and not controller.schemas_on_other_trees:
-        yield
-        return
-    if not controller.state.registrations:
-        await controller.choose_trees(trees)
+    if trees != controller.state.trees:
+        await controller.submit(ChooseTrees(trees))  # from now on the log knows what is wanted
+    if not controller.schemas_on_other_trees:
         yield
         return
     task = asyncio.create_task(_move(controller, trees), name="trees")

@@ -31,9 +31,11 @@ class ServiceProcess:
         *,
         collecting: Mapping[str, object] | None = None,
         broker: Sequence[str] | None = None,
+        trees: str | None = None,
         **settings: object,
     ) -> None:
         self.folder = Path(folder)
+        self.trees = trees
         self.said: list[str] = []
         self.url, self.port = "", 0
         self._given = {"topology": topology, "collecting": collecting, "broker": broker, "settings": settings}
@@ -42,7 +44,7 @@ class ServiceProcess:
 
     def start(self) -> Self:
         """Return when the service is ready."""
-        given = json.dumps(self._given | {"folder": str(self.folder), "port": self.port})
+        given = json.dumps(self._given | {"folder": str(self.folder), "port": self.port, "trees": self.trees})
         with self._errors.open("a") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", PROGRAM, given],

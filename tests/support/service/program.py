@@ -1,4 +1,4 @@
-"""The program of a `ServiceProcess`. Its argument is JSON: folder, topology, port, settings, collecting and broker."""
+"""The program of a `ServiceProcess`. Its argument is JSON: folder, topology, port, settings, and what else there is."""
 
 import contextlib
 import json
@@ -22,6 +22,7 @@ def main(text: str) -> None:
                 port=given["port"],
                 settings=ServiceSettings(**given["settings"]),
                 collecting=CollectingSettings(**collecting) if collecting else None,
+                trees=given["trees"],
                 plane=None if above is None else BrokerSettings(BrokerAbove(*above) if above else None),
             ),
         )

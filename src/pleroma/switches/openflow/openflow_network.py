@@ -262,6 +262,7 @@ class OpenFlowNetwork:
         agent = self._agent(name)
         if agent.gone and self._watcher is not None:
             agent.gone = False
+            self.limits.pop(name, None)  # it may have another room now
             await self._rewire(self._watcher)  # else the agent would begin by deleting all rules
             if connection not in self._names:  # it was lost meanwhile
                 self._expect(name)
