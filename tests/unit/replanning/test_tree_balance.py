@@ -144,14 +144,19 @@ def test_where_tables_have_limits_the_rules_on_the_other_trees_are_told():
 
 
 def test_events_stay_if_tables_are_so_small_that_more_trees_would_waste_more():
-    tight = NETWORK.with_limit(12)
-    now, settings = forecast(situation(network=tight), INDEX, 64, points()), replace(SETTINGS, floor=0.0)
-    found = judged_balance(situation(network=tight), PLAN, covers(), points(), settings)
-    then = forecast(situation(found.trees, network=tight), INDEX, 64, points())
-    assert (found.outcome == "handing") == (
-        found.before >= CLEARLY_BUSIER * found.after and then.at_hosts.rate <= now.at_hosts.rate
-    )
-    assert max(then.rules.values()) <= 12
+    settings, outcomes = replace(SETTINGS, floor=0.0), {}
+    for limit in (16, 24, 32):
+        tight = NETWORK.with_limit(limit)
+        found = judged_balance(situation(network=tight), PLAN, covers(), points(), settings)
+        now, then = (forecast(situation(each, network=tight), INDEX, 64, points()) for each in (ONE_TREE, found.trees))
+        assert found.before > CLEARLY_BUSIER * found.after
+        assert found.rules_by_switch == then.rules
+        assert max(then.rules.values()) <= limit
+        outcomes[limit] = found.outcome, then.at_hosts.wasted > now.at_hosts.wasted
+    assert outcomes == {16: ("handing", False), 24: ("not_better", True), 32: ("handing", False)}
+    tight = NETWORK.with_limit(24)
+    generous = judged_balance(situation(network=tight), PLAN, covers(), points(), replace(SETTINGS, floor=0.1))
+    assert generous.outcome == "handing"
 
 
 def handing():

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from pleroma.control import ChangePlan, Controller, CreatePrincipal, CreateSchema, Register
 from pleroma.control.state.tree_choice import DealtTree, dealt_under
@@ -153,7 +154,11 @@ def test_events_move_to_other_trees_under_the_index_in_force(tmp_path):
         planner, index = Finds(to_move()), entry.index
         planner.room = {"R1": 7}
         loop = PlanLoop(controller, planner, WatcherClaims(), 1)
-        await loop.attempt(entry)
+        with capture_logs() as logs:
+            await loop.attempt(entry)
+        (line,) = [each for each in logs if each["event"] == "events travel on other trees"]
+        assert (line["epoch"], line["trees"]) == (2, 2)
+        assert (line["busiest_cable_before"], line["busiest_cable_after"]) == (0.5, 0.25)
         assert (entry.epoch, entry.index) == (2, index)
         assert {tree.cells for tree in trees_of(controller, entry)} == set(HALVES)
         assert planner.outcomes == [("adopted", 2)]
@@ -189,7 +194,9 @@ def test_a_move_that_is_refused_is_no_failure_of_the_look(tmp_path, monkeypatch)
         planner, claims = Finds(to_move()), WatcherClaims()
         planner.room = {"R1": 7}
         loop = PlanLoop(controller, planner, claims, 1)
-        await loop.attempt(entry)
+        with capture_logs() as logs:
+            await loop.attempt(entry)
+        assert any("all prefixes are taken" in each.get("reason", "") for each in logs)
         assert (planner.outcomes, loop.failures, loop.moves["stock"]) == ([("failed", None)], {}, 0)
 
         async def claimed_meanwhile():
