@@ -7,10 +7,12 @@ from random import Random
 import pytest
 
 from pleroma.control.state.command import ChooseTrees
+from pleroma.errors import DiskFull
 from pleroma.index import DzSet
 from pleroma.routing import build
 from support.network.weather_requests import BEGINNING, advertise, random_event, random_filter, subscribe
 from support.network.world import HASTY, world
+from support.small_disk import free_bytes, small_disk
 from support.waiting import wait_until
 
 RING = build("ring:4")
@@ -196,3 +198,25 @@ def test_a_switch_with_room_for_fewer_rules_than_trees_is_named_and_keeps_what_f
         tables = made.run(made._wanted())[1]
         others = [switch for switch in RING.switches if switch != "R2"]
         wait_until(lambda: all(made.switches.table(s) == tables[s] for s in others), "the others have all their rules")
+
+
+def test_events_go_round_a_cut_cable_though_the_disk_is_full_and_the_log_knows_of_it_later(tmp_path):
+    with small_disk(tmp_path / "disk", 2) as disk, world(RING, disk, begin=begin("forest")) as made:
+        populate(made)
+        made.until_right()
+        ballast, position = disk / "ballast", made.controller.position
+        ballast.write_bytes(bytes(free_bytes(disk)))
+        link = next(link for link in used_families(made)[0].tree.links)
+        made.lab.cut(link)
+        made.until_right(RING.without(links=[link]))
+        assert made.controller.position == position  # nothing could be written
+        assert made.check(*events(made, 30))
+        with pytest.raises(DiskFull):
+            made.run(made.controller.submit(subscribe("h1", "wind < 3")))
+        ballast.unlink()
+        made.run(made.controller.submit(subscribe("h1", "wind < 3")))
+        held = families(made)
+        made.stop()
+        made.start()
+        made.until_right(RING.without(links=[link]))
+        assert (families(made), changes(made)) == (held, [0] * 4)

@@ -1,33 +1,18 @@
 """A disk that is really full: a small file system of its own, mounted for the test."""
 
 import asyncio
-import os
-import subprocess
 
 import pytest
 
 from pleroma.control import Appended, Entry, GroupCommit, Log
 from pleroma.errors import DiskFull
+from support.small_disk import free_bytes, small_disk
 
 
 @pytest.fixture
 def disk(tmp_path):
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk: the full disk was NOT tested")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "pleroma-test", str(folder)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here ({done.stderr.strip()}): the full disk was NOT tested")
-    try:
+    with small_disk(tmp_path / "disk") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-def free(disk):
-    return os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
 
 
 def fill_up(log):
@@ -91,7 +76,7 @@ def test_a_compacted_log_goes_on_in_its_own_space_though_the_disk_is_full(disk):
             pass
     with Log.open(disk / "log") as log:
         log.append([Entry(b"first")])
-        (disk / "ballast").write_bytes(bytes(free(disk) - 100_000))
+        (disk / "ballast").write_bytes(bytes(free_bytes(disk) - 100_000))
         refused = 0
         while log.head < 51 + 30:
             try:
@@ -113,7 +98,7 @@ def test_however_little_room_there_is_opening_works_or_says_that_the_disk_is_ful
         if existing:
             with Log.open(disk / "log") as log:
                 log.append([Entry(b"old")] * existing)
-        ballast.write_bytes(bytes(free(disk) - room * 1024))
+        ballast.write_bytes(bytes(free_bytes(disk) - room * 1024))
         appended = 0
         try:
             with Log.open(disk / "log") as log:
