@@ -17,7 +17,7 @@ from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
 from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
-from pleroma.routing.family import Family, OneTree, Policy, released, repaired
+from pleroma.routing.family import Family, OneTree, Policy, held_by, released, repaired
 from pleroma.routing.family_spans import FamilySpans
 from pleroma.routing.flow import Flow, FlowOp, FlowTable, difference, in_safe_order
 from pleroma.routing.port_bits import PortBits
@@ -264,6 +264,12 @@ class Router:
             self._families = []
             self._take(families)
             return self._replace_tables()
+
+    def join_families(self) -> list[FlowOp]:
+        """Put all events on the tree of the largest family. Some that are under way may be lost or doubled."""
+        largest = max(self.families, key=lambda family: family.region.atoms)
+        self._take([Family(held_by(self.families), largest.tree)])
+        return self._replace_tables()
 
     def _take(self, families: Sequence[Family]) -> bool:
         """Adopt these families. One that keeps its tree keeps its demands, and gains or loses what its region does.

@@ -132,3 +132,22 @@ def test_back_from_several_trees_all_schemas_share_the_tree_of_lowest_latency(tr
 
 def tree_links(state, entry):
     return [family.tree.links for family in state.router.families if family.region.overlaps(entry.prefix)]
+
+
+@pytest.mark.parametrize("room", [2, 3])
+def test_where_a_switch_has_no_room_for_a_rule_of_each_tree_all_events_go_on_one(room):
+    hosts = ("h1", "h2", "h3", "h4")
+    state = state_after(
+        *FIRST,
+        ChooseTrees("forest"),
+        *(advertise("ann", f"temperature between {4 * n} and {4 * n + 3}", host=host) for n, host in enumerate(hosts)),
+        *(subscribe("ann", "true", host=host) for host in hosts),
+        topology=RING,
+    )
+    assert len(links_of(state)) == len(state.router.tables["R2"]) == 4
+    ops = state.apply(100, Rewire(rooms=(("R2", room),)))
+    assert len(links_of(state)) == 1
+    assert len(state.router.tables["R2"]) <= room
+    assert ops.flows
+    state.apply(101, Rewire())
+    assert len(links_of(state)) == 1  # what is on one tree stays there

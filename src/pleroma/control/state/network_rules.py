@@ -196,11 +196,17 @@ class NetworkRules:
         self.detours.expect(host)
 
     def route_on(self, topology: Topology) -> NetworkOps:
-        """Go on with the switches, links and hosts of this topology; without effect if they are the same as before."""
+        """Go on with the switches, links and hosts of this topology; without effect if they are the same as before.
+
+        If a switch turned out to have not even room for a rule of each tree, all events go on one tree: it would refuse
+        rules, and lose their events for good.
+        """
         if topology == self._present == self.router.topology:
             return NetworkOps([], [])
         self._present = topology
         flows = self.router.change_topology(self._with_reserved_places())
+        if any(len(self.router.tables[switch]) > limit for switch, limit in topology.limits.items()):
+            flows += self.router.join_families()
         return NetworkOps(flows, _as_detours(self.detours.change_topology(topology.with_limit(None))))
 
     def check_detours(self, area: DzSet) -> None:
