@@ -137,11 +137,18 @@ class NetworkRules:
         return NetworkOps(flows, _as_detours(self.detours.adopt(self.router.families)))
 
     def check_trees(self, prefix: Dz, dealt: Sequence[DealtTree]) -> None:
-        """Refuse trees for the dz under a prefix if tables have no room for the turns that all families then take."""
-        regions = [family.region for family in released(self.router.families, prefix)]
-        runs = FamilySpans([*regions, *(each.cells.under(prefix) for each in dealt)]).runs
-        most = max_runs(self._present.limits.values())
-        if dealt and runs > most:
+        """Refuse trees for the dz under a prefix if tables have no room for the turns that all families then take.
+
+        Where none are dealt, those of the policy count.
+        """
+        router = self.router
+        if dealt:
+            regions = [family.region for family in released(router.families, prefix)]
+            regions += [each.cells.under(prefix) for each in dealt]
+        else:
+            regions = [family.region for family in router.policy.opened(router.families, router.topology, prefix)]
+        runs, most = FamilySpans(regions).runs, max_runs(self._present.limits.values())
+        if runs > most:
             reason = f"tables have room for {most} turns from one tree to the next, not for {runs}"
             raise LimitReached(reason, field="trees", value=runs)
 

@@ -145,7 +145,8 @@ class SchemaPlans:
             area = EVERYTHING if command.whole else differing(entry.index, command.index, max_cells)
         if method == "versioning" and area == EVERYTHING:
             prefix = spare_prefix(entry, self.schemas, self._settings)
-        self._rules.check_trees(prefix, command.trees or ())
+        if prefix != entry.prefix:
+            self._rules.check_trees(prefix, command.trees or ())
         members = entry.members, _members_after(command, entry)
         area = area.under(entry.prefix)
         if area and method == "lightweight":
