@@ -54,18 +54,18 @@ class OneTree:
         return [Family(EVERYTHING, low_latency_tree(topology))]
 
     def opened(self, families: Sequence[Family], topology: Topology, prefix: Dz) -> Sequence[Family]:
-        """Give the prefix to the largest family, should another policy have made several.
+        """Give the prefix to the family that has most of all dz, should another policy have made several.
 
-        What no family holds gets the tree that everything would have. Schemas hold little of the dz, and share a tree.
+        A forest leaves none that has so much. Then the prefix gets the tree that everything would have.
         """
-        missing = EVERYTHING - held_by(families)
-        if missing:
-            families = [*families, Family(missing, low_latency_tree(topology))]
+        if not families:
+            return self.start(topology)
         largest = max(families, key=lambda family: family.region.atoms)
         if largest.region.covers(prefix):
             return families
-        others = released((family for family in families if family is not largest), prefix)
-        return [Family(largest.region | DzSet([prefix]), largest.tree), *others]
+        has_most = 2 * largest.region.atoms > EVERYTHING.atoms
+        tree = largest.tree if has_most else low_latency_tree(topology)
+        return given(released(families, prefix), DzSet([prefix]), tree)
 
     def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise) -> Sequence[Family]:
         """Give what no family has to the largest, should another policy have left something out."""
@@ -108,6 +108,14 @@ def held_by(families: Sequence[Family]) -> DzSet:
     for family in families:
         held = held | family.region
     return held
+
+
+def given(families: Sequence[Family], region: DzSet, tree: Tree) -> list[Family]:
+    """The families, with a region that none of them has on this tree. It joins the family that has the tree, if any."""
+    same = next((family for family in families if family.tree == tree), None)
+    if same is None:
+        return [*families, Family(region, tree)]
+    return [Family(family.region | region, tree) if family is same else family for family in families]
 
 
 def released(families: Iterable[Family], prefix: Dz) -> list[Family]:

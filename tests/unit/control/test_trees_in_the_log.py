@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pleroma.control import ChangePlan, Controller, CreateSchema, Log
+from pleroma.control import ChangePlan, Controller, CreateSchema, Done, Log
 from pleroma.control.state.command import Advance, ChooseTrees, Rewire
 from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import DiskFull
@@ -155,3 +155,32 @@ def test_where_a_switch_has_no_room_for_a_rule_of_each_tree_all_events_go_on_one
     assert ops.flows
     state.apply(101, Rewire())
     assert len(links_of(state)) == 1  # what is on one tree stays there
+
+
+@pytest.mark.parametrize("path", [("forest", "single"), ("forest", "balanced"), ("balanced", "forest", "single")])
+def test_no_table_exceeds_its_limit_while_schemas_move_between_trees(path):
+    limit, hosts = 12, ("h1", "h2", "h3", "h4")
+    state = state_after(
+        *FIRST,
+        ChooseTrees(path[0]),
+        *(
+            advertise(
+                "ann", f"temperature between {5 * n} and {5 * n + 2} and wind > {n}", host=hosts[n], schema=WEATHER
+            )
+            for n in range(3)
+        ),
+        *(advertise("ann", f"speed between {4 * n} and {4 * n + 1}", host=hosts[n], schema=TRAFFIC) for n in range(4)),
+        *(subscribe("ann", f"wind > {n}", host=host) for n, host in enumerate(hosts)),
+        *(subscribe("ann", f"speed > {3 * n}", host=host, schema=TRAFFIC) for n, host in enumerate(hosts)),
+        topology=RING.with_limit(limit),
+    )
+    position = 100
+    for choice in path[1:]:
+        steps = [ChooseTrees(choice), advertise("ann", "temperature = 4", host="h4")]
+        for entry in state.schemas.values():
+            steps += [ChangePlan(entry.name, entry.index, "versioning", trees=())]
+            steps += [Advance(entry.name, "swap"), Advance(entry.name, "clear")]
+        for step in steps:
+            assert isinstance(state.apply(position, step), Done)
+            position += 1
+            assert max(map(len, state.router.tables.values())) <= limit, step
