@@ -208,13 +208,17 @@ class NetworkRules:
         If a switch turned out to have not even room for a rule of each tree, all events go on one tree: it would refuse
         rules, and lose their events for good.
         """
-        if topology == self._present == self.router.topology:
+        if topology == self._present == self.router.topology and not self._is_overfull(topology):
             return NetworkOps([], [])
         self._present = topology
         flows = self.router.change_topology(self._with_reserved_places())
-        if any(len(self.router.tables[switch]) > limit for switch, limit in topology.limits.items()):
+        if self._is_overfull(topology):
             flows += self.router.join_families()
         return NetworkOps(flows, _as_detours(self.detours.change_topology(topology.with_limit(None))))
+
+    def _is_overfull(self, topology: Topology) -> bool:
+        tables = self.router.tables
+        return any(len(tables[switch]) > limit for switch, limit in topology.limits.items() if switch in tables)
 
     def check_detours(self, area: DzSet) -> None:
         """Refuse detours over an area if a table has no room for them beside a rule for every turn of families."""

@@ -38,6 +38,9 @@ class BalancedTrees:
 
     def opened(self, families: Sequence[Family], topology: Topology, prefix: Dz) -> Sequence[Family]:
         others = released(families, prefix)
+        spans = FamilySpans(family.region for family in others)
+        if others and spans.runs >= max_runs(topology.limits.values()):  # no table has room for another turn
+            return given(others, DzSet([prefix]), others[spans.nearest(prefix.start)].tree)
         cells = cells_by_volume(prefix, most_cells(topology, others, self.limit))
         return joined([*others, *deal_evenly(topology, cells, self.limit)])
 
