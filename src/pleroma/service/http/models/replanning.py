@@ -28,7 +28,7 @@ class BusiestCable(StrictModel):
     outcome: str = Field(description="not_better, adopted, or why events did not move: moved, failed")
 
 
-class TreesAnswer(StrictModel):
+class BalancingAnswer(StrictModel):
     choice: Literal["single", "forest", "balanced"] = Field(description="How trees are dealt out")
     count: int = Field(description="Trees that events of the schema travel on now")
     moves: int = Field(description="How often the controller moved events to other trees since it started")
@@ -41,7 +41,7 @@ class ReplanningAnswer(StrictModel):
     changes: int = Field(description="Plans that the controller itself found and put into force since it started")
     window: dict[str, Any] | None = Field(description="The traffic between the controller's last two looks")
     decision: dict[str, Any] | None = Field(description="What the controller decided at its last look, and why")
-    trees: TreesAnswer
+    trees: BalancingAnswer
     failure: str | None = Field(description="Why the controller cannot look at the schema, while that is so")
 
 
