@@ -21,7 +21,7 @@ def cut(link):
 
 
 def run(scenario):
-    asyncio.run(asyncio.wait_for(scenario, 20))
+    asyncio.run(asyncio.wait_for(scenario, 120))  # covers may have to be compiled
 
 
 async def opened(folder, **more):

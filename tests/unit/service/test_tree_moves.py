@@ -46,7 +46,7 @@ def test_where_all_is_as_it_should_be_nothing_is_done(tmp_path, trees):
                 assert background() == []
             assert controller.position == position
 
-    run(main)
+    run(main, 120)  # covers may have to be compiled
 
 
 def test_where_nothing_is_registered_all_schemas_are_there_at_once(tmp_path):
@@ -55,7 +55,7 @@ def test_where_nothing_is_registered_all_schemas_are_there_at_once(tmp_path):
             assert trees_of(controller) == ("forest", "forest", "forest")
             assert background() == []
 
-    run(main)
+    run(main, 120)  # covers may have to be compiled
 
 
 def test_schemas_move_in_the_background_one_after_the_other(tmp_path):
@@ -67,7 +67,7 @@ def test_schemas_move_in_the_background_one_after_the_other(tmp_path):
                 await until(lambda: background() == [])
             assert [len(entry.plans) for entry in controller.state.schemas.values()] == [2, 2]
 
-    run(main)
+    run(main, 120)  # covers may have to be compiled
 
 
 def test_a_move_waits_until_another_change_of_plans_is_over(tmp_path):
@@ -82,7 +82,7 @@ def test_a_move_waits_until_another_change_of_plans_is_over(tmp_path):
                 controller.plan_changes.finished = before
                 await until(lambda: trees_of(controller) == ("forest",) * 3)
 
-    run(main)
+    run(main, 120)  # covers may have to be compiled
 
 
 def test_a_service_that_ends_before_goes_on_with_it_at_its_next_start(tmp_path):
@@ -94,4 +94,4 @@ def test_a_service_that_ends_before_goes_on_with_it_at_its_next_start(tmp_path):
         async with await opened(tmp_path) as controller, moving_to(controller, None):
             await until(lambda: trees_of(controller) == ("forest",) * 3)
 
-    run(main)
+    run(main, 120)  # covers may have to be compiled
