@@ -38,6 +38,11 @@ class DzSet:
         return cls(map(Dz.parse, bits))
 
     @classmethod
+    def of_spans(cls, spans: Iterable[tuple[int, int]]) -> DzSet:
+        """The region of these intervals of atoms, in the order of the line."""
+        return cls._of(_merge(spans))
+
+    @classmethod
     def _of(cls, bounds: Bounds) -> DzSet:
         made = cls.__new__(cls)
         made._known_bounds = bounds
@@ -125,33 +130,47 @@ class DzSet:
 
     def covers(self, other: Dz | DzSet) -> bool:
         """Whether all of the other lies in this region."""
-        if isinstance(other, Dz):
-            place = bisect_right(self._bounds, other.start)
-            return place % 2 == 1 and other.end <= self._bounds[place]
-        return not other - self
+        bounds = self._bounds
+        for start, end in [(other.start, other.end)] if isinstance(other, Dz) else other.spans:
+            place = bisect_right(bounds, start)
+            if place % 2 == 0 or end > bounds[place]:
+                return False
+        return True
 
     def overlaps(self, other: Dz | DzSet) -> bool:
         if isinstance(other, Dz):
-            place = bisect_right(self._bounds, other.start)
-            return place % 2 == 1 or (place < len(self._bounds) and self._bounds[place] < other.end)
+            bounds = self._bounds
+            place = bisect_right(bounds, other.start)
+            return place % 2 == 1 or (place < len(bounds) and bounds[place] < other.end)
         return bool(self & other)
 
     def __or__(self, other: DzSet) -> DzSet:
         return self._combine(other, lambda a, b: a or b)
 
     def __and__(self, other: DzSet) -> DzSet:
-        return self._combine(other, lambda a, b: a and b)
+        mine, its = self._bounds, other._bounds
+        short, long = (mine, its) if len(mine) < len(its) else (its, mine)
+        bounds: list[int] = []
+        for start, end in zip(short[::2], short[1::2], strict=True):
+            first, last = bisect_right(long, start), bisect_left(long, end)
+            if first % 2:
+                bounds.append(start)
+            bounds += long[first:last]
+            if last % 2:
+                bounds.append(end)
+        return DzSet._of(tuple(bounds))
 
     def __sub__(self, other: DzSet) -> DzSet:
         return self._combine(other, lambda a, b: a and not b)
 
     def _combine(self, other: DzSet, keep: Callable[[bool, bool], bool]) -> DzSet:
+        mine, its = self._bounds, other._bounds  # of a packed region they are computed whenever one asks
         bounds: list[int] = []
         i = j = 0
         inside = False
-        for bound in sorted({*self._bounds, *other._bounds}):
-            i += i < len(self._bounds) and self._bounds[i] == bound
-            j += j < len(other._bounds) and other._bounds[j] == bound
+        for bound in sorted({*mine, *its}):
+            i += i < len(mine) and mine[i] == bound
+            j += j < len(its) and its[j] == bound
             if keep(i % 2 == 1, j % 2 == 1) != inside:
                 inside = not inside
                 bounds.append(bound)

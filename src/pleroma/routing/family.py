@@ -69,7 +69,7 @@ class OneTree:
 
     def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise) -> Sequence[Family]:
         """Give what no family has to the largest, should another policy have left something out."""
-        missing = request.region - held_by(families)
+        missing = missing_from(families, request.region)
         if not missing:
             return families
         if not families:
@@ -116,6 +116,13 @@ def given(families: Sequence[Family], region: DzSet, tree: Tree) -> list[Family]
     if same is None:
         return [*families, Family(region, tree)]
     return [Family(family.region | region, tree) if family is same else family for family in families]
+
+
+def missing_from(families: Sequence[Family], region: DzSet) -> DzSet:
+    """The part of a region that no family has."""
+    if sum((region & family.region).atoms for family in families) == region.atoms:
+        return NOTHING  # families have nothing in common
+    return region - held_by(families)
 
 
 def released(families: Iterable[Family], prefix: Dz) -> list[Family]:

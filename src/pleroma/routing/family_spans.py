@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from pleroma.index.dz import Dz
+from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import DzSet
 
 MAX_RUNS = 256
@@ -31,6 +31,7 @@ class FamilySpans:
         for at, owner in enumerate(self._owners):
             turned = at > 0 and owner != self._owners[at - 1]
             self._run.append((self._run[-1] if at else 0) + turned)
+        self._holds_everything = placed[:1] == [(0, 1 << MAX_LENGTH, 0)]
 
     @property
     def runs(self) -> int:
@@ -43,12 +44,21 @@ class FamilySpans:
         last = bisect_left(self._starts, cell.end) - 1
         return last <= first or self._run[first] == self._run[last]
 
-    def owners(self, region: DzSet) -> list[int]:
-        """The numbers of the regions that overlap this one, each once."""
-        found: set[int] = set()
+    def parts(self, region: DzSet) -> list[tuple[int, DzSet]]:
+        """A region, divided among those here that have a part of it: the number of each, and its part."""
+        if self._holds_everything:
+            return [(0, region)]
+        cut: dict[int, list[tuple[int, int]]] = {}
+        is_whole = True
         for start, end in region.spans:
-            found.update(self._owners[bisect_right(self._ends, start) : bisect_left(self._starts, end)])
-        return sorted(found)
+            first, last = bisect_right(self._ends, start), bisect_left(self._starts, end)
+            is_whole = is_whole and first < last and self._starts[first] <= start and end <= self._ends[first]
+            for at in range(first, last):
+                piece = max(start, self._starts[at]), min(end, self._ends[at])
+                cut.setdefault(self._owners[at], []).append(piece)
+        if is_whole and len(cut) == 1:
+            return [(number, region) for number in cut]
+        return [(number, DzSet.of_spans(pieces)) for number, pieces in sorted(cut.items())]
 
     def nearest(self, atom: int) -> int:
         """The number of the region that is at an atom, or else of the one before it, or else of the first."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pleroma.errors import RoutingError
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
-from pleroma.routing.family import Family, held_by, released
+from pleroma.routing.family import Family, missing_from, released
 from pleroma.routing.family_spans import FamilySpans, max_runs
 from pleroma.routing.request import Advertise
 from pleroma.routing.topology import Topology
@@ -39,7 +39,7 @@ class PublisherForest:
         return released(families, prefix)
 
     def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise) -> Sequence[Family]:
-        new = request.region - held_by(families)
+        new = missing_from(families, request.region)
         if not new:
             return families
         tree = rooted_tree(topology, topology.host[request.host].switch)

@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from pleroma.errors import PleromaError, RoutingError, UnknownName
 from pleroma.index.dz import MAX_LENGTH, Dz
-from pleroma.index.dzset import EVERYTHING, DzSet
+from pleroma.index.dzset import DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
 from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
 from pleroma.routing.family import Family, OneTree, Policy, held_by, released, repaired
@@ -203,22 +203,16 @@ class Router:
         self.registrations[request.id] = request
         if request.host not in self.topology.host:
             return  # the registration waits for its host
-        for family, demands in self._concerned(request.region):
-            for dz in _within(request.region, family.region):
-                demands.add(_side(request), request.host, dz)
+        for number, part in self._spans.parts(request.region):
+            for dz in part:
+                self._families[number][1].add(_side(request), request.host, dz)
 
     def _remove(self, registration: Registration) -> None:
         if registration.host not in self.topology.host:
             return  # the demands of the host went when the host did
-        for family, demands in self._concerned(registration.region):
-            for dz in _within(registration.region, family.region):
-                demands.remove(_side(registration), registration.host, dz)
-
-    def _concerned(self, region: DzSet) -> list[tuple[Family, Demands]]:
-        """The families that have a part of a region."""
-        if len(self._families) == 1:
-            return self._families
-        return [self._families[number] for number in self._spans.owners(region)]
+        for number, part in self._spans.parts(registration.region):
+            for dz in part:
+                self._families[number][1].remove(_side(registration), registration.host, dz)
 
     def _withdraw(self, id: str, kind: type[Registration]) -> list[FlowOp]:
         registration = self.registrations.get(id)
@@ -239,8 +233,8 @@ class Router:
         if request.host not in self.topology.host:
             return set()
         switches, side, found = list(among), _side(request), set[SwitchId]()
-        for family, demands in self._families:
-            found |= demands.serving(side, request.host, _within(request.region, family.region), switches)
+        for number, part in self._spans.parts(request.region):
+            found |= self._families[number][1].serving(side, request.host, part, switches)
         return found
 
     def _advertised(self) -> DzSet:
@@ -252,18 +246,25 @@ class Router:
         self._known.add(host)
 
     def change_topology(self, topology: Topology) -> list[FlowOp]:
-        """Route on another topology from now on. Registrations of hosts that are gone wait for their return."""
-        self.topology = topology
+        """Route on another topology from now on. Registrations of hosts that are gone wait for their return.
+
+        A cut link concerns only the families whose trees have it: the others keep their demands.
+        """
+        before, self.topology = self.topology, topology
         self._known.update(topology.host)
         self._ports = PortBits(topology)
         families = repaired(self.families, topology)
+        kept = []
+        if (topology.switches, topology.hosts) == (before.switches, before.hosts):
+            pairs = zip(families, self._families, strict=True)
+            kept = [(new, demands) for new, (old, demands) in pairs if new.tree.links == old.tree.links]
         for request in (*self.registrations.values(), *self._held.values()):
             if self._joins(request):  # the host may have come back to a network that has no family for it
                 families = list(self.policy.advertised(families, topology, request))
+        is_same = topology.limits == before.limits and len(kept) == len(families)
         with collecting_later():
-            self._families = []
-            self._take(families)
-            return self._replace_tables()
+            self._families = kept
+            return self._collect() if not self._take(families) and is_same else self._replace_tables()
 
     def join_families(self) -> list[FlowOp]:
         """Put all events on the tree of the largest family. Some that are under way may be lost or doubled."""
@@ -278,15 +279,19 @@ class Router:
         """
         if families is self.families and len(families) == len(self._families):
             return False
-        left, adopted = list(self._families), []
+        left: list[tuple[Family, Demands]] = list(self._families)
+        adopted: list[tuple[Family, Demands]] = []
+        fresh: list[tuple[Family, Demands]] = []
         for family in families:
             known = next((each for each in left if each[0].tree == family.tree and _is_next(each[0], family)), None)
             if known is None:
-                adopted.append((family, self._demands(family)))
+                adopted.append((family, self._no_demands(family)))
+                fresh.append(adopted[-1])
             else:
                 left.remove(known)
                 self._reshape(*known, family.region)
                 adopted.append((family, known[1]))
+        self._load(fresh)
         self._to_refit |= list(families) != list(self.families)
         self.families = tuple(families)
         self._families = adopted
@@ -309,16 +314,23 @@ class Router:
                 for dz in after - before:
                     demands.add(_side(request), request.host, dz)
 
-    def _demands(self, family: Family) -> Demands:
+    def _no_demands(self, family: Family) -> Demands:
         ports, tree = self._ports, family.tree
         reach = {host: (ports.toward(tree, host), ports.away(tree, host)) for host in self.topology.host}
-        demands = Demands(ports, reach)
-        demands.load(
-            (_side(request), request.host, _within(request.region, family.region))
-            for request in self.registrations.values()
-            if request.host in reach
-        )
-        return demands
+        return Demands(ports, reach)
+
+    def _load(self, fresh: Sequence[tuple[Family, Demands]]) -> None:
+        """Give families that are new what all registrations have in their regions."""
+        if not fresh:
+            return
+        loads: list[list[tuple[int, HostId, DzSet]]] = [[] for _ in fresh]
+        spans = FamilySpans(family.region for family, _ in fresh)
+        for request in self.registrations.values():
+            if request.host in self.topology.host:
+                for number, part in spans.parts(request.region):
+                    loads[number].append((_side(request), request.host, part))
+        for (_, demands), load in zip(fresh, loads, strict=True):
+            demands.load(load)
 
     def _collect(self) -> list[FlowOp]:
         """The operations since the last step, in an order that is safe to apply one by one."""
@@ -390,7 +402,3 @@ def _side(registration: Registration) -> int:
 
 def _is_next(family: Family, other: Family) -> bool:
     return family.region.overlaps(other.region)
-
-
-def _within(region: DzSet, family: DzSet) -> DzSet:
-    return region if family is EVERYTHING or family == EVERYTHING else region & family

@@ -1,9 +1,11 @@
 """DzSet against plain sets of explicit cells."""
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.index import Dz, DzSet
+from pleroma.index import Dz, DzSet, dzset
 
 DEPTH = 6
 dzs = st.integers(1, (1 << DEPTH + 1) - 1).map(Dz)
@@ -85,3 +87,14 @@ def smallest(region, dz, most):
 def test_what_is_inside_a_cell_is_what_was_put_under_it(a, prefix):
     assert a.under(prefix).inside(prefix) == a
     assert a.inside(prefix).under(prefix) == a & DzSet([prefix])
+
+
+@given(dz_sets, dz_sets)
+def test_a_packed_region_is_unpacked_once_however_many_pieces_the_other_has(a, b):
+    packed = DzSet(a)
+    packed.slim()
+    for combine in (DzSet.__and__, DzSet.__or__, DzSet.__sub__, DzSet.covers, DzSet.overlaps):
+        with patch.object(dzset, "unpacked", side_effect=dzset.unpacked) as unpacked:
+            assert combine(packed, b) == combine(a, b)
+            assert combine(b, packed) == combine(b, a)
+        assert unpacked.call_count <= 2 * len(a)

@@ -13,7 +13,7 @@ from pleroma.errors import RoutingError
 from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.balancing.tree_dealing import MAX_DEALT_TREES, deal_evenly
-from pleroma.routing.family import Family, given, held_by, released
+from pleroma.routing.family import Family, given, missing_from, released
 from pleroma.routing.family_spans import FamilySpans, max_runs
 from pleroma.routing.request import Advertise
 from pleroma.routing.topology import Topology
@@ -46,7 +46,7 @@ class BalancedTrees:
 
     def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise) -> Sequence[Family]:
         """Leave families alone, unless the advertisement has dz that none of them has."""
-        missing = request.region - held_by(families)
+        missing = missing_from(families, request.region)
         return given(families, missing, low_latency_tree(topology)) if missing else families
 
     def unadvertised(self, families: Sequence[Family], _advertised: Callable[[], DzSet]) -> Sequence[Family]:

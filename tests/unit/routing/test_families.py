@@ -1,0 +1,75 @@
+"""Which family has what, and whom the failure of a cable concerns."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleroma.index import EVERYTHING, NOTHING, Dz, DzSet
+from pleroma.routing import build
+from pleroma.routing.balancing import BalancedTrees
+from pleroma.routing.family import Family, missing_from
+from pleroma.routing.family_spans import FamilySpans
+from pleroma.routing.request import Advertise, Subscribe
+from pleroma.routing.router import Router
+from pleroma.routing.tree import low_latency_tree
+
+DEPTH = 5
+RING = build("ring:4")
+FABRIC = build("fat-tree:4")
+regions = st.lists(st.integers(1, (1 << DEPTH + 1) - 1).map(Dz), max_size=4).map(DzSet)
+
+
+def disjoint(drawn):
+    taken, kept = NOTHING, []
+    for region in drawn:
+        kept.append(region - taken)
+        taken = taken | region
+    return kept
+
+
+@given(st.lists(regions, max_size=4).map(disjoint), regions.filter(bool))
+def test_a_region_is_divided_among_those_who_have_a_part_of_it(held, region):
+    expected = [(number, region & each) for number, each in enumerate(held) if region.overlaps(each)]
+    assert FamilySpans(held).parts(region) == expected
+
+
+def test_a_region_that_is_in_one_family_is_handed_on_as_it_is():
+    region = DzSet.parse("0010", "0111")
+    for held in ([EVERYTHING], [DzSet.parse("1"), DzSet.parse("0")], [DzSet.parse("00", "0110", "0111"), NOTHING]):
+        ((_, part),) = FamilySpans(held).parts(region)
+        assert part is region
+
+
+@given(st.lists(regions, max_size=4).map(disjoint), regions)
+def test_what_no_family_has_is_missing(held, region):
+    families = [Family(each, low_latency_tree(RING)) for each in held]
+    assert missing_from(families, region) == region - DzSet(dz for each in held for dz in each)
+
+
+def test_a_cut_cable_concerns_the_families_on_it_alone():
+    router = Router(FABRIC, policy=BalancedTrees())
+    router.open_prefix(Dz.parse("0"))
+    hosts = [host.name for host in FABRIC.hosts]
+    router.load(
+        [
+            *(Advertise(f"a{n}", host, EVERYTHING) for n, host in enumerate(hosts)),
+            *(Subscribe(f"s{n}", host, DzSet.parse(f"{n % 16:04b}", "111")) for n, host in enumerate(hosts)),
+        ]
+    )
+    before = list(router._families)
+    links = {link: sum(link in f.tree.links for f in router.families) for link in FABRIC.links}
+    link = next(link for link, count in links.items() if 0 < count < len(router.families))
+    ops = router.change_topology(FABRIC.without([link]))
+    concerned = [family.region for family, _ in before if link in family.tree.links]
+    assert ops
+    assert all(any(region.covers(op.flow.dz) for region in concerned) for op in ops)
+    for (family, demands), (_, now) in zip(before, router._families, strict=True):
+        assert (demands is now) == (link not in family.tree.links)
+    anew = Router(FABRIC.without([link]), families=router.families)
+    anew.load(router.registrations.values())
+    assert router.tables == anew.tables
+    assert router.change_topology(FABRIC) == []  # the cable is back: no tree leaves the links that it has
+    assert router.families[0].tree.topology == FABRIC
+    tables = {switch: table.copy() for switch, table in router.tables.items()}
+    assert router.change_topology(FABRIC.with_limit(9))  # less room is no cable, but it concerns everybody
+    assert router.change_topology(FABRIC)
+    assert router.tables == tables
