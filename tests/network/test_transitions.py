@@ -19,6 +19,7 @@ from pleroma.index.tree_walk import LEAF
 from pleroma.routing import build
 from pleroma.switches.openflow.change_order import MAX_BUNDLE_CHANGES
 from support.control_cases import boxes
+from support.network.sent_events import SentEvents
 from support.network.weather_requests import BEGINNING, WEATHER, random_event, random_filter, subscribe
 from support.network.world import world
 from support.waiting import LIMIT_SECONDS
@@ -53,16 +54,16 @@ PLANS = [
 class Publisher(threading.Thread):
     """Sends numbered events by the plan it has. It adopts a new one between two events, and says so afterwards."""
 
-    def __init__(self, made, host, interests, seed, offer):
+    def __init__(self, events, host, interests, seed, offer):
         super().__init__(name=f"publisher at {host}")
-        self.made, self.host, self.interests, self.offer = made, host, interests, offer
+        self.made, self.events, self.host, self.interests, self.offer = events.made, events, host, interests, offer
         self.lease = f"{host}-lease"
         self.expected = Counter()
         self.sent = 0
         self._draw = Random(seed)
         self._over = threading.Event()
         self._patience = 0
-        self.plan = made.run(self._look())
+        self.plan = self.made.run(self._look())
         self._say()
 
     def _say(self):
@@ -71,17 +72,18 @@ class Publisher(threading.Thread):
 
     async def _look(self):
         entry = self.made.controller.state.schemas["weather"]
+        self.events.note_rules()
         return entry.epoch, entry.prefix, entry.index
 
     def run(self):
         while not self._over.wait(0.005):
             event = self._event()
             payload = f"{self.host} {self.sent}".encode()
-            _, prefix, index = self.plan
+            epoch, prefix, index = self.plan
             (dz,) = index.dzs(event)
             wanting = {host for host, wanted in self.interests if host != self.host and wanted.matches(event)}
             self.expected.update((host, payload) for host in wanting)
-            self.made.hosts.send(self.host, prefix.then(dz), payload)
+            self.events.send(self.host, prefix.then(dz), payload, epoch)
             self.sent += 1
             if self._patience:
                 self._patience -= 1
@@ -114,7 +116,8 @@ def publishers_for(made, wishes, hosts, offers=("true",)):
     offered = dict(zip(hosts, cycle(offers), strict=False))
     made.submit(*(publishes(host, offer) for host, offer in offered.items()))
     parsed = {host: Filter.parse(WEATHER, offer) for host, offer in offered.items()}
-    return [Publisher(made, host, heard, number, parsed[host]) for number, host in enumerate(hosts)]
+    events = SentEvents(made)
+    return [Publisher(events, host, heard, number, parsed[host]) for number, host in enumerate(hosts)]
 
 
 def publishes(host, offer="true"):
@@ -144,6 +147,7 @@ def accounted(made, publishers, found):
     expected = sum((each.expected for each in publishers), Counter())
     found.update(made.hosts.gather(expected - found))
     lost = expected - found
+    print(publishers[0].events.told(lost))
     twice = [each for each, count in found.items() if count > 1]
     return lost, twice
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pleroma.control.lane import Lane, SwitchBatch, SwitchDelay
+from pleroma.control.lane import Lane, SwitchDelay
 from pleroma.control.log.entry import LOG_START, Position
 from pleroma.control.southbound import Southbound
+from pleroma.control.switch_batch import SwitchBatch
 from pleroma.errors import NotInstalled
 from pleroma.index import Dz
 from pleroma.routing import SwitchId, SwitchOp

@@ -7,16 +7,15 @@ Each switch has a lane of its own, so a switch that does not answer keeps nobody
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from pleroma.control.log.entry import Position
 from pleroma.control.southbound import Southbound
+from pleroma.control.switch_batch import SwitchBatch
 from pleroma.errors import NotInstalled
-from pleroma.index import Dz
-from pleroma.routing import AdmitOp, SwitchId, SwitchOp
+from pleroma.routing import SwitchId, SwitchOp
 
 FIRST_INSTALL_RETRY_SECONDS = 0.05
 MAX_INSTALL_RETRY_SECONDS = 5.0
@@ -34,75 +33,6 @@ class SwitchDelay:
     """How long the oldest of these has been waiting."""
     failure: Exception | None
     """Why the last attempt failed, if it did."""
-
-
-class SwitchBatch:
-    """Operations of one switch that are confirmed together."""
-
-    def __init__(self, entries: Iterable[tuple[Position, Sequence[SwitchOp]]] = ()) -> None:
-        self.entries = list(entries)
-        """By entry of the log, in the order of the log: what follows from it for the switch."""
-        self.confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the switch has confirmed the operations, or has failed to."""
-        self.since = asyncio.get_running_loop().time()
-        self._indexed = 0
-        """How many of the entries the two maps below know. Most batches are confirmed before anybody asks."""
-        self._at: dict[int, Position] = {}
-        """By cell: the first entry with an operation there."""
-        self._within: dict[int, Position] = {}
-        """By cell: the first entry with an operation there or in a smaller cell."""
-
-    def __bool__(self) -> bool:
-        return bool(self.entries)
-
-    @property
-    def first(self) -> Position:
-        return self.entries[0][0]
-
-    @property
-    def ops(self) -> list[SwitchOp]:
-        return [op for _, ops in self.entries for op in ops]
-
-    def add(self, position: Position, ops: Sequence[SwitchOp]) -> None:
-        if not self.entries:
-            self.since = asyncio.get_running_loop().time()
-        self.entries.append((position, ops))
-
-    def then(self, later: SwitchBatch) -> SwitchBatch:
-        """The operations of both batches. Who waits for the later batch waits for this."""
-        both = SwitchBatch(self.entries + later.entries)
-        both.confirmed, both.since = later.confirmed, self.since
-        return both
-
-    def follows_from(self, position: Position) -> bool:
-        """Whether an operation follows from the entry at a position."""
-        place = bisect_left(self.entries, position, key=lambda entry: entry[0])
-        return place < len(self.entries) and self.entries[place][0] == position
-
-    def overlaps(self, cells: Iterable[Dz], until: Position) -> bool:
-        """Whether an operation that follows from an entry up to a position is about any part of these cells."""
-        for position, ops in self.entries[self._indexed :]:
-            for op in ops:
-                cell: int = op.dz if isinstance(op, AdmitOp) else op.flow.dz
-                self._at.setdefault(cell, position)
-                while cell and cell not in self._within:
-                    self._within[cell] = position
-                    cell >>= 1
-        self._indexed = len(self.entries)
-        return any(self._overlaps(cell, until) for cell in cells)
-
-    def _overlaps(self, cell: Dz, until: Position) -> bool:
-        for bits in range(cell.length, -1, -1):  # from the whole event space down to the cell
-            around = cell >> bits
-            if self._within.get(around, until + 1) > until:
-                return False
-            if self._at.get(around, until + 1) <= until:
-                return True
-        return True
-
-    def fail(self, error: Exception) -> None:
-        self.confirmed.set_exception(error)
-        self.confirmed.exception()  # it is no mistake if nobody asks
 
 
 class Lane:
@@ -140,8 +70,7 @@ class Lane:
     def delay(self) -> SwitchDelay:
         pending = self.pending
         seconds = asyncio.get_running_loop().time() - pending[0].since
-        count = sum(len(ops) for batch in pending for _, ops in batch.entries)
-        return SwitchDelay(self.confirmed, count, seconds, self.failure)
+        return SwitchDelay(self.confirmed, sum(map(len, pending)), seconds, self.failure)
 
     async def close(self) -> None:
         """Stop, whether or not the switch has confirmed everything."""
@@ -158,7 +87,8 @@ class Lane:
             batch = self._sent = self._next
             self._next = SwitchBatch()
             try:
-                await self._network.install(batch.ops)
+                if ops := batch.ops:
+                    await self._network.install(ops)
             except Exception as error:
                 self.failure = error
                 # what came since may be what helps, such as a table that fits

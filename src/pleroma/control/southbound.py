@@ -12,4 +12,6 @@ class Southbound(Protocol):
     """A network that carries out operations. It gets those of one switch in order, one call after the other."""
 
     async def install(self, ops: Sequence[SwitchOp]) -> None:
-        """On return all are in force. After an error the same operations come again, perhaps with further ones."""
+        """On return all are in force. After an error they come again, joined with those that came since: of several
+        operations on one rule, there is the last.
+        """

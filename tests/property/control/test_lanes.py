@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.control import Controller, CreateSchema, Withdraw
+from pleroma.control.switch_batch import SwitchBatch
 from pleroma.index import Dz
-from pleroma.routing import AdmitOp, FlowTable, build
+from pleroma.routing import AdmitOp, Change, Flow, FlowOp, FlowTable, Output, build
 from support.control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER, advertise, subscribe
 from support.routing_oracle import walk
 
@@ -114,6 +115,55 @@ async def scenario(folder, rng):
     await asyncio.gather(*(task for task, _ in asked.values()))
     assert network.tables == router.tables
     await controller.close()
+
+
+def some_changes(rng, table, admitted):
+    """Operations that fit the rules of a switch, which they change."""
+    made = []
+    for _ in range(rng.randrange(1, 5)):
+        dz = Dz(1 << 3 | rng.randrange(8))
+        if rng.random() < 0.3:
+            change = Change.DELETE if dz in admitted else Change.ADD
+            admitted ^= {dz}
+            made.append(AdmitOp("R1", change, 1, dz))
+            continue
+        change = Change.ADD if dz not in table else rng.choice((Change.MODIFY, Change.DELETE))
+        made.append(FlowOp("R1", change, Flow(dz, (Output(rng.randrange(1, 9)),))))
+        table.apply(made[-1])
+    return made
+
+
+async def gathered(rng):
+    before, admitted_before = FlowTable(), set()
+    some_changes(rng, before, admitted_before)
+    table, admitted, cells = before.copy(), set(admitted_before), []
+    batch = SwitchBatch()
+    for position in range(1, rng.randrange(2, 12)):
+        ops = some_changes(rng, table, admitted)
+        cells.append((position, [each.dz if isinstance(each, AdmitOp) else each.flow.dz for each in ops]))
+        batch.add(position, ops)
+        if rng.random() < 0.2:
+            some = Dz(1 << 2 | rng.randrange(4))
+            assert not batch.overlaps([some], 0)
+    for each in batch.ops:
+        if isinstance(each, AdmitOp):
+            assert (each.dz in admitted_before) == (each.change is Change.DELETE)
+            admitted_before ^= {each.dz}
+        else:
+            before.apply(each)
+    assert (before, admitted_before) == (table, admitted)
+    for until in range(len(cells) + 2):
+        for length in range(6):
+            asked = Dz(1 << length | rng.randrange(1 << length))
+            met = any(
+                asked.covers(dz) or dz.covers(asked) for position, its in cells if position <= until for dz in its
+            )
+            assert batch.overlaps([asked], until) == met
+
+
+@given(st.integers(0, 10**6))
+def test_what_gathers_for_a_switch_comes_to_the_same_as_one_change_after_the_other(seed):
+    asyncio.run(gathered(Random(seed)))
 
 
 @settings(max_examples=25, deadline=None)

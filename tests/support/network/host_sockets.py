@@ -16,6 +16,7 @@ from pleroma.wire.ports import EVENTS_PORT
 from support.waiting import LIMIT_SECONDS, wait_until
 
 SO_RCVBUFFORCE = 33  # which the socket module does not name
+BUFFER_BYTES = 8 << 20
 
 
 class HostSockets:
@@ -35,7 +36,7 @@ class HostSockets:
                 sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, card)
             else:
                 sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host.address))
-            receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
+            receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
             receiver.bind((host.address, EVENTS_PORT))
             receiver.setblocking(False)
             self._senders[host.name] = sender

@@ -31,6 +31,7 @@ from support import routing_oracle
 from support.network.host_sockets import HostSockets, Stream
 from support.network.mirror import Mirror
 from support.network.real_tables import RealTables
+from support.network.switch_ports import deepen_buffers
 from support.network.weather_requests import BEGINNING, WEATHER
 from support.waiting import LIMIT_SECONDS, wait_until
 
@@ -89,6 +90,7 @@ class World:
         self.lab = lab
         self.switches = RealTables(lab, self._settings.addresses)
         self.hosts = self._hosts = HostSockets(lab, self._settings.addresses)
+        deepen_buffers(lab)
 
     # the controller
 
@@ -114,6 +116,10 @@ class World:
             self.network = self.plane.network
             self._ready.set()
             await self._stop.wait()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._serving is None
 
     def stop(self) -> None:
         if self._serving is not None:

@@ -7,7 +7,7 @@ import pytest
 
 from pleroma.control import AdoptPlan, ChangePlan, Controller, CreatePrincipal, CreateSchema, PlanChangeTiming, Withdraw
 from pleroma.control.installer import Installer
-from pleroma.control.lane import SwitchBatch
+from pleroma.control.switch_batch import SwitchBatch
 from pleroma.errors import NotInstalled
 from pleroma.index import Dz, GridIndex
 from pleroma.routing import AdmitOp, Change, DetourOp, Flow, FlowOp, build
@@ -77,10 +77,10 @@ class TestAnInstaller:
             installer = Installer(network)
             network.stop("R1")
             for position in (1, 2, 3):
-                installer.give(position, [op("R1", "0"), op("R2", "0")])
+                installer.give(position, [op("R1", "0" * position), op("R2", "0" * position)])
             await settle()
             for position in (4, 5):
-                installer.give(position, [op("R1", "1")])
+                installer.give(position, [op("R1", "1" * position)])
             await settle()
             assert network.calls == [("R1", 3), ("R2", 3)]
             assert installer.installed == 0
@@ -220,12 +220,63 @@ class TestABatch:
 
     def test_the_first_operation_at_a_cell_counts(self):
         async def scenario():
-            batch = SwitchBatch([(3, [op("R1", "01")]), (5, [op("R1", "01"), op("R1", "0")])])
+            batch = SwitchBatch()
+            batch.add(3, [op("R1", "01")])
+            batch.add(5, [op("R1", "01", Change.MODIFY), op("R1", "0")])
             assert batch.overlaps([Dz.parse("01")], 3)
             assert batch.overlaps([Dz.parse("011")], 4)
             assert not batch.overlaps([Dz.parse("00")], 4)
             assert batch.overlaps([Dz.parse("00")], 5)
             assert [batch.follows_from(position) for position in (2, 3, 4, 5, 6)] == [False, True, False, True, False]
+
+        run(scenario())
+
+    def test_of_several_operations_on_a_rule_it_keeps_what_they_come_to(self):
+        async def scenario():
+            batch = SwitchBatch()
+            batch.add(1, [op("R1", "00"), op("R1", "01", Change.DELETE), op("R1", "10", Change.MODIFY), op("R1", "11")])
+            batch.add(2, [op("R1", "00", Change.DELETE), op("R1", "01"), op("R1", "10", Change.DELETE)])
+            batch.add(
+                3, [DetourOp("R1", Change.ADD, op("R1", "00").flow), AdmitOp("R1", Change.DELETE, 1, Dz.parse("0"))]
+            )
+            batch.add(4, [AdmitOp("R1", Change.ADD, 1, Dz.parse("0")), op("R1", "11", Change.MODIFY)])
+            assert {(type(each), str(each)) for each in batch.ops} == {
+                (FlowOp, "R1: modify 01 -> "), (FlowOp, "R1: delete 10 -> "), (FlowOp, "R1: add 11 -> "),
+                (DetourOp, "R1: add detour 00 -> "),
+            }  # fmt: skip
+            assert len(batch) == 4
+            assert all(map(batch.follows_from, (1, 2, 3, 4)))
+
+        run(scenario())
+
+    def test_after_a_failure_a_rule_that_may_be_there_is_deleted(self):
+        async def scenario():
+            failed, later = SwitchBatch(), SwitchBatch()
+            failed.add(1, [op("R1", "0"), AdmitOp("R1", Change.DELETE, 1, Dz.parse("0"))])
+            later.add(2, [op("R1", "0", Change.DELETE), AdmitOp("R1", Change.ADD, 1, Dz.parse("0"))])
+            later.add(3, [op("R1", "11")])
+            both = failed.then(later)
+            assert [each.change for each in both.ops] == ["delete", "add", "add"]
+            assert (both.first, both.confirmed) == (1, later.confirmed)
+            assert [both.overlaps([Dz.parse("11")], until) for until in (2, 3)] == [False, True]
+            assert all(map(both.follows_from, (1, 2, 3)))
+
+        run(scenario())
+
+    def test_requests_that_come_and_go_for_days_take_no_room(self):
+        async def scenario():
+            batch, standing = SwitchBatch(), []
+            for position in range(1, 20_001):
+                standing.append(op("R1", f"{position:020b}"))
+                batch.add(position, standing[-1:])
+                if len(standing) > 50:
+                    batch.add(position, [standing.pop(0)._replace(change=Change.DELETE)])
+            assert batch.ops == standing
+            assert len(batch._first) == len(batch._ordered) + len(batch._unordered) < 5_000
+            assert batch.overlaps([Dz.parse("0")], 20_000)
+            assert not batch.overlaps([Dz.parse("1")], 20_000)
+            assert not batch.overlaps([standing[-1].flow.dz], 19_999)
+            await asyncio.sleep(0)
 
         run(scenario())
 

@@ -1,5 +1,6 @@
 """Hosts that are learned: durable, one place each, and gone only when nothing stands there."""
 
+import asyncio
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from pleroma.control import (
     CommandRefused,
+    Controller,
     ControlState,
     CreateSchema,
     Done,
@@ -20,7 +22,9 @@ from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import Rewire, canonical, written
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import AlreadyThere, ControlError, NotAllowed, NotThere
+from pleroma.index import IPV6
 from pleroma.routing import Topology
+from pleroma.switches.openflow.tables import FORWARDING, RuleLayout
 from support.control_cases import ANN, LINE, SMALL, WEATHER, advertise, state_after, subscribe
 
 MAC = "02:00:00:00:00:07"
@@ -153,3 +157,42 @@ def test_any_history_ends_in_the_same_hosts_from_the_log_and_from_a_snapshot(his
         replayed.apply(position, command_from_json(json.loads(line)))
     assert replayed.topology.hosts == state.topology.hosts == restarted(state).topology.hosts
     assert restarted(state).learned == state.learned
+
+
+class Layouts:
+    """Makes OpenFlow rules of what it is told, and confirms when it is let."""
+
+    def __init__(self):
+        self.rules, self.let = {}, asyncio.Event()
+        self.layout = RuleLayout(IPV6)
+
+    def resume(self, state):
+        self.layout.hosts = lambda: state.topology.hosts
+
+    async def install(self, ops):
+        self.rules.update(map(self.layout.change, ops))
+        await self.let.wait()
+
+
+def test_a_switch_that_is_behind_gets_over_a_host_that_is_forgotten_meanwhile(tmp_path):
+    async def scenario():
+        network = Layouts()
+        network.let.set()
+        async with await Controller.open(tmp_path, LINE, network, SMALL, resume=network.resume) as controller:
+            for each in (CreateSchema(WEATHER), ANN, NEW, advertise("ann", "true", host="h1")):
+                await controller.submit(each)
+            network.let.clear()
+            subscribed = asyncio.create_task(controller.submit(subscribe("ann", "true", host="kiosk")))
+            while not (standing := [each for each in controller.state.registrations if each[0] == "s"]):
+                await asyncio.sleep(0)
+            withdrawn = asyncio.create_task(controller.submit(Withdraw(standing[0], "ann")))
+            while standing[0] in controller.state.registrations:
+                await asyncio.sleep(0)
+            await controller.submit(ForgetHost("kiosk"))
+            assert not subscribed.done()
+            network.let.set()
+            await asyncio.gather(subscribed, withdrawn)
+            assert controller.network_failure is None
+            assert not [rule for rule in network.rules.values() if rule is not None and rule.table == FORWARDING]
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))

@@ -92,9 +92,9 @@ class RuleLayout:
             case AdmitOp():
                 rule = self.admitting(op.port, op.dz)
             case FlowOp():
-                rule = self.forwarding(op.flow)
+                rule = self.forwarding(_left_of(op))
             case DetourOp():
-                rule = self.forwarding(op.flow, _DETOUR)
+                rule = self.forwarding(_left_of(op), _DETOUR)
         return rule.key, None if op.change is Change.DELETE else rule
 
     def admitting(self, port: Port, dz: Dz) -> Rule:
@@ -151,6 +151,11 @@ class RuleLayout:
             return None
         outputs = (Output(Port(s.port), str(s.destination) if s.destination else None) for s in rule.sends)
         return Flow(dz, tuple(sorted(outputs, key=lambda output: output.port)))
+
+
+def _left_of(op: FlowOp | DetourOp) -> Flow:
+    """The flow after an operation. The hosts that a deleted one sent to may be forgotten already."""
+    return Flow(op.flow.dz, ()) if op.change is Change.DELETE else op.flow
 
 
 def _within(network: Network, base: Network) -> bool:
