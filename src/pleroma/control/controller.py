@@ -36,6 +36,8 @@ from pleroma.routing import SwitchId, Topology
 log = structlog.get_logger("pleroma.control")
 
 SNAPSHOT_EVERY_ENTRIES = 10_000
+MAX_REST_SECONDS = 1.0
+"""After a change of the network, the next one waits at most so long."""
 CLOSING_INSTALL_SECONDS = 5.0
 """How long closing waits for a network that does not answer."""
 
@@ -58,6 +60,10 @@ class Controller:
         self._closing = False
         self._also_wait_for = also_wait_for
         self._rewiring = asyncio.Lock()
+        self._reported: Rewire = state.there
+        """What there is of the network, as it was last reported."""
+        self._rest_until = 0.0
+        """Before this time of the event loop, no other change of the network is taken."""
         self._installer = Installer(network, logged.position)
         self.plan_changes = PlanChangeRunner(state.plans, state.registrations, self.submit, self.confirmed, timing)
         logged.subscribe(self._follow)
@@ -170,17 +176,23 @@ class Controller:
         """Switches or links have come or gone: route on what is there. Registrations wait for hosts that are not.
 
         On return the rules that follow are on their way to the switches. Where the log cannot be written, they are so
-        nevertheless: events must find their way whatever the disk does. A call waits for those before it, so that the
-        last one decides.
+        nevertheless: events must find their way whatever the disk does. A call waits for those before it, and the last
+        one decides; what was different only in between is left out. A port that comes and goes without end leaves time
+        for requests: after each call there is a rest of as long as it took.
         """
+        self._reported = there
         async with self._rewiring:
-            if self._closing or there == self.state.there:
+            clock = asyncio.get_running_loop().time
+            await asyncio.sleep(self._rest_until - clock())
+            if self._closing or self._reported == self.state.there:
                 return
+            there, started = self._reported, clock()
             try:
                 await self._logged.submit(there)
             except LogError as error:
                 log.warning("the network has changed, and the log cannot say so", reason=str(error))
                 self._logged.apply_unlogged(there)
+            self._rest_until = clock() + min(clock() - started, MAX_REST_SECONDS)
 
     async def choose_trees(self, trees: TreeChoice) -> None:
         """Deal trees out in this way, and move the schemas that are on other trees, one after the other."""

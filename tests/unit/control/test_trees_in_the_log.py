@@ -1,10 +1,11 @@
 """Trees and the network that they are on are what the log says, whatever happened on the way and however it ended."""
 
 import asyncio
+import time
 
 import pytest
 
-from pleroma.control import ChangePlan, Controller, CreateSchema, Log
+from pleroma.control import ChangePlan, Controller, ControlState, CreateSchema, Log
 from pleroma.control.state.command import Advance, ChooseTrees, Rewire
 from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import DiskFull
@@ -64,6 +65,49 @@ def test_a_link_that_is_back_before_the_log_has_its_failure_is_not_left_out(tmp_
             assert controller.state.there == Rewire()
             await asyncio.gather(controller.rewire(down), controller.rewire(Rewire()), controller.rewire(down))
             assert controller.state.there == down
+
+    run(scenario())
+
+
+def test_a_port_that_comes_and_goes_faster_than_it_can_be_routed_on_leaves_no_queue_behind(tmp_path):
+    async def scenario():
+        async with await opened(tmp_path) as controller:
+            for command in (*FIRST, advertise("ann", "true"), subscribe("ann", "true")):
+                await controller.submit(command)
+            before = controller.position
+            down = cut(RING.links[0])
+            reports = [down if number % 2 else Rewire() for number in range(999)]
+            await asyncio.gather(*(controller.rewire(each) for each in [*reports, down]))
+            assert controller.state.there == down
+            assert controller.position == before + 1
+
+    run(scenario())
+
+
+def test_between_two_changes_of_the_network_there_is_time_for_requests(tmp_path, monkeypatch):
+    """However long it takes to route on another network, requests are answered meanwhile."""
+
+    async def scenario():
+        async with await opened(tmp_path) as controller:
+            for command in (*FIRST, advertise("ann", "true")):
+                await controller.submit(command)
+            apply = ControlState.apply
+
+            def slowly(state, position, command):
+                if isinstance(command, Rewire):
+                    time.sleep(0.05)
+                return apply(state, position, command)
+
+            monkeypatch.setattr(ControlState, "apply", slowly)
+            before, loop = controller.position, asyncio.get_running_loop()
+            until, flaps = loop.time() + 0.5, 0
+            pending = []
+            while loop.time() < until:
+                flaps += 1
+                pending.append(asyncio.create_task(controller.rewire(cut(RING.links[flaps % 2]))))
+                await asyncio.sleep(0.002)
+            await asyncio.gather(*pending)
+            assert 2 <= controller.position - before <= 8  # ten would leave no time
 
     run(scenario())
 
