@@ -1,21 +1,22 @@
-"""The families in the order of the line of atoms: which family is where, and how often they take turns.
+"""The families in the order of the line of atoms: which is where, and how many rules it takes to tell them apart.
 
-A rule of a switch belongs to one family, since its ports are those of one tree. So a table has room for all families
-only if it has room for a rule at every turn from one family to the next.
+A rule of a switch belongs to one family, since its ports are those of one tree. So however coarse a table is made, it
+has several rules where several families pass by.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import cached_property
 
-from pleroma.index.dz import MAX_LENGTH, Dz
+from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.index.dzset import DzSet
 
-MAX_RUNS = 256
-"""Pieces into which families may cut the line of dz; every piece may take a rule on every switch."""
-RULES_PER_RUN = 4
-"""A limited table has room for so many times the pieces."""
+MAX_FAMILY_RULES = 1024
+"""The most rules that it may take to tell families apart where tables have no limit."""
+FAMILY_SHARE = 4
+"""Of a limited table, one part in so many is for telling families apart; the others are for finer rules."""
 
 
 class FamilySpans:
@@ -37,6 +38,19 @@ class FamilySpans:
     def runs(self) -> int:
         """Pieces of the line that belong to one region each, if the gaps between intervals are given away."""
         return self._run[-1] + 1 if self._run else 0
+
+    @cached_property
+    def least_rules(self) -> int:
+        """How many rules the coarsest table has that keeps the regions apart: cells with parts of one region each."""
+        count, cells = 0, [ROOT]
+        while cells:
+            cell = cells.pop()
+            first, last = bisect_right(self._ends, cell.start), bisect_left(self._starts, cell.end) - 1
+            if last >= first and self._run[first] != self._run[last]:
+                cells += [Dz(cell << 1), Dz(cell << 1 | 1)]
+            elif last >= first:
+                count += 1
+        return count
 
     def is_within_one(self, cell: Dz) -> bool:
         """Whether at most one region overlaps the cell."""
@@ -65,6 +79,6 @@ class FamilySpans:
         return self._owners[max(bisect_right(self._starts, atom) - 1, 0)]
 
 
-def max_runs(limits: Iterable[int]) -> int:
-    """Pieces into which families may cut the line, so that tables with these limits have room for them."""
-    return min([MAX_RUNS, *(max(limit // RULES_PER_RUN, 1) for limit in limits)])
+def family_room(limits: Iterable[int]) -> int:
+    """How many rules it may take to tell families apart, if tables have these limits."""
+    return max(min(limits, default=FAMILY_SHARE * MAX_FAMILY_RULES) // FAMILY_SHARE, 1)

@@ -3,20 +3,20 @@
 An advertisement joins the trees of the families it overlaps, and what no family holds yet becomes a new one
 (Bhowmik 2013, 4.2.1; Grunert 2014, 2.2.1). When there are enough trees, the paper merges two, which moves the paths of
 events that are under way. Here the newcomer joins the tree that is most like its own instead, so nothing moves. When
-families would take turns so often that tables had no room for them, the newcomer's region is split among those beside
-it.
+tables would have no room for all families, the newcomer's region is split among those beside it, or joins one of them,
+whichever takes the fewest rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pleroma.errors import RoutingError
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
 from pleroma.routing.family import Family, missing_from, released
-from pleroma.routing.family_spans import FamilySpans, max_runs
+from pleroma.routing.family_spans import FamilySpans, family_room
 from pleroma.routing.request import Advertise
 from pleroma.routing.topology import Topology
 from pleroma.routing.tree import Tree, rooted_tree
@@ -44,9 +44,9 @@ class PublisherForest:
             return families
         tree = rooted_tree(topology, topology.host[request.host].switch)
         grown = [*families, Family(new, tree)] if len(families) < self.limit else _joined(families, new, tree)
-        if FamilySpans(family.region for family in grown).runs <= max_runs(topology.limits.values()) or not families:
+        if not families or _rules_of(grown) <= family_room(topology.limits.values()):
             return grown
-        return _split(families, new)
+        return min([_split(families, new), *_each_joined(families, new)], key=_rules_of)
 
     def unadvertised(self, families: Sequence[Family], advertised: Callable[[], DzSet]) -> Sequence[Family]:
         still = advertised()
@@ -63,8 +63,18 @@ def _joined(families: Sequence[Family], new: DzSet, tree: Tree) -> list[Family]:
     return [Family(f.region | new, f.tree) if f is best else f for f in families]
 
 
+def _rules_of(families: Sequence[Family]) -> int:
+    return FamilySpans(family.region for family in families).least_rules
+
+
+def _each_joined(families: Sequence[Family], new: DzSet) -> Iterator[list[Family]]:
+    """The families, with the region in each of them in turn."""
+    for best in families:
+        yield [Family(f.region | new, f.tree) if f is best else f for f in families]
+
+
 def _split(families: Sequence[Family], new: DzSet) -> list[Family]:
-    """Each piece of the region joins the family beside it, so that families take turns no more often than before."""
+    """Each piece of the region joins the family beside it."""
     spans = FamilySpans(family.region for family in families)
     parts: list[list[Dz]] = [[] for _ in families]
     for dz in new:

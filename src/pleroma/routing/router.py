@@ -63,9 +63,9 @@ class Router:
         self._take(self.policy.start(topology) if families is None else families)
 
     @property
-    def family_runs(self) -> int:
-        """How often families take turns on the line of dz: a table has at least so many rules where all pass by."""
-        return self._spans.runs
+    def family_rules(self) -> int:
+        """How many rules the coarsest table has on a switch that all families pass by."""
+        return self._spans.least_rules
 
     def open_prefix(self, prefix: Dz, families: Sequence[Family] | None = None) -> list[FlowOp]:
         """The dz that begin with a prefix are about to be used, on the trees of these families or as the policy says.

@@ -256,7 +256,7 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             assert self.state.plans.change is None
             self.moved(command)
         elif made is None:
-            runs = self.state.router.family_runs
+            runs = self.state.router.family_rules
             assert command.method == "versioning" or min(self.topology.limits.values()) < 2 * runs + 8
             assert command.method != "versioning" or len(self.state.schemas) > 2 or self.topology.limits
         elif same:

@@ -189,7 +189,7 @@ def test_where_a_switch_has_no_room_for_a_rule_of_each_tree_all_events_go_on_one
         topology=RING,
     )
     assert len(links_of(state)) == 4
-    runs = state.router.family_runs
+    runs = state.router.family_rules
     assert len(state.router.tables["R2"]) > runs > room
     state.apply(99, Rewire(rooms=(("R2", runs),)))
     assert len(links_of(state)) == 4  # a coarser table is enough
@@ -231,7 +231,7 @@ def test_no_table_exceeds_its_limit_while_schemas_move_between_trees(path):
 
 
 def test_trees_that_need_more_rules_than_was_thought_become_one_when_a_switch_refuses_them(monkeypatch):
-    monkeypatch.setattr("pleroma.routing.forest.max_runs", lambda _: 256)
+    monkeypatch.setattr("pleroma.routing.forest.family_room", lambda _: 256)
     hosts = ("h1", "h2", "h3", "h4")
     offers = (
         advertise("ann", f"temperature between {4 * n} and {4 * n + 3}", host=host) for n, host in enumerate(hosts)

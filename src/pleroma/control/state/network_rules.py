@@ -33,7 +33,10 @@ from pleroma.routing import (
     in_safe_order,
 )
 from pleroma.routing.family import FollowedTrees, released
-from pleroma.routing.family_spans import FamilySpans, max_runs
+from pleroma.routing.family_spans import FamilySpans, family_room
+
+BOTH_VERSIONS = 2
+"""While both versions of a plan stand, so many times the usual room may go to telling families apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,9 @@ class NetworkRules:
         return NetworkOps(flows, _as_detours(self.detours.adopt(self.router.families)))
 
     def check_trees(self, prefix: Dz, dealt: Sequence[DealtTree]) -> None:
-        """Refuse trees for the dz under a prefix if tables have no room for the turns that all families then take.
+        """Refuse trees for the dz under a prefix if telling all families apart would take half of a table or more.
 
-        Where none are dealt, those of the policy count.
+        Where none are dealt, those of the policy count. The families of the version before go soon.
         """
         router = self.router
         if dealt:
@@ -147,10 +150,10 @@ class NetworkRules:
             regions += [each.cells.under(prefix) for each in dealt]
         else:
             regions = [family.region for family in router.policy.opened(router.families, router.topology, prefix)]
-        runs, most = FamilySpans(regions).runs, max_runs(self._present.limits.values())
-        if runs > most:
-            reason = f"tables have room for {most} turns from one tree to the next, not for {runs}"
-            raise LimitReached(reason, field="trees", value=runs)
+        least, most = FamilySpans(regions).least_rules, BOTH_VERSIONS * family_room(self._present.limits.values())
+        if least > most:
+            reason = f"tables have room for {most} rules to tell trees apart, and {least} are needed"
+            raise LimitReached(reason, field="trees", value=least)
 
     def detour_cells(self, area: DzSet) -> int:
         """How many detours it takes to cover an area: a detour belongs to one family."""
@@ -221,9 +224,9 @@ class NetworkRules:
         return any(len(tables[switch]) > limit for switch, limit in topology.limits.items() if switch in tables)
 
     def check_detours(self, area: DzSet) -> None:
-        """Refuse detours over an area if a table has no room for them beside a rule for every turn of families."""
+        """Refuse detours over an area if a table has no room for them beside those that tell families apart."""
         needed = self.detour_cells(area)
-        least = max(self.router.family_runs, 1)
+        least = max(self.router.family_rules, 1)
         small = [switch for switch, limit in self._present.limits.items() if limit < needed + least]
         if small:
             reason = f"the table of {small[0]} has no room for detours ({needed}) beside its rules"

@@ -14,7 +14,7 @@ from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.balancing.tree_dealing import MAX_DEALT_TREES, deal_evenly
 from pleroma.routing.family import Family, given, missing_from, released
-from pleroma.routing.family_spans import FamilySpans, max_runs
+from pleroma.routing.family_spans import FamilySpans, family_room
 from pleroma.routing.request import Advertise
 from pleroma.routing.topology import Topology
 from pleroma.routing.tree import low_latency_tree
@@ -39,7 +39,7 @@ class BalancedTrees:
     def opened(self, families: Sequence[Family], topology: Topology, prefix: Dz) -> Sequence[Family]:
         others = released(families, prefix)
         spans = FamilySpans(family.region for family in others)
-        if others and spans.runs >= max_runs(topology.limits.values()):  # no table has room for another turn
+        if others and spans.least_rules >= family_room(topology.limits.values()):  # no table has room for another
             return given(others, DzSet([prefix]), others[spans.nearest(prefix.start)].tree)
         cells = cells_by_volume(prefix, most_cells(topology, others, self.limit))
         return joined([*others, *deal_evenly(topology, cells, self.limit)])
@@ -54,11 +54,11 @@ class BalancedTrees:
 
 
 def most_cells(topology: Topology, others: Iterable[Family], trees: int) -> int:
-    """Into how many cells to deal a prefix: enough for these trees, if tables have room for the turns they take.
+    """Into how many cells to deal a prefix: enough for these trees, if tables have room for a rule of each.
 
     Half of the room that the other families leave is kept for the next deal, which is there beside this one a while.
     """
-    free = max_runs(topology.limits.values()) - FamilySpans(family.region for family in others).runs
+    free = family_room(topology.limits.values()) - FamilySpans(family.region for family in others).least_rules
     return max(min(CELLS_PER_TREE * trees, free // 2), 1)
 
 
