@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import get_args
 
 from pleroma.content import Schema
@@ -258,7 +259,60 @@ def test_read_back_a_missing_rule_is_the_cause_and_as_wanted_the_switch_is_behin
             last = found["ways"][0]["steps"][-1]
             assert (last["switch"], last["dropped"]) == (middle, "rule_missing")
             assert [difference["kind"] for difference in last["differences"]] == ["rule_missing"]
-            assert found["verdicts"][0]["text"].startswith(f"lost at {middle}: the rule ")
+            text = found["verdicts"][0]["text"]
+            assert text.startswith(f"lost at {middle}: the rule ")
+            assert text.endswith(" is not on the switch, which has not confirmed its rules yet")
+
+    run(main)
+
+
+def test_switches_are_read_again_if_other_rules_are_wanted_meanwhile(tmp_path, monkeypatch):
+    async def main():
+        async with world(tmp_path) as api:
+            await api.advertise("true", "h1")
+            await api.subscribe("price > 50", "h8")
+            plane, read = api.app.state.service.plane, []
+
+            async def read_rules(switch, seconds):
+                there = await reading(switch, seconds)
+                found = replace(there, rules=there.rules.copy(), detours=there.detours.copy())
+                read.append(switch)
+                if len(read) == 1:
+                    await api.subscribe("price > 50", "h2")
+                return found
+
+            reading = plane.read_rules
+            monkeypatch.setattr(plane, "read_rules", read_rules)
+            answer = await traced(api, live="true")
+            assert {each["host"]: each["cause"] for each in answer["verdicts"]} == {
+                "h2": "delivered",
+                "h8": "delivered",
+            }
+            steps = answer["ways"][0]["steps"]
+            assert not [difference for step in steps for difference in step["differences"]]
+            assert max(map(read.count, read)) == 2
+            assert len(read) > len(steps)
+
+    run(main)
+
+
+def test_switches_whose_rules_change_all_the_time_are_read_three_times(tmp_path, monkeypatch):
+    async def main():
+        async with world(tmp_path) as api:
+            controller, _ = parts(api)
+            await api.advertise("true", "h1")
+            place, plane, read = controller.state.topology.host["h1"].switch, api.app.state.service.plane, []
+
+            async def read_rules(switch, seconds):
+                read.append(switch)
+                if switch == place:
+                    await api.subscribe("price > 50", f"h{1 + read.count(place)}")
+                return await reading(switch, seconds)
+
+            reading = plane.read_rules
+            monkeypatch.setattr(plane, "read_rules", read_rules)
+            assert (await traced(api, live="true"))["live"]
+            assert read.count(place) == 3
 
     run(main)
 

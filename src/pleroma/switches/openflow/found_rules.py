@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
+from typing import Self
 
 from pleroma.index.dz import Dz
 from pleroma.routing import Flow, Output, Port
@@ -47,6 +48,13 @@ class FoundRules:
         for entry in sorted(entries, key=lambda entry: -entry.priority):
             self._tables.setdefault(entry.table, []).append(entry)
         self._met_before: dict[tuple[Port, Dz], Meeting] = {}
+
+    @classmethod
+    def indexed(cls, entries: Iterable[FoundEntry], layout: RuleLayout) -> Self:
+        """With all that takes a while done, for a thread of its own: a switch may have many entries."""
+        made = cls(entries, layout)
+        _ = made._by_key, made._flows
+        return made
 
     def meet(self, in_port: Port, event: Dz) -> Meeting:
         place = in_port, event

@@ -218,9 +218,10 @@ class OpenFlowNetwork:
         if connection is None:
             return None
         try:
-            return FoundRules(await connection.entries(seconds), self.rule_layout)
+            entries = await connection.entries(seconds)
         except SwitchError:
             return None
+        return await asyncio.to_thread(FoundRules.indexed, entries, self.rule_layout)
 
     def _tell(self) -> None:
         """Tell the watcher that the network has changed, once for all changes of `QUIET_SECONDS`."""

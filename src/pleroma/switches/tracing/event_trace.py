@@ -48,8 +48,7 @@ class Onward(NamedTuple):
 class Step:
     """The event at one switch, after the step of number `before` (None: it comes from a host).
 
-    `meeting` is None if the event came with an address that is no event's. `near` are the rules that nearly match an
-    admitted event, the nearest first.
+    `meeting` is None if the event came with an address that is no event's.
     """
 
     switch: SwitchId
@@ -58,7 +57,6 @@ class Step:
     before: int | None
     meeting: Meeting | None
     outputs: tuple[Onward, ...]
-    near: tuple[NearMiss, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,6 @@ class _Tracing:
         line = self._cables.lines[hop.arrival]
         switch, in_port = SwitchId(line.target), _port(line)
         meeting = None if hop.flow is None else self._meet(hop.arrival, event)  # None: it came with another address
-        was_admitted = meeting is not None and meeting.admitted_by is not None
         outputs = () if meeting is None else tuple(each for each in meeting.outputs if each.port != in_port)
         return Step(
             switch=switch,
@@ -158,7 +155,6 @@ class _Tracing:
             before=next((n for n, step in enumerate(earlier) if step.switch == line.source), None),
             meeting=meeting,
             outputs=tuple(self._onward(switch, each) for each in outputs),
-            near=() if not was_admitted else nearest(self._rules[switch].forwarding(), event),
         )
 
     def _onward(self, switch: SwitchId, output: Output) -> Onward:

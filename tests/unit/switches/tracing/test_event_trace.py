@@ -5,7 +5,7 @@ import pytest
 from pleroma.errors import UnknownName
 from pleroma.index import Dz
 from pleroma.routing import Flow, FlowTable, Host, HostId, Link, Output, Port, Presence, SwitchId, Topology, build
-from pleroma.switches.tracing.event_trace import Wires, on_the_wire, trace
+from pleroma.switches.tracing.event_trace import Wires, nearest, on_the_wire, trace
 from pleroma.switches.tracing.meeting import Meeting, MetRule, TracedTables
 
 S1, S2, S3 = (SwitchId(f"s{n}") for n in (1, 2, 3))
@@ -39,7 +39,7 @@ def followed(rules, host, bits, presence=None):
     return trace(Wires(LINE, presence or Presence()), rules, host, Dz.parse(bits))
 
 
-def test_a_trace_tells_the_rule_at_every_switch_and_what_came_close():
+def test_a_trace_tells_the_rule_at_every_switch():
     rules = {S1: [flow("1", 3), flow("1011", 3)], S2: [flow("10", 3)], S3: [flow("11", (2, "h4")), flow("0", 1)]}
     found = followed(tables(rules), "h1", "1010")
     assert (found.host, found.dz, found.receivers, found.looped) == ("h1", Dz.parse("1010"), (), False)
@@ -47,12 +47,10 @@ def test_a_trace_tells_the_rule_at_every_switch_and_what_came_close():
     assert (first.switch, first.came_from, first.in_port, first.before) == (S1, "h1", 1, None)
     assert first.meeting == Meeting(MetRule("cell", Dz(1)), MetRule("rule", Dz.parse("1"), (Output(3),)), (Output(3),))
     assert first.outputs == ((3, S2, None, True, True),)
-    assert first.near == ((flow("1011", 3), 3),)
-    assert (second.switch, second.came_from, second.in_port, second.before, second.near) == (S2, S1, 1, 0, ())
+    assert (second.switch, second.came_from, second.in_port, second.before) == (S2, S1, 1, 0)
     assert second.meeting.admitted_by == MetRule("link")
     assert third.meeting == Meeting(MetRule("link"))
     assert (third.before, third.outputs) == (1, ())
-    assert third.near == ((flow("11", (2, "h4")), 1), (flow("0", 1), 0))
 
 
 def test_a_trace_ends_at_the_receivers_and_tells_where_nothing_is_connected():
@@ -72,7 +70,7 @@ def test_an_address_is_read_as_a_switch_does():
 
 def test_an_event_that_its_host_may_not_send_ends_at_the_port():
     found = followed(tables({S1: [flow("", (2, "h2"))]}, admitted=("00", "1")), "h1", "01")
-    assert [(step.meeting, step.near) for step in found.steps] == [(Meeting(None), ())]
+    assert [step.meeting for step in found.steps] == [Meeting(None)]
     assert found.receivers == ()
 
 
@@ -152,3 +150,10 @@ def test_a_rule_is_found_by_its_kind_and_its_dz_alone():
     ):
         assert there.find(at, kind, Dz.parse(bits)) is None
     assert there.find(host, "rule", None) is None
+
+
+def test_the_rules_that_share_most_bits_with_an_event_come_close():
+    event = on_the_wire(Dz.parse("1010"))
+    assert nearest([flow("1", 3), flow("1011", 3)], event) == ((flow("1011", 3), 3),)
+    assert nearest([flow("0", 1), flow("11", (2, "h4"))], event) == ((flow("11", (2, "h4")), 1), (flow("0", 1), 0))
+    assert nearest([flow("10", 3)], event) == ()

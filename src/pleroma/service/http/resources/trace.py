@@ -45,14 +45,17 @@ def trace(service: Service) -> APIRouter:
         plane = service.plane
         tracer = EventTracer(service.state, plane, live=asked.live)
         plans = await tracer.by_all_plans(entry, event, None if host is None else HostId(host))
+        if asked.live:  # reading takes a while
+            everyone = list(service.state.registrations.values())
+            compared = await asyncio.to_thread(ComparedRegistrations.of, everyone, event)
         reached: set[str] = {receiver for plan in plans for receiver in plan.receivers}
         judge = EventJudge(host, compared, plane.topology(), plane.presence(), asked.live)
         advertised = [each for each in compared.advertisements if each.matches or each.host == host]
         wanted = [x for x in compared.subscriptions if x.matches or x.host in reached or x.host == asked.to]
         answer: dict[str, Any] = {
             "schema": entry.name,
-            "epoch": entry.epoch,
-            "phase": service.state.plans.phase(entry.name),
+            "epoch": plans[0].epoch,
+            "phase": _PHASES[plans[1].plan] if len(plans) > 1 else "settled",
             "event": event.values(),
             "host": host,
             "live": asked.live,
@@ -68,6 +71,10 @@ def trace(service: Service) -> APIRouter:
         return json_response(answer)
 
     return router
+
+
+_PHASES = {"next": "prepared", "last": "swapped"}
+"""By the role of the other plan: the phase of the change."""
 
 
 def _event(entry: SchemaEntry, text: str) -> Event:

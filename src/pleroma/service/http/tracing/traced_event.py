@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -17,13 +17,15 @@ from pleroma.control import ControlState, Registered, SchemaEntry
 from pleroma.index import Dz, DzSet
 from pleroma.routing import Flow, HostId, Output, SwitchId
 from pleroma.service.http.data_plane import DataPlane
-from pleroma.switches.tracing.event_trace import Trace, Wires, on_the_wire, shared_bits, trace
+from pleroma.switches.tracing.event_trace import NearMiss, Trace, Wires, nearest, on_the_wire, shared_bits, trace
 from pleroma.switches.tracing.examined_step import ExaminedStep, examine
-from pleroma.switches.tracing.meeting import MetRule, SwitchRules, TracedTables
+from pleroma.switches.tracing.meeting import MetRule, SwitchRules, SwitchStanding, TracedTables
 from pleroma.switches.tracing.wanted_rules import wanted_rules
 
 READ_SECONDS = 3.0
 """In which a switch has to tell its rules; else it counts as not answering. With 10,000 rules it takes about one."""
+MAX_READINGS = 3
+"""How often switches are read if what they are to have changes in the meantime."""
 MAX_NEAR_CELLS = 3
 """Admitted cells that are nearest to an event which is not admitted."""
 
@@ -39,6 +41,8 @@ class TracedWay:
 
     trace: Trace
     steps: tuple[ExaminedStep, ...]
+    near_rules: tuple[tuple[NearMiss, ...], ...]
+    """For each step: the rules that nearly match, if the event is admitted there."""
     wanted: Trace
     admitted_by: MetRule | None
     """The wanted rule that lets the event in at its host's port."""
@@ -58,7 +62,7 @@ class TracedWay:
                 "cell": None if cell is None else str(cell),
                 "near": [str(each) for each in self.near_cells],
             },
-            "steps": [_step_json(each) for each in self.steps],
+            "steps": [_step_json(*each) for each in zip(self.steps, self.near_rules, strict=True)],
             "receivers": list(self.trace.receivers),
             "looped": self.trace.looped,
         }
@@ -97,35 +101,37 @@ class EventTracer:
 
     async def by_all_plans(self, entry: SchemaEntry, event: Event, host: HostId | None) -> list[PlanTrace]:
         """The event by the plan in force, and by the other plan of a change that is under way."""
+        if host is not None and self._live and self._plane.forwards_by_rules:
+            await self._read_along(entry, event, host)
+        plans = self._plans(entry, event)
+        ways = [[] if host is None else [self._way(host, dz) for dz in plan.dzs] for plan in plans]
+        return [
+            replace(plan, ways=tuple([await self._with_near_rules(way) for way in its]))
+            for plan, its in zip(plans, ways, strict=True)
+        ]
+
+    def _plans(self, entry: SchemaEntry, event: Event) -> list[PlanTrace]:
+        """The plans that publishers may use now, without the ways."""
         change = self._state.plans.change
         dzs = tuple(entry.prefix.then(dz) for dz in entry.index.dzs(event))
-        plans: list[tuple[int, PlanRole, tuple[Dz, ...], Mapping[str, DzSet]]] = [(entry.epoch, "in_force", dzs, {})]
+        plans = [PlanTrace(entry.epoch, "in_force", (), dzs, {})]
         if change is not None and change.entry is entry:
             other, role = change.other_plan, "next" if change.phase == "prepared" else "last"
             others = tuple(change.prefix.then(dz) for dz in other.index.dzs(event))
-            plans.append((other.epoch, "next" if role == "next" else "last", others, dict(change.other)))
-        traced = []
-        for epoch, plan, cells, regions in plans:
-            ways = () if host is None else tuple([await self._way(host, dz) for dz in cells])
-            traced.append(PlanTrace(epoch, plan, ways, cells, regions))
-        return traced
+            plans.append(PlanTrace(other.epoch, "next" if role == "next" else "last", (), others, dict(change.other)))
+        return plans
 
-    async def _way(self, host: HostId, dz: Dz) -> TracedWay:
+    def _way(self, host: HostId, dz: Dz) -> TracedWay:
         if not self._plane.forwards_by_rules:
             reached = Trace(host, dz, (), (host,))
-            return TracedWay(reached, (), reached, MetRule("cell", dz), (), None)
-        wires = Wires(self._plane.topology(), self._plane.presence())
+            return TracedWay(reached, (), (), reached, MetRule("cell", dz), (), None)
+        wires = self._wires
         if host not in wires.topology.host:
             away = Trace(host, dz, (), (), is_away=True)
-            return TracedWay(away, (), away, None, (), None)
-        if self._live:
-            await self._read_along(wires, host, dz)
+            return TracedWay(away, (), (), away, None, (), None)
         wanted = self._wanted(wires)
         by_wanted = trace(wires, wanted, host, dz)
-        followed = by_wanted
-        if self._live:
-            there = {switch: rules for switch, rules in self._found.items() if rules is not None}
-            followed = trace(wires, {**wanted, **there}, host, dz)
+        followed = trace(wires, {**wanted, **self._answered}, host, dz) if self._live else by_wanted
         event = on_the_wire(dz)
         place = wires.topology.host[host]
         steps = tuple(
@@ -141,24 +147,75 @@ class EventTracer:
         )
         admission = wanted[place.switch].meet(place.port, event).admitted_by
         near = () if admission is not None else _nearest_cells(wanted[place.switch].cells(place.port) or (), event)
-        return TracedWay(followed, steps, by_wanted, admission, near, self._tree(dz))
+        return TracedWay(followed, steps, (), by_wanted, admission, near, self._tree(dz))
+
+    async def _with_near_rules(self, way: TracedWay) -> TracedWay:
+        """With the rules that nearly match at each step. A switch may have many rules: one switch at a time."""
+        wanted, event, found = self._wanted(self._wires), on_the_wire(way.trace.dz), []
+        for each in way.steps:
+            await asyncio.sleep(0)
+            step, rules = each.step, self._answered.get(each.step.switch, wanted.get(each.step.switch))
+            is_admitted = step.meeting is not None and step.meeting.admitted_by is not None
+            found.append(nearest(rules.forwarding(), event) if is_admitted and rules is not None else ())
+        return replace(way, near_rules=tuple(found))
+
+    @property
+    def _wires(self) -> Wires:
+        return Wires(self._plane.topology(), self._plane.presence())
 
     def _wanted(self, wires: Wires) -> Mapping[SwitchId, TracedTables]:
         rules = self._state.rules
         return wanted_rules(wires.topology, rules.router, rules.detours, rules.admissions)
 
-    async def _read_along(self, wires: Wires, host: HostId, dz: Dz) -> None:
-        """Read the rules of all switches on the way of the event: by the rules wanted, and by those that are found."""
-        while True:
-            wanted = self._wanted(wires)
-            there = {switch: rules for switch, rules in self._found.items() if rules is not None}
-            ways = trace(wires, wanted, host, dz), trace(wires, {**wanted, **there}, host, dz)
-            unread = {step.switch for way in ways for step in way.steps} - self._found.keys()
-            if not unread:
+    @property
+    def _answered(self) -> Mapping[SwitchId, SwitchRules]:
+        """The rules of the switches that were read and answered."""
+        return {switch: rules for switch, rules in self._found.items() if rules is not None}
+
+    async def _read_along(self, entry: SchemaEntry, event: Event, host: HostId) -> None:
+        """Read the rules of all switches on the ways of the event: by the rules wanted, and by those that are found.
+
+        What is wanted and confirmed there may change meanwhile. Then the switches are read again, since the rules that
+        were found are none to compare it with.
+        """
+        for _ in range(MAX_READINGS):
+            self._found.clear()
+            before = self._expected(entry, event, host)
+            while unread := self._switches_on_the_way(entry, event, host) - self._found.keys():
+                asked = sorted(unread)
+                answers = await asyncio.gather(*(self._plane.read_rules(switch, READ_SECONDS) for switch in asked))
+                self._found.update(zip(asked, answers, strict=True))
+                await self._meet_found(entry, event, host)
+            if self._expected(entry, event, host) == before:
                 return
-            asked = sorted(unread)
-            answers = await asyncio.gather(*(self._plane.read_rules(switch, READ_SECONDS) for switch in asked))
-            self._found.update(zip(asked, answers, strict=True))
+
+    async def _meet_found(self, entry: SchemaEntry, event: Event, host: HostId) -> None:
+        """Find the rules that the event meets where it is expected, in a thread: there may be many to look through."""
+        for way in self._traces(entry, event, host, {}):
+            for step in way.steps:
+                if step.switch in self._answered:
+                    await asyncio.to_thread(self._answered[step.switch].meet, step.in_port, on_the_wire(way.dz))
+
+    def _traces(
+        self, entry: SchemaEntry, event: Event, host: HostId, found: Mapping[SwitchId, SwitchRules]
+    ) -> list[Trace]:
+        """By all plans, by the rules found and, where there are none, by those wanted."""
+        wires = self._wires
+        if host not in wires.topology.host:
+            return []
+        rules = {**self._wanted(wires), **found}
+        return [trace(wires, rules, host, dz) for plan in self._plans(entry, event) for dz in plan.dzs]
+
+    def _switches_on_the_way(self, entry: SchemaEntry, event: Event, host: HostId) -> set[SwitchId]:
+        ways = self._traces(entry, event, host, {}) + self._traces(entry, event, host, self._answered)
+        return {step.switch for way in ways for step in way.steps}
+
+    def _expected(self, entry: SchemaEntry, event: Event, host: HostId) -> list[tuple[Trace, list[SwitchStanding]]]:
+        """The ways by the rules wanted, and how much of that the switches have confirmed."""
+        return [
+            (way, [self._plane.standing(each.switch, each.in_port, on_the_wire(way.dz)) for each in way.steps])
+            for way in self._traces(entry, event, host, {})
+        ]
 
     def _tree(self, dz: Dz) -> dict[str, Any] | None:
         """Which of several trees the event travels on; None where there is one tree for everything."""
@@ -176,7 +233,7 @@ def _nearest_cells(cells: Iterable[Dz], event: Dz) -> tuple[Dz, ...]:
     return tuple(sorted(cells, key=lambda dz: (-shared_bits(dz, event), dz.length, dz))[:MAX_NEAR_CELLS])
 
 
-def _step_json(examined: ExaminedStep) -> dict[str, Any]:
+def _step_json(examined: ExaminedStep, near: Iterable[NearMiss]) -> dict[str, Any]:
     step = examined.step
     meeting = step.meeting
     followed = None if meeting is None else meeting.followed
@@ -192,7 +249,7 @@ def _step_json(examined: ExaminedStep) -> dict[str, Any]:
         "needless_ports": list(examined.needless or ()),
         "dropped": examined.dropped,
         "outputs": [output._asdict() for output in step.outputs],
-        "near": [_flow_json(flow) | {"shared": shared} for flow, shared in step.near],
+        "near": [_flow_json(flow) | {"shared": shared} for flow, shared in near],
         "differences": [difference._asdict() for difference in examined.differences],
     }
 

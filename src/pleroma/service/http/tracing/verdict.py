@@ -11,7 +11,7 @@ from pleroma.routing import Presence, Topology
 from pleroma.routing.tree import components
 from pleroma.service.http.tracing.edge_explanation import ComparedRegistration, ComparedRegistrations, nearest_of
 from pleroma.service.http.tracing.traced_event import PlanTrace, TracedWay
-from pleroma.switches.tracing.examined_step import DifferenceKind, ExaminedStep
+from pleroma.switches.tracing.examined_step import Difference, DifferenceKind, ExaminedStep
 
 TraceCause = Literal[
     "delivered",
@@ -221,6 +221,7 @@ _LOSSES: Mapping[DifferenceKind, TraceCause] = {
     "not_answering": "switch_silent",
 }
 """What a difference causes; of several differences, the first of these."""
+_OWN_DIFFERENCES: tuple[DifferenceKind, ...] = ("rule_missing", "rule_changed", "rule_unwanted")
 
 
 def _route(plan: PlanTrace, host: str) -> list[ExaminedStep]:
@@ -242,8 +243,20 @@ def _lost_at(way: TracedWay, host: str) -> Reason | None:
             break
         if step.differences:
             difference = min(step.differences, key=lambda each: list(_LOSSES).index(each.kind))
-            lost = Reason(_LOSSES[difference.kind], f"lost at {step.step.switch}: {difference.text}")
+            lost = _lost_by(step, difference)
     return lost
+
+
+def _lost_by(step: ExaminedStep, difference: Difference) -> Reason:
+    """A rule that the switch has not confirmed, or refuses, was not taken away by anybody."""
+    text = f"lost at {step.step.switch}: {difference.text}"
+    if difference.kind in _OWN_DIFFERENCES:
+        match step.standing:
+            case "behind":
+                text += ", which has not confirmed its rules yet"
+            case "refused":
+                text += f", which refused rules: {step.refusal}"
+    return Reason(_LOSSES[difference.kind], text)
 
 
 def _unconfirmed(step: ExaminedStep, host: str) -> Reason:
