@@ -29,9 +29,10 @@ from pleroma.control.state.records import SchemaEntry
 from pleroma.control.state.result import Done, Result
 from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.control.transition.plan_change_runner import PlanChangeRunner, PlanChangeTiming
-from pleroma.errors import ControllerClosed, LogError, PleromaError
+from pleroma.errors import ControllerClosed, LogError, NotInstalled, PleromaError
 from pleroma.index import Dz
 from pleroma.routing import SwitchId, Topology
+from pleroma.routing.family import left_trees
 
 log = structlog.get_logger("pleroma.control")
 
@@ -60,6 +61,8 @@ class Controller:
         self._closing = False
         self._also_wait_for = also_wait_for
         self._rewiring = asyncio.Lock()
+        self._families = state.router.families
+        """Those that the last command left."""
         self._reported: Rewire = state.there
         """What there is of the network, as it was last reported."""
         self._rest_until = 0.0
@@ -140,11 +143,27 @@ class Controller:
         """
         if self._closing:
             raise ControllerClosed("the controller is closed")
+        if isinstance(command, Register) and command.kind == "advertisement":
+            await self._old_trees_are_left(command.schema, patience)
         position, done = await self._logged.submit(command, key)
         await self._installer.confirmed(self._relied_on(position, command, done), patience)
         if self._also_wait_for is not None:
             await self._also_wait_for()
         return done
+
+    async def _old_trees_are_left(self, schema: str, patience: float | None) -> None:
+        """Wait until no switch has rules of trees that events of a schema have left.
+
+        A switch that has such rules would send what is advertised next along an old tree, and others along a new one.
+        Nothing is written before: the command is taken when they are gone.
+        """
+        entry = self.state.schemas.get(schema)
+        while entry is not None and (awaited := self._installer.vacating(entry.prefix)):
+            try:
+                await self._installer.confirmed(awaited, patience)
+            except NotInstalled as error:
+                reason = f"not taken: {error.value} has not confirmed that rules of an earlier tree are gone"
+                raise NotInstalled(reason, field="switch", value=error.value) from None
 
     def _relied_on(self, position: Position, command: Command, done: Done) -> Awaited:
         """What the answer to the command at a position waits for.
@@ -242,6 +261,10 @@ class Controller:
     def _follow(self, position: Position, command: Command, result: Result) -> None:
         """Hand on what follows from a command that was applied."""
         self._installer.give(position, result.switch_ops if isinstance(result, Done) else ())
+        before, self._families = self._families, self.state.router.families
+        is_repair = isinstance(command, Rewire) and bool(self.state.registrations)  # events go on meanwhile
+        if before is not self._families and not is_repair:
+            self._installer.vacate(left_trees(before, self._families).members, position)
         if isinstance(command, ChangePlan):
             self.plan_changes.wake()
         if self.feed.wanted:

@@ -30,6 +30,8 @@ class Installer:
         self._given = given
         self._lanes: dict[SwitchId, Lane] = {}
         """Of the switches that are behind."""
+        self._vacated: list[tuple[Sequence[Dz], Position]] = []
+        """Cells that have left their trees, while switches that are behind have rules of them; with the entry."""
 
     def give(self, position: Position, ops: Iterable[SwitchOp]) -> None:
         """Have the operations sent that follow from the entry at this position, or from a change of the network."""
@@ -68,6 +70,21 @@ class Installer:
     def overlapping(self, cells: Sequence[Dz], until: Position) -> Awaited:
         """The batches with operations that follow from any entry up to a position and are about a part of the cells."""
         return self._pending(lambda batch: batch.overlaps(cells, until))
+
+    def vacate(self, cells: Sequence[Dz], position: Position) -> None:
+        """From the entry at this position on, nobody sends events in the cells; who does next may get other trees."""
+        if self.overlapping(cells, position):
+            self._vacated.append((cells, position))
+
+    def vacating(self, prefix: Dz) -> Awaited:
+        """The batches that remove rules of trees which cells under a prefix have left."""
+        self._vacated = [each for each in self._vacated if self.overlapping(*each)]
+        found: dict[SwitchId, list[SwitchBatch]] = {}
+        for cells, position in self._vacated:
+            meant = [meet for cell in cells if (meet := cell.meet(prefix)) is not None]
+            for switch, batches in self.overlapping(meant, position).items():
+                found.setdefault(switch, []).extend(batches)
+        return found
 
     def _pending(self, is_meant: Callable[[SwitchBatch], bool]) -> Awaited:
         found = {switch: list(filter(is_meant, lane.pending)) for switch, lane in self._lanes.items()}

@@ -16,7 +16,7 @@ from typing import Protocol
 from pleroma.index.dz import Dz
 from pleroma.index.dzset import EVERYTHING, NOTHING, DzSet
 from pleroma.routing.request import Advertise
-from pleroma.routing.topology import Topology
+from pleroma.routing.topology import Link, Topology
 from pleroma.routing.tree import Tree, low_latency_tree, repair
 
 
@@ -123,6 +123,15 @@ def missing_from(families: Sequence[Family], region: DzSet) -> DzSet:
     if sum((region & family.region).atoms for family in families) == region.atoms:
         return NOTHING  # families have nothing in common
     return region - held_by(families)
+
+
+def left_trees(before: Iterable[Family], after: Iterable[Family]) -> DzSet:
+    """What had a tree before, and does not have the same tree after."""
+    same: dict[tuple[Link, ...], DzSet] = {}
+    for family in after:
+        same[family.tree.links] = same.get(family.tree.links, NOTHING) | family.region
+    left = (family.region - same.get(family.tree.links, NOTHING) for family in before)
+    return DzSet(dz for region in left for dz in region)
 
 
 def released(families: Iterable[Family], prefix: Dz) -> list[Family]:
