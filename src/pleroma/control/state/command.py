@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
@@ -261,6 +261,9 @@ class ChooseTrees:
         return {"do": "choose_trees", "trees": self.trees}
 
 
+_Value = TypeVar("_Value")
+
+
 def _given(**values: int | None) -> dict[str, int]:
     """Those of the values that are not None. What is not given is not written: earlier versions did not know it."""
     return {name: value for name, value in values.items() if value is not None}
@@ -292,6 +295,8 @@ def command_from_json(data: Any) -> Command:
         return _READERS[data["do"]](data)
     except KeyError as error:
         raise ControlError("is missing", field=str(error.args[0]), value=data) from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ControlError(f"this is no command: {error}", field=data["do"], value=shown(data)) from None
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
@@ -325,13 +330,19 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
     "learn_host": lambda data: LearnHost(data["name"], data["switch"], data["port"], data["address"], data["mac"]),
     "forget_host": lambda data: ForgetHost(data["name"]),
     "rewire": lambda data: Rewire(
-        tuple(data["absent"]),
-        tuple((switch, port) for switch, port in data["down"]),
-        tuple(data["rooms"].items()),
+        tuple(_typed(str, name) for name in data["absent"]),
+        tuple((_typed(str, switch), _typed(int, port)) for switch, port in data["down"]),
+        tuple((_typed(str, name), _typed(int, room)) for name, room in data["rooms"].items()),
         data.get("wiring"),
     ),
     "choose_trees": lambda data: ChooseTrees(data["trees"]),
 }
+
+
+def _typed(kind: type[_Value], value: _Value) -> _Value:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
 
 
 def written(command: Command) -> str:

@@ -123,13 +123,13 @@ class NetworkRules:
     def choose_trees(self, choice: TreeChoice) -> None:
         """Deal trees out in this way. What is under way stays where it is."""
         self.trees = choice
-        self.router.policy = policy_of(choice)
+        self.router.policy = policy_of(choice, self.router.max_length)
 
     def resume(self, present: Topology, trees: TreeChoice, families: Sequence[Family] | None) -> None:
         """Begin on this network and with these families instead; with those of the policy, if they are not known."""
         self._present, self.trees = present, trees
         max_length = self.router.max_length
-        self.router = Router(present, policy=policy_of(trees), families=families, max_length=max_length)
+        self.router = Router(present, policy=policy_of(trees, max_length), families=families, max_length=max_length)
         self.detours = self._detour_router(present)
         for host in self.topology.host:
             self.expect(host)
@@ -142,9 +142,14 @@ class NetworkRules:
     def check_trees(self, prefix: Dz, dealt: Sequence[DealtTree]) -> None:
         """Refuse trees for the dz under a prefix if telling all families apart would take half of a table or more.
 
-        Where none are dealt, those of the policy count. The families of the version before go soon.
+        Where none are dealt, those of the policy count. The families of the version before go soon. Cells that are
+        longer than a dz may be are refused too: no switch could tell them apart.
         """
         router = self.router
+        longest = prefix.length + max((each.cells.longest for each in dealt), default=0)
+        if longest > router.max_length:
+            reason = f"a cell of {longest} bits is longer than the {router.max_length} that a dz has at most"
+            raise LimitReached(reason, field="trees", value=longest)
         if dealt:
             regions = [family.region for family in released(router.families, prefix)]
             regions += [each.cells.under(prefix) for each in dealt]

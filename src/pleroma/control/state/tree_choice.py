@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pleroma.errors import ControlError, UnknownName
-from pleroma.index import EVERYTHING, NOTHING, Dz, DzSet
+from pleroma.index import EVERYTHING, MAX_LENGTH, NOTHING, Dz, DzSet
 from pleroma.routing import Family, OneTree, Policy, Port, PublisherForest, SwitchId, Topology
 from pleroma.routing.balancing import BalancedTrees
 from pleroma.routing.tree import Cable, cable_of, tree_along
@@ -20,14 +20,15 @@ TreeChoice = Literal["single", "forest", "balanced"]
 TREE_CHOICES: tuple[TreeChoice, ...] = get_args(TreeChoice)
 
 
-def policy_of(choice: TreeChoice) -> Policy:
+def policy_of(choice: TreeChoice, max_length: int = MAX_LENGTH) -> Policy:
+    """The policy of a choice, where a dz has at most so many bits."""
     match choice:
         case "single":
             return OneTree()
         case "forest":
             return PublisherForest()
         case "balanced":
-            return BalancedTrees()
+            return BalancedTrees(max_length=max_length)
 
 
 def check_choice(choice: str) -> TreeChoice:

@@ -28,6 +28,8 @@ class BalancedTrees:
     """At most `limit` trees under each prefix that is opened; whatever is under none has one low-latency tree."""
 
     limit: int = MAX_DEALT_TREES
+    max_length: int = MAX_LENGTH
+    """No cell that is dealt has more bits."""
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -41,7 +43,7 @@ class BalancedTrees:
         spans = FamilySpans(family.region for family in others)
         if others and spans.least_rules >= family_room(topology.limits.values()):  # no table has room for another
             return given(others, DzSet([prefix]), others[spans.nearest(prefix.start)].tree)
-        cells = cells_by_volume(prefix, most_cells(topology, others, self.limit))
+        cells = cells_by_volume(prefix, most_cells(topology, others, self.limit), self.max_length)
         return joined([*others, *deal_evenly(topology, cells, self.limit)])
 
     def advertised(self, families: Sequence[Family], topology: Topology, request: Advertise) -> Sequence[Family]:
@@ -62,9 +64,9 @@ def most_cells(topology: Topology, others: Iterable[Family], trees: int) -> int:
     return max(min(CELLS_PER_TREE * trees, free // 2), 1)
 
 
-def cells_by_volume(prefix: Dz, count: int) -> list[Dz]:
+def cells_by_volume(prefix: Dz, count: int, max_length: int = MAX_LENGTH) -> list[Dz]:
     """The prefix in equal cells, as many as a power of two can be without being more than `count`."""
-    bits = min(count.bit_length() - 1, MAX_LENGTH - prefix.length)
+    bits = min(count.bit_length() - 1, max_length - prefix.length)
     return [prefix.then(Dz(1 << bits | number)) for number in range(1 << bits)]
 
 
