@@ -80,19 +80,21 @@ class Controller:
         settings: ControlSettings | None = None,
         *,
         snapshot_every: int = SNAPSHOT_EVERY_ENTRIES,
-        resume: Callable[[ControlState], None] | None = None,
+        resume: Callable[[ControlState], Rewire | None] | None = None,
         also_wait_for: Callable[[], Awaitable[None]] | None = None,
         timing: PlanChangeTiming | None = None,
     ) -> Self:
         """Go on from what the folder holds, or begin there. On return the network has all rules.
 
-        `resume` is called with the state that was found, before the network is given its rules. A request is answered
-        when `also_wait_for`, too, has returned after its rules were installed.
+        `resume` is called with the state that was found, before the network is given its rules. It says what there is
+        of the network, if it knows that and the log does not, as logs of earlier versions. A request is answered when
+        `also_wait_for`, too, has returned after its rules were installed.
         """
         logged = LoggedState.open(folder, topology, settings or ControlSettings(), snapshot_every)
         try:
-            if resume is not None:
-                resume(logged.state)
+            there = None if resume is None else resume(logged.state)
+            if there is not None:
+                logged.apply_unlogged(there)
             await network.install(logged.state.rules.everything())
         except BaseException:
             await logged.close(with_snapshot=False)

@@ -91,6 +91,7 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
 def _restore_network(state: ControlState, read: Mapping[str, Any]) -> None:
     """What there was of the network, and its trees. Snapshots of earlier versions do not say: one tree is made anew."""
     if "families" not in read:
+        state.rules.resume(present_topology(state.topology, state.there), state.trees, None)
         return
     there = command_from_json(read["there"])
     assert isinstance(there, Rewire)  # noqa: S101 (nothing else is written there)

@@ -1,18 +1,26 @@
-"""Entries of a log that no controller of this network wrote: they are refused, or do no harm."""
+"""Logs and snapshots that this controller did not write: they are read, or refused, or do no harm."""
+
+import asyncio
+import json
+from dataclasses import replace
 
 import pytest
 
-from pleroma.control import ChangePlan, ControlSettings, CreateSchema, Done, command_from_json
-from pleroma.control.state.command import Advance, ChooseTrees, Rewire
+from pleroma.control import ChangePlan, Controller, ControlSettings, CreateSchema, Done, command_from_json
+from pleroma.control.kept_answers import KeptAnswers
+from pleroma.control.state.command import Advance, ChooseTrees, LearnHost, Rewire
 from pleroma.control.state.result import CommandRefused
 from pleroma.control.state.tree_choice import DealtTree
+from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import ControlError, LimitReached
 from pleroma.index import Dz, DzSet
-from pleroma.routing import build
-from support.control_cases import ANN, SMALL, WEATHER, advertise, state_after, subscribe
+from pleroma.routing import Topology, build
+from pleroma.routing.topology_files import to_json
+from support.control_cases import ANN, SMALL, WEATHER, Network, advertise, state_after, subscribe
 from support.routing_oracle import walk
 
 RING = build("ring:4")
+CARD = "02:00:00:00:00:99"
 HALVES = [DzSet.parse("0"), DzSet.parse("1")]
 ROUND = tuple(tuple(sorted(link.ends)) for link in RING.links)
 
@@ -109,3 +117,48 @@ def test_schemas_with_little_room_are_dealt_no_longer_cells_than_there_are(room)
     assert max(family.region.longest for family in state.router.families) <= narrow.max_length
     lengths = [flow.dz.length for table in state.router.tables.values() for flow in table]
     assert max(lengths) <= narrow.max_length
+
+
+def old(data):
+    """The snapshot as versions wrote it that knew of one tree only."""
+    head, _, rest = data.partition(b"\n")
+    read = json.loads(head)
+    for name in ("trees", "there", "families"):
+        del read[name]
+    for schema in read["schemas"]:
+        del schema["trees"]
+    return json.dumps(read).encode() + b"\n" + rest
+
+
+def test_an_old_snapshot_routes_to_hosts_that_were_learned_as_the_old_log_does():
+    state = peopled()
+    for position, command in enumerate([LearnHost("new", "R2", 9, "fd00::99", CARD), subscribe("ann", "true", "new")]):
+        assert isinstance(state.apply(9 + position, command), Done)
+    again, _ = restore(old(snapshot(state, KeptAnswers())), RING, SMALL)
+    assert "new" in again.router.topology.host
+    assert again.router.tables == state.router.tables
+    assert snapshot(again, KeptAnswers()) == snapshot(state, KeptAnswers())
+
+
+def test_what_is_known_of_the_network_and_not_in_the_log_counts_before_switches_get_their_rules(tmp_path):
+    """An earlier version knew the cables that it had discovered, and wrote nothing of them to the log."""
+    learned = [LearnHost(f"new{n}", f"R{n}", 1, f"fd00::9{n}", f"02:00:00:00:00:9{n}") for n in (1, 3)]
+    people = (ANN, advertise("ann", "true", "new1"), subscribe("ann", "true", "new3"))
+    known = Rewire(wiring=to_json(replace(RING, hosts=())))
+    nowhere = Topology((), (), ())
+
+    async def scenario():
+        first = await Controller.open(tmp_path, nowhere, Network(), SMALL)
+        for command in (CreateSchema(WEATHER), *learned, *people):
+            await first.submit(command)
+        await first.close()
+        network = Network()
+        async with await Controller.open(tmp_path, nowhere, network, SMALL, resume=lambda _: known) as controller:
+            told = {op.switch for op in network.ops}
+            assert len(told) == 3, "the rules lead from R1 to R3 by one of the others"
+            assert controller.state.there == known
+        async with await Controller.open(tmp_path, nowhere, Network(), SMALL) as again:
+            assert again.state.there == known
+            assert again.state.router.tables == controller.state.router.tables
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pleroma.index import EVERYTHING, NOTHING, Dz, DzSet
 from pleroma.routing import build
 from pleroma.routing.balancing import BalancedTrees
-from pleroma.routing.family import Family, missing_from
+from pleroma.routing.family import Family, OneTree, left_trees, missing_from
 from pleroma.routing.family_spans import FamilySpans
 from pleroma.routing.request import Advertise, Subscribe
 from pleroma.routing.router import Router
@@ -43,6 +43,26 @@ def test_a_region_that_is_in_one_family_is_handed_on_as_it_is():
 def test_what_no_family_has_is_missing(held, region):
     families = [Family(each, low_latency_tree(RING)) for each in held]
     assert missing_from(families, region) == region - DzSet(dz for each in held for dz in each)
+
+
+def test_what_has_another_tree_has_left_its_own():
+    here, there = low_latency_tree(RING), low_latency_tree(RING.without([low_latency_tree(RING).links[0]]))
+    zero, one = DzSet.parse("0"), DzSet.parse("1")
+    before = [Family(zero, here), Family(one, there)]
+    assert left_trees(before, before) == NOTHING
+    assert left_trees(before, [Family(DzSet.parse("00"), here), Family(DzSet.parse("01"), here), before[1]]) == NOTHING
+    assert left_trees(before, [Family(EVERYTHING, here)]) == one
+    assert left_trees(before, [Family(DzSet.parse("00"), here)]) == DzSet.parse("01", "1")
+    assert left_trees([], before) == NOTHING
+
+
+def test_on_one_tree_what_no_family_has_joins_the_largest():
+    small, large = (Family(DzSet.parse(dz), low_latency_tree(RING)) for dz in ("000", "01"))
+    request = Advertise("a", RING.hosts[0].name, DzSet.parse("00", "1"))
+    for families in ([small, large], [large, small]):
+        after = OneTree().advertised(families, RING, request)
+        assert {str(family.region) for family in after} == {"{000}", "{001, 01, 1}"}
+        assert OneTree().advertised(after, RING, request) is after
 
 
 def test_a_cut_cable_concerns_the_families_on_it_alone():

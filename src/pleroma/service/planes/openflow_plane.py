@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from prometheus_client.core import Metric
 
 from pleroma.control import Controller, ControlSettings, ControlState, PlanChangeTiming
+from pleroma.control.state.command import Rewire
 from pleroma.control.state.present_network import discovered_wiring, presence_of, rewire_of
 from pleroma.errors import SetupError, TopologyError
 from pleroma.index.address import IPV6, AddressRange
@@ -83,12 +84,19 @@ async def over_openflow(
             yield controller, plane
 
 
-def _resume(network: OpenFlowNetwork, folder: Path, state: ControlState) -> None:
-    """Begin with the network as the log has it, so that switches keep their rules over a restart."""
+def _resume(network: OpenFlowNetwork, folder: Path, state: ControlState) -> Rewire | None:
+    """Begin with the network as the log has it, so that switches keep their rules over a restart.
+
+    Earlier versions wrote the network that was discovered to a file, and nothing of it to the log.
+    """
+    found = None
     if network.discovered.discovers:
-        network.discovered.know(discovered_wiring(state.there) or _saved_topology(folder))
+        known = discovered_wiring(state.there)
+        found = _saved_topology(folder) if known is None else None
+        network.discovered.know(known or found or EMPTY_TOPOLOGY)
     rooms = {SwitchId(name): room for name, room in state.there.rooms}
     network.resume(presence_of(state.there), rooms, lambda: state.topology.hosts)
+    return rewire_of(Presence(), {}, found) if found is not None and found.switches else None
 
 
 class OpenFlowPlane:
