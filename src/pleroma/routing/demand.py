@@ -11,6 +11,7 @@ the flow operations are the difference. The five cases of flow installation, upg
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from pleroma.index.dz import ROOT, Dz
@@ -25,6 +26,9 @@ SUBSCRIPTIONS, ADVERTISEMENTS = 0, 1
 """The two sides of a demand."""
 OWN, WITHIN, COVERED = 0, 2, 4
 """Where the three port sets of a cell begin in its list; each has an entry for either side."""
+
+MAX_SEARCHED_CELLS = 10_000
+"""Cells among which `serving` looks, which takes some 10 ms; a request must not hold up the others."""
 
 Holder = tuple[int, HostId]
 """A host, and which of its two sides holds a cell: its subscriptions or its advertisements."""
@@ -87,9 +91,15 @@ class Demands:
         self._ports = ports
         self._reach = reach
         self._root = _Cell(ROOT, None)
+        self._held: Counter[Holder] = Counter()
+        """How many cells each holder has registered."""
         self._touched: dict[_Cell, tuple[int, int]] = {}  # the (demand, demand above) of a cell before the request
 
     def add(self, side: int, host: HostId, dz: Dz) -> None:
+        self._held[side, host] += 1
+        self._add(side, host, dz)
+
+    def _add(self, side: int, host: HostId, dz: Dz) -> None:
         holder = side, host
         if (above := self._held_above(holder, dz)) is not None:
             _count_inside(above, holder, dz)
@@ -108,6 +118,7 @@ class Demands:
         regions: dict[Holder, list[bytes]] = {}
         for side, host, region in registered:
             regions.setdefault((side, host), []).append(region.pack())
+            self._held[side, host] += len(region)
         for (side, host), packed in regions.items():
             for outer in outermost(b"".join(packed)):
                 cell = self._materialise(outer.dz)
@@ -131,6 +142,7 @@ class Demands:
 
     def remove(self, side: int, host: HostId, dz: Dz) -> None:
         holder = side, host
+        self._held[holder] -= 1
         if self._remove_inside(holder, dz):
             return
         cell = self._materialise(dz)
@@ -148,7 +160,7 @@ class Demands:
         if cell.inside and holder in cell.inside:
             for inner, count in cell.inside.pop(holder).all().items():
                 for _ in range(count):
-                    self.add(side, host, inner)
+                    self._add(side, host, inner)
 
     def _held_above(self, holder: Holder, dz: Dz) -> _Cell | None:
         """The largest cell that covers `dz`, other than `dz` itself, and that the holder has registered."""
@@ -185,19 +197,34 @@ class Demands:
         """Which of these switches lie between a host, where a region is held on one side, and hosts with a part of the
         region on the other side.
 
-        A switch lies between two hosts if its port towards one is not its port towards the other.
+        A switch lies between two hosts if its port towards one is not its port towards the other. Where there are very
+        many cells to look at, those that have not been ruled out by then are taken to be between.
         """
         masks, other = self._ports.mask, COVERED + 1 - side
-        sought = sum(masks.get(switch, 0) for switch in set(among)) & self._reach[host][side]
+        sought = sum(masks.get(switch, 0) for switch in set(among)) & self._reach[host][side] & self._reached(1 - side)
         found: set[SwitchId] = set()
+        searched = 0
         for dz in region:
+            if not sought:
+                return found
             for cell in self._meeting(dz):
+                searched += 1
+                if searched > MAX_SEARCHED_CELLS:
+                    return found.union(self._switches(sought))
                 for switch in self._switches(cell.ports[other] & sought):
                     found.add(switch)
                     sought &= ~masks[switch]
                 if not sought:
                     return found
         return found
+
+    def _reached(self, side: int) -> int:
+        """The ports that any registrations of a side concern."""
+        ports = 0
+        for (its, host), count in self._held.items():
+            if its == side and count:
+                ports |= self._reach[host][side]
+        return ports
 
     def _meeting(self, dz: Dz) -> Iterator[_Cell]:
         """Cells of the trie that have, together, every registration that meets `dz`: the smallest cell that covers it,

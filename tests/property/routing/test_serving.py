@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.index import Dz, DzSet
-from pleroma.routing import Advertise, PublisherForest, Router, Subscribe, build
+from pleroma.routing import Advertise, PublisherForest, Router, Subscribe, build, demand
 from pleroma.routing.request import Unadvertise, Unsubscribe
 
 NETWORKS = [build("ring:4"), build("testbed"), build("line:3")]
@@ -53,3 +53,20 @@ def test_a_host_that_is_away_is_served_by_nobody():
     assert router.serving(Subscribe("s", "later", everything), network.switches) == set()
     assert router.serving(Subscribe("s", network.hosts[1].name, everything), network.switches)
     assert router.serving(Subscribe("s", network.hosts[1].name, everything), ["no switch"]) == set()
+
+
+def test_among_very_many_cells_whoever_is_not_ruled_out_counts_but_none_without_registrations_behind(monkeypatch):
+    line = build("line:4")
+    router = Router(line)
+    near, middle, far, last = (host.name for host in line.hosts)
+    for number in range(8):
+        router.apply(Subscribe(f"s{number}", near, DzSet([Dz(1 << 4 | number)])))
+    router.apply(Subscribe("far", far, DzSet([Dz.parse("1111")])))
+    router.apply(Subscribe("gone", last, DzSet([Dz.parse("0")])))
+    router.apply(Unsubscribe("gone"))
+    asked = Advertise("asked", middle, DzSet([Dz.parse("0")]))
+    assert router.serving(asked, line.switches) == {"R1", "R2"} == between(router, asked)
+    monkeypatch.setattr(demand, "MAX_SEARCHED_CELLS", 3)
+    assert router.serving(asked, ["R1"]) == {"R1"}
+    assert router.serving(asked, ["R3", "R4"]) == {"R3"}  # which leads to `far`, who might want some of it
+    assert router.serving(asked, ["R4"]) == set()
