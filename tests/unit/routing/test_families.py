@@ -8,6 +8,7 @@ from pleroma.routing import build
 from pleroma.routing.balancing import BalancedTrees
 from pleroma.routing.family import Family, OneTree, left_trees, missing_from
 from pleroma.routing.family_spans import FamilySpans
+from pleroma.routing.forest import PublisherForest
 from pleroma.routing.request import Advertise, Subscribe
 from pleroma.routing.router import Router
 from pleroma.routing.tree import low_latency_tree
@@ -93,3 +94,17 @@ def test_a_cut_cable_concerns_the_families_on_it_alone():
     assert router.change_topology(FABRIC.with_limit(9))  # less room is no cable, but it concerns everybody
     assert router.change_topology(FABRIC)
     assert router.tables == tables
+
+
+@given(st.lists(regions.filter(bool), max_size=8), st.sampled_from([None, 1, 4, 40]), st.integers(1, 3))
+def test_in_a_forest_all_that_is_advertised_has_one_tree_and_keeps_it_however_little_room_there_is(drawn, room, limit):
+    topology, policy = RING.with_limit(room), PublisherForest(limit)
+    families, advertised = policy.start(topology), NOTHING
+    for number, region in enumerate(drawn):
+        host = topology.hosts[number % len(topology.hosts)].name
+        before, families = families, policy.advertised(families, topology, Advertise(f"a{number}", host, region))
+        advertised = advertised | region
+        assert DzSet(dz for family in families for dz in family.region) == advertised
+        assert sum(family.region.atoms for family in families) == advertised.atoms
+        assert left_trees(before, families) == NOTHING
+        assert len(families) <= limit
