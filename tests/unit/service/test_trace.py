@@ -266,6 +266,19 @@ def test_read_back_a_missing_rule_is_the_cause_and_as_wanted_the_switch_is_behin
     run(main)
 
 
+def test_two_switches_that_are_the_whole_network_are_not_cut_off_from_each_other(tmp_path):
+    async def main():
+        async with world(tmp_path, topology="line:2") as api:
+            _, network = parts(api)
+            await api.advertise("true", "h1")
+            await api.subscribe("price > 50", "h2")
+            whole = await traced(api, to="h2")
+            await network.install(ops_of(network, whole, whole["ways"][0]["steps"][-1]["switch"]))
+            assert verdict(await traced(api, to="h2", live="true")) == ("h2", "rule_missing")
+
+    run(main)
+
+
 def test_switches_are_read_again_if_other_rules_are_wanted_meanwhile(tmp_path, monkeypatch):
     async def main():
         async with world(tmp_path) as api:
