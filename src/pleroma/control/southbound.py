@@ -13,5 +13,5 @@ class Southbound(Protocol):
 
     async def install(self, ops: Sequence[SwitchOp]) -> None:
         """On return all are in force. After an error they come again, joined with those that came since: of several
-        operations on one rule, there is the last.
+        operations on one rule, there is the last. So a rule may be deleted that was never added.
         """

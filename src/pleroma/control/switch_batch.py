@@ -33,6 +33,8 @@ class SwitchBatch:
         self._positions: list[Position] = []
         """The entries, in the order of the log."""
         self._ops: dict[_RuleKey, SwitchOp] = {}
+        self._was_tried = False
+        """Some operations may be in force already: none of them is left out because a later one undoes it."""
         self._first: dict[Dz, Position] = {}
         """By cell: the first entry with an operation on exactly this cell."""
         self._ordered: list[int] = []
@@ -73,9 +75,9 @@ class SwitchBatch:
         both = SwitchBatch()
         both.confirmed, both.since = later.confirmed, self.since
         both._positions = self._positions + later._positions
-        both._ops = self._ops
+        both._ops, both._was_tried = self._ops, True
         for op in later._ops.values():
-            both._put(op, is_known=False)
+            both._put(op)
         both._first, both._ordered, both._unordered = self._first, self._ordered, self._unordered
         for cell, position in later._first.items():
             both._know(cell, position)
@@ -95,12 +97,12 @@ class SwitchBatch:
         self.confirmed.set_exception(error)
         self.confirmed.exception()  # it is no mistake if nobody asks
 
-    def _put(self, op: SwitchOp, *, is_known: bool = True) -> None:
-        """Have an operation done after all others. `is_known`: no operation of the batch has been tried."""
+    def _put(self, op: SwitchOp) -> None:
+        """Have an operation done after all others."""
         key = type(op), op.port if isinstance(op, AdmitOp) else None, _cell(op)
         before = self._ops.pop(key, None)
         come_to = op if before is None else _come_to(before, op)
-        if come_to is not None or not is_known:
+        if come_to is not None or self._was_tried:
             self._ops[key] = come_to or op
 
     def _know(self, cell: Dz, position: Position) -> None:

@@ -30,14 +30,14 @@ def deepen_buffers(lab: Lab) -> None:
             if number < 0:  # closed meanwhile
                 continue
             try:
-                with socket.socket(fileno=os.dup(number)) as held:
-                    if held.family == socket.AF_PACKET:
-                        held.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
-                        ports += 1
-            except OSError:  # no socket
-                pass
-            finally:
+                held = socket.socket(fileno=number)
+            except OSError:  # no socket. Kept open, the device of a bridge would outlive its switch
                 os.close(number)
+                continue
+            with held:
+                if held.family == socket.AF_PACKET:
+                    held.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+                    ports += 1
     finally:
         os.close(process)
     assert ports >= sum(map(len, lab.topology.ports.values()))

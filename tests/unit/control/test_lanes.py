@@ -260,6 +260,10 @@ class TestABatch:
             assert (both.first, both.confirmed) == (1, later.confirmed)
             assert [both.overlaps([Dz.parse("11")], until) for until in (2, 3)] == [False, True]
             assert all(map(both.follows_from, (1, 2, 3)))
+            failed.add(1, [op("R1", "101")])
+            again = failed.then(SwitchBatch())
+            again.add(4, [op("R1", "101", Change.DELETE)])  # while the next attempt waits
+            assert str(again.ops[-1]) == "R1: delete 101 -> "
 
         run(scenario())
 

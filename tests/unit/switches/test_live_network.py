@@ -14,7 +14,7 @@ import pytest
 
 from pleroma.errors import RoutingError, SetupError, TableFull, UnknownName
 from pleroma.index import IPV6, Dz
-from pleroma.routing import Presence, build
+from pleroma.routing import DetourOp, Presence, build
 from pleroma.routing.flow import Change, Flow, FlowOp, Output
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
 from pleroma.switches import EmbeddedNetwork, Packet
@@ -274,6 +274,15 @@ async def test_what_a_switch_refuses_is_raised_and_the_others_stand():
         one.publish("0")
         await rest()
         assert two.packets() == [("fd00::3", b"packet")]
+
+
+@run
+async def test_a_rule_that_was_never_added_can_be_deleted():
+    """After an attempt that failed, a network is told to delete what it may have."""
+    async with network() as (net, _):
+        detour = DetourOp(S1, Change.DELETE, rule(S1, "0", 3).flow)
+        await net.install([rule(S1, "0", 3, change=Change.DELETE), detour, rule(S1, "1", change=Change.DELETE)])
+        assert len(net.tables[S1]) == 0
 
 
 @run

@@ -34,11 +34,12 @@ from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 from pleroma.wire.ports import EVENTS_PORT
 
 DISCOVERED_TOPOLOGY_FILE = "wiring.json"
-SWITCH_CACHE_SECONDS = 1.0
+SWITCH_CACHE_SECONDS = 2.5
 """For so long after it confirmed a change, a switch may still forward by its earlier rules.
 
 Open vSwitch confirms a change before its cache follows. By default it revalidates the cache every half second at the
-latest, and that takes a while.
+latest, and that takes a while. On a busy machine its revalidators were seen to stand still for more than a second
+longer, and a plan change that had waited for one second lost events. No message of OpenFlow tells when it is done.
 """
 
 

@@ -17,7 +17,7 @@ from pleroma.errors import RoutingError
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.routing.admission import AdmitOp
 from pleroma.routing.detour import RuleOp, SwitchOp
-from pleroma.routing.flow import Change
+from pleroma.routing.flow import Change, FlowOp
 from pleroma.switches.live.path import EventPath, count_along, find_path, lookup_in
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
 
@@ -94,7 +94,7 @@ class PathCache:
         for op in ops:
             if isinstance(op, AdmitOp):
                 admissions.append(op)
-            else:
+            elif op.change is not Change.DELETE or self._is_there(op):
                 rules.append(op)
         for each in admissions:
             self._admit(each)
@@ -104,6 +104,10 @@ class PathCache:
         if installation.refused:
             error = installation.refused[0].error
             raise error if isinstance(error, RoutingError) else RoutingError(str(error), field="install")
+
+    def _is_there(self, op: RuleOp) -> bool:
+        table = self._network.tables[op.switch]
+        return op.flow.dz in (table if isinstance(op, FlowOp) else {flow.dz for flow in table.detours})
 
     def _admit(self, op: AdmitOp) -> None:
         cells = self._admitted[self._number[op.switch, op.port]]
