@@ -94,7 +94,7 @@ class PathCache:
         for op in ops:
             if isinstance(op, AdmitOp):
                 admissions.append(op)
-            elif op.change is not Change.DELETE or self._is_there(op):
+            elif op.change is not Change.DELETE or self._is_there(op, rules):
                 rules.append(op)
         for each in admissions:
             self._admit(each)
@@ -105,9 +105,14 @@ class PathCache:
             error = installation.refused[0].error
             raise error if isinstance(error, RoutingError) else RoutingError(str(error), field="install")
 
-    def _is_there(self, op: RuleOp) -> bool:
-        table = self._network.tables[op.switch]
-        return op.flow.dz in (table if isinstance(op, FlowOp) else {flow.dz for flow in table.detours})
+    def _is_there(self, op: RuleOp, before: Sequence[RuleOp]) -> bool:
+        """Whether there is the rule that an operation is about, or an operation before is about it too."""
+        table = self._network.tables.get(op.switch)
+        if table is None:  # which is refused
+            return True
+        held = table if isinstance(op, FlowOp) else {flow.dz for flow in table.detours}
+        here = type(op), op.switch, op.flow.dz
+        return op.flow.dz in held or any((type(each), each.switch, each.flow.dz) == here for each in before)
 
     def _admit(self, op: AdmitOp) -> None:
         cells = self._admitted[self._number[op.switch, op.port]]
