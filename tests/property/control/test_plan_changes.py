@@ -30,10 +30,13 @@ from pleroma.control import (
 )
 from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import ChooseTrees, Rewire, written
+from pleroma.control.state.regions import spare_prefix
 from pleroma.control.state.tree_choice import TREE_CHOICES
 from pleroma.control.state_snapshot import restore, snapshot
+from pleroma.control.transition.regrowth import MAX_AREA_CELLS, differing
 from pleroma.index import DzSet, TreeIndex
 from pleroma.routing import DetourOp, build
+from pleroma.routing.family_spans import FamilySpans
 from support.control_cases import ANN, BEN, SMALL, TRAFFIC, WEATHER
 from support.plan_change_cases import Mirror, as_request, indices, region, regrowths, tables_of, trees
 from support.strategies import filters
@@ -256,9 +259,7 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             assert self.state.plans.change is None
             self.moved(command)
         elif made is None:
-            runs = self.state.router.family_rules
-            assert command.method == "versioning" or min(self.topology.limits.values()) < 2 * runs + 8
-            assert command.method != "versioning" or len(self.state.schemas) > 2 or self.topology.limits
+            assert self.has_no_room(command)
         elif same:
             assert made.switch_ops == []
         else:
@@ -284,6 +285,19 @@ class ChangesAgainstModel(RuleBasedStateMachine):
             in_place = command.method == "lightweight" or self.change["local"]
             assert (self.change["prefix"] == own) == in_place
             assert in_place or self.change["prefix"] not in self.prefix.values()
+
+    def has_no_room(self, command):
+        """Whether a change has to be refused: no spare prefix, or tables too small for detours or for more trees."""
+        if command.method == "versioning" and len(self.state.schemas) > 2:
+            return True
+        rules, entry, small = self.state.rules, self.state.schemas[command.schema], min(self.topology.limits.values())
+        if command.method == "versioning":
+            families = rules.router.policy.opened(
+                rules.router.families, rules.router.topology, spare_prefix(entry, self.state.schemas, SMALL)
+            )
+            return FamilySpans(family.region for family in families).least_rules > 2 * max(small // 4, 1)
+        area = differing(entry.index, command.index, min(MAX_AREA_CELLS, max(small // 8, 1))).under(entry.prefix)
+        return rules.detour_cells(area) + max(rules.router.family_rules, 1) > small
 
     def outside_the_area_nothing_moves(self):
         change = self.change
