@@ -44,9 +44,10 @@ NOW_AND_THEN = {
     "service/http/resources/leases.py",
     "service/http/resources/statistics.py",
     "service/lease_keeper.py",
+    "service/loop_watch.py",
     "wire/socket_sessions.py",
 }
-"""What clients do by their own clocks (leases, reports, samples, attachments): it may be in a trace or not."""
+"""What is done by clocks (leases, reports, samples, attachments, the watch): it may be in a trace or not."""
 
 
 def listed(title):

@@ -1,7 +1,9 @@
 """The service inside a program's own loop: starting, stopping, and how its connections are set up."""
 
 import asyncio
+import re
 import socket
+import time
 
 import httpx
 import pytest
@@ -79,5 +81,20 @@ def test_a_folder_whose_principal_admin_is_no_administrator_gets_one_of_another_
         async with running(tmp_path, TOPOLOGY, Deployment(port=0)) as service:
             made = service.service.state.principals["admin2"]
             assert (made.role, made.digest) == ("admin", digest(service.token))
+
+    run(main)
+
+
+def test_how_long_the_loop_stood_still_is_told(tmp_path):
+    async def main():
+        async with running(tmp_path, TOPOLOGY, Deployment(port=0)) as service, httpx.AsyncClient() as client:
+            await asyncio.sleep(0.03)
+            time.sleep(0.3)
+            await asyncio.sleep(0.03)
+            found = (await client.get(f"{service.url}/metrics")).text
+            (told,) = re.findall(r'^pleroma_loop_stall_seconds{within="60s"} (\S+)$', found, re.MULTILINE)
+            headers = {"Authorization": f"Bearer {service.token}"}
+            counted = (await client.get(f"{service.url}/v1/statistics", headers=headers)).json()
+            assert min(float(told), counted["loop_stall_seconds"]) >= 0.3
 
     run(main)

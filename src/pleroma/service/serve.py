@@ -33,6 +33,7 @@ from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.http_server import http_server
 from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of
+from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
 from pleroma.service.planes.embedded_plane import over_embedded
 from pleroma.service.planes.openflow_plane import over_openflow
@@ -113,6 +114,7 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
     deployment = deployment or Deployment()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
+        watch = stack.enter_context(LoopWatch().watching())
         listening, opened = _plane(folder, topology, deployment)
         stack.enter_context(contextlib.closing(listening))
         controller, plane = await stack.enter_async_context(opened)
@@ -121,7 +123,7 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
         collecting = deployment.collecting
         collection = None if collecting is None else await Collection.open(controller, collecting, plane)
         replanning = None if isinstance(deployment.plane, BrokerSettings) else deployment.replanning
-        app = create_app(controller, plane, deployment.settings, collection, replanning)
+        app = create_app(controller, plane, deployment.settings, collection, replanning, watch)
         await stack.enter_async_context(plane.serving(app))
         if collection is not None:
             await stack.enter_async_context(collection)

@@ -16,6 +16,7 @@ from pleroma.content import Schema
 
 SHOWN_ROWS = 20
 """Switches, advertisements and subscriptions that are shown, each."""
+NOTABLE_STALL_SECONDS = 0.05
 
 
 def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False) -> None:
@@ -37,6 +38,10 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
         if part in health:
             out.print(f"{part}: {health[part]}", markup=False, soft_wrap=True)
     out.print("{:,} advertisements, {:,} subscriptions, {:,} rules".format(*counts))
+    if totals["loop_stall_seconds"] > NOTABLE_STALL_SECONDS:
+        out.print(
+            f"answered nobody for {totals['loop_stall_seconds']:.2f} s at a time in the last minute (see its log)"
+        )
     show_trees(totals["trees"])
     _show_schemas(schemas)
     _show_traffic(totals)

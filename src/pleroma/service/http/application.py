@@ -41,6 +41,7 @@ from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
 from pleroma.service.http.traffic_rates import TrafficRates
 from pleroma.service.lease_keeper import LeaseKeeper
+from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.replanning.plan_loop import PlanLoop
 from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.replanning_settings import ReplanningSettings
@@ -56,6 +57,7 @@ def create_app(
     settings: ServiceSettings | None = None,
     collection: Collection | None = None,
     replanning: ReplanningSettings | None = None,
+    watch: LoopWatch | None = None,
 ) -> FastAPI:
     """The API of a controller and a data plane that are open and stay open. `app.state.service` holds its parts.
 
@@ -64,7 +66,8 @@ def create_app(
     """
     settings = settings or ServiceSettings()
     traffic_rates = TrafficRates(controller.state.schemas)
-    metrics = Metrics(partial(gauges, controller, plane, collection, traffic_rates))
+    watch = watch or LoopWatch()
+    metrics = Metrics(partial(gauges, controller, plane, collection, traffic_rates, watch))
     leased = LeaseKeeper(controller, settings.lease_seconds)
     rates = None if replanning is None else SamplingRates()
     samples = SampleIntake(collection, rates, partial(_announce_rate, controller))
@@ -82,6 +85,7 @@ def create_app(
         traffic,
         traffic_rates,
         planner,
+        watch,
         collection,
         loop,
         claims,

@@ -14,6 +14,7 @@ from pleroma.service.http.metrics import Metrics
 from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.http.traffic_rates import TrafficRates
 from pleroma.service.lease_keeper import LeaseKeeper
+from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.replanning.plan_loop import PlanLoop
 from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.watcher_claims import WatcherClaims
@@ -31,6 +32,7 @@ class Service:
     traffic: SampledTraffic
     rates: TrafficRates
     planner: Planner
+    watch: LoopWatch
     collection: Collection | None = None
     """What is collected for the pipeline; None where there is no lake."""
     replanning: PlanLoop | None = None

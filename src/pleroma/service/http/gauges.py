@@ -11,6 +11,7 @@ from pleroma.control.trees_in_use import trees_in_use
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.traffic_rates import TrafficRates
+from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.metric_families import counter, gauge
 
 _REPORTED = {
@@ -25,7 +26,11 @@ _REPORTED = {
 
 
 def gauges(
-    controller: Controller, network: DataPlane, collection: Collection | None, rates: TrafficRates
+    controller: Controller,
+    network: DataPlane,
+    collection: Collection | None,
+    rates: TrafficRates,
+    watch: LoopWatch,
 ) -> Iterator[Metric]:
     """Sums over all principals only, because reading metrics needs no token."""
     state = controller.state
@@ -59,6 +64,7 @@ def gauges(
     waiting = [(str(name), delays[name].seconds if name in delays else 0.0) for name in state.router.tables]
     what = "How long the oldest change that a switch has not confirmed has been waiting"
     yield gauge("pleroma_switch_unconfirmed_seconds", what, waiting, "switch")
+    yield from watch.metrics()
     yield from network.metrics()
     if collection is not None:
         yield from collection.metrics()

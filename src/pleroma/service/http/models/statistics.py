@@ -75,6 +75,9 @@ class StatisticsAnswer(StrictModel):
     subscriptions: int
     rules: int = Field(description="In all switches together")
     trees: TreesSummary
+    loop_stall_seconds: float = Field(
+        description="For how long the controller answered nobody, at most, in the last minute"
+    )
     reported: Totals
     last_minute: Rates
     by_schema: dict[str, SchemaRates]

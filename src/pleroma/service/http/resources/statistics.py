@@ -50,6 +50,7 @@ def statistics(service: Service) -> APIRouter:
                 "count": len(trees_in_use(state)),
                 "to_move": len(service.controller.schemas_on_other_trees),
             },
+            "loop_stall_seconds": round(service.watch.longest(), 4),
             "reported": _totals(service, principal),
             "last_minute": service.rates.last_minute(None if everything else principal.name),
             "by_schema": service.rates.by_schema(None if everything else principal.name),

@@ -1,0 +1,105 @@
+"""The watch of the event loop: how long it stood still, and in which function."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+import uvloop
+from structlog.testing import capture_logs
+
+from pleroma.service.http.traffic_rates import TrafficRates
+from pleroma.service.loop_watch import LoopWatch
+from support.waiting import until
+
+STALL_SECONDS = 0.3
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+def read(watch):
+    return {
+        (sample.name, *sample.labels.values()): sample.value for metric in watch.metrics() for sample in metric.samples
+    }
+
+
+def long_stalls(watch):
+    return read(watch)["pleroma_loop_long_stalls_total",]
+
+
+def asleep():
+    time.sleep(STALL_SECONDS)
+    return 0.0
+
+
+def at_work():
+    end = time.thread_time() + STALL_SECONDS
+    while time.thread_time() < end:
+        pass
+    return 0.0
+
+
+async def stalled(watch, clock=asleep):
+    """A function of the package that calls a clock which does not return for a while."""
+    await asyncio.sleep(0.03)
+    before = long_stalls(watch)
+    TrafficRates({}, clock)
+    await until(lambda: long_stalls(watch) > before)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_stall_is_seen_in_full_and_logged_with_the_function_that_ran(loop):
+    async def main():
+        with LoopWatch().watching() as watch, capture_logs() as logged:
+            await stalled(watch)
+        assert watch.longest() >= STALL_SECONDS
+        found = read(watch)
+        for within in ("5s", "60s"):
+            assert found["pleroma_loop_stall_seconds", within] == watch.longest()
+        assert found["pleroma_loop_stalled_seconds_total",] >= STALL_SECONDS
+        (line,) = (each for each in logged if each["ms"] >= STALL_SECONDS * 1000)
+        assert line["event"] == "the event loop stood still"
+        assert line["where"].startswith("pleroma.service.http.traffic_rates.TrafficRates.__init__")
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(main())
+
+
+def test_a_stall_tells_work_from_waiting():
+    async def main():
+        for clock, shares in ((asleep, (0.0, 0.5)), (at_work, (0.9, 1.5))):
+            with LoopWatch().watching() as watch:
+                await stalled(watch, clock)
+            busy = read(watch)["pleroma_loop_busy_seconds", "5s"]
+            assert shares[0] <= busy / STALL_SECONDS <= shares[1]
+
+    asyncio.run(main())
+
+
+def test_one_function_that_stalls_again_and_again_is_logged_once():
+    async def main():
+        with LoopWatch().watching() as watch, capture_logs() as logged:
+            for _ in range(3):
+                await stalled(watch)
+        assert long_stalls(watch) >= 3
+        assert sum("TrafficRates" in each["where"] for each in logged) == 1
+
+    asyncio.run(main())
+
+
+def test_the_watch_ends_with_its_block():
+    async def main():
+        threads = threading.active_count()
+        with LoopWatch().watching() as watch:
+            assert threading.active_count() == threads + 1
+        assert threading.active_count() == threads
+        before = watch.longest()
+        await asyncio.sleep(0.03)
+        asleep()
+        await asyncio.sleep(0.03)
+        assert watch.longest() == before
+
+    asyncio.run(main())
+
+
+def test_before_it_is_entered_there_is_nothing_to_tell():
+    assert LoopWatch().longest() == 0.0
