@@ -5,7 +5,8 @@
     │   ├── SchemaError     a schema file or definition
     │   ├── DomainError     a value outside its attribute's domain, or of the wrong type
     │   ├── UnknownName     an attribute or category nobody defined
-    │   └── FilterSyntax    text or JSON that is not a filter
+    │   ├── FilterSyntax    text or JSON that is not a filter
+    │   └── FilterTooCostly a filter that takes more work than is allowed
     ├── IndexingError       dz, indexes and plans
     │   ├── DzError         not a bit string, or too long for where it is used
     │   ├── PlanError       a plan that is damaged or does not fit its schema
@@ -66,11 +67,14 @@ import copyreg
 import difflib
 import reprlib
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
 _SHORT.maxlevel = 1
+_MAX_COMPARED_NAMES, _MAX_COMPARED_CHARACTERS = 256, 200
+"""Of so many names the nearest is looked for: to compare thousands takes longer than the request that named none."""
 
 
 def shown(value: object) -> str:
@@ -127,9 +131,10 @@ class UnknownName(ContentError):
     """A name that is not defined, with the nearest one that is."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], *, field: str | None = None) -> None:
-        names = list(known)
+        names = list(islice(known, _MAX_COMPARED_NAMES))
         folded = {each.lower(): each for each in names}
-        near = [folded[match] for match in difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)]
+        short = name[:_MAX_COMPARED_CHARACTERS].lower()
+        near = [folded[match] for match in difflib.get_close_matches(short, folded, n=1, cutoff=0.5)]
         hint = f"did you mean {shown(near[0])}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
         super().__init__(f"unknown {what} {shown(name)}; {hint}", field=field, value=name)
         self.suggestion = near[0] if near else None
@@ -137,6 +142,10 @@ class UnknownName(ContentError):
 
 class FilterSyntax(ContentError):
     pass
+
+
+class FilterTooCostly(ContentError):
+    """To read the filter, or to compare it with what is allowed, takes more work than a stranger may ask for."""
 
 
 class IndexingError(PleromaError):

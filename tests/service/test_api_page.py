@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pleroma.content.filter import MAX_BOXES
 from pleroma.content.language import MAX_TEXT
+from pleroma.content.work_budget import MAX_BOXES
 from pleroma.control import ControlSettings
 from pleroma.control.log.sqlite_log import REMEMBERED_POSITIONS
 from pleroma.errors import PleromaError

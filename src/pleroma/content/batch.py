@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleroma.content.attribute import Attribute
+from pleroma.content.box import Box
 from pleroma.content.event import Event
-from pleroma.content.filter import Box, Filter
+from pleroma.content.filter import Filter
 from pleroma.content.numeric import Integer, Real
 from pleroma.content.range import Key, Range
 from pleroma.content.schema import Schema

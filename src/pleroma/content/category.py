@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pleroma.content.attribute import EQUALITY, Attribute
@@ -16,6 +16,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class Category(Attribute):
     values: tuple[str, ...]
+    _places: dict[str, int] = field(init=False, repr=False, compare=False)
 
     kind: ClassVar[str] = "category"
     operators: ClassVar[tuple[str, ...]] = (*EQUALITY, "in")
@@ -26,8 +27,9 @@ class Category(Attribute):
         for each in self.values:
             if not isinstance(each, str) or _SURROGATE.search(each):
                 raise SchemaError(f"{shown(each)} is not a word", field=self.name, value=each)
-        if len(set(self.values)) != len(self.values):
-            twice = next(v for v in self.values if self.values.count(v) > 1)
+        object.__setattr__(self, "_places", {value: place for place, value in enumerate(self.values)})
+        if len(self._places) != len(self.values):
+            twice = next(v for place, v in enumerate(self.values) if self._places[v] != place)
             raise SchemaError(f"{shown(twice)} is listed twice", field=self.name, value=twice)
 
     @property
@@ -50,8 +52,8 @@ class Category(Attribute):
         if not isinstance(value, str):
             raise self._wrong_type(value)
         try:
-            return self.values.index(value)
-        except ValueError:
+            return self._places[value]
+        except KeyError:
             raise UnknownName("category", value, self.values, field=self.name) from None
 
     def _value(self, key: Key) -> str:

@@ -7,67 +7,20 @@ a filter printed and parsed is the filter one had. Whether two filters with diff
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from pleroma.content.attribute import Attribute
+from pleroma.content.box import Box
+from pleroma.content.box_masks import BoxMasks
 from pleroma.content.event import Event
+from pleroma.content.normal_form import normal
 from pleroma.content.numeric import plain
-from pleroma.content.range import Key, Range, Ranges, complement, join
+from pleroma.content.range import Range, Ranges
 from pleroma.content.schema import Schema
+from pleroma.content.work_budget import UNBOUNDED, WorkBudget
 from pleroma.errors import ContentError
-
-MAX_BOXES = 1024
-"""More boxes than this in one filter is refused: each costs flow entries, and `not` and `in` multiply."""
-MAX_PIECES = 16 * MAX_BOXES
-"""More than this on the way to a normal form is refused too, before it takes minutes."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Box:
-    """One range per attribute, in the schema's order."""
-
-    ranges: tuple[Range, ...]
-
-    def __contains__(self, keys: tuple[Key, ...]) -> bool:
-        return all(lo <= key < hi for (lo, hi), key in zip(self.ranges, keys, strict=True))
-
-    def covers(self, other: Box) -> bool:
-        return all(lo <= a and b <= hi for (lo, hi), (a, b) in zip(self.ranges, other.ranges, strict=True))
-
-    def meet(self, other: Box) -> Box | None:
-        common = []
-        for mine, its in zip(self.ranges, other.ranges, strict=True):
-            part = mine.meet(its)
-            if part is None:
-                return None
-            common.append(part)
-        return Box(tuple(common))
-
-    def minus(self, other: Box) -> Iterator[Box]:
-        """What is in this box and not in the other, as disjoint boxes."""
-        common = self.meet(other)
-        if common is None:
-            yield self
-            return
-        ranges = list(self.ranges)
-        for d, (mine, shared) in enumerate(zip(self.ranges, common.ranges, strict=True)):
-            for rest in complement((shared,), mine):
-                yield Box((*ranges[:d], rest, *ranges[d + 1 :]))
-            ranges[d] = shared
-
-    def minus_all(self, others: Sequence[Box]) -> Iterator[Box]:
-        """What is in this box and in none of the others, found one disjoint piece at a time."""
-        pieces = [(self, 0)]
-        while pieces:
-            piece, done = pieces.pop()
-            if done == len(others):
-                yield piece
-            else:
-                pieces.extend((rest, done + 1) for rest in piece.minus(others[done]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +29,17 @@ class Filter:
     boxes: tuple[Box, ...]
 
     @classmethod
-    def of(cls, schema: Schema, boxes: Iterable[Box]) -> Filter:
+    def of(cls, schema: Schema, boxes: Iterable[Box], work: WorkBudget = UNBOUNDED) -> Filter:
         """The filter of these boxes, in normal form."""
-        pieces = list(islice(boxes, MAX_PIECES + 1))
-        if len(pieces) > MAX_PIECES:
-            raise _too_large()
-        return cls(schema, _normal(pieces))
+        return cls(schema, normal(boxes, work))
 
     @classmethod
-    def where(cls, schema: Schema, position: int, ranges: Ranges) -> Filter:
+    def where(cls, schema: Schema, position: int, ranges: Ranges, work: WorkBudget = UNBOUNDED) -> Filter:
         """The events whose attribute at `position` has its key in `ranges`."""
+        if len(ranges) > work.max_boxes:
+            raise work.too_large()
         full = tuple(a.domain for a in schema.attributes)
-        return cls.of(schema, (Box((*full[:position], part, *full[position + 1 :])) for part in ranges))
+        return cls(schema, tuple(Box((*full[:position], part, *full[position + 1 :])) for part in ranges))
 
     @classmethod
     def everything(cls, schema: Schema) -> Filter:
@@ -98,11 +50,11 @@ class Filter:
         return cls(schema, ())
 
     @classmethod
-    def parse(cls, schema: Schema, text: str) -> Filter:
+    def parse(cls, schema: Schema, text: str, work: WorkBudget = UNBOUNDED) -> Filter:
         """A filter from the filter language (docs/filters.md)."""
         from pleroma.content.language import parse  # the grammar is read on first use
 
-        return parse(schema, text)
+        return parse(schema, text, work)
 
     def __bool__(self) -> bool:
         """False for a filter that no event can match."""
@@ -115,8 +67,7 @@ class Filter:
 
     def __and__(self, other: Filter) -> Filter:
         self._same_space(other)
-        pairs = ((a, b) for a in self.boxes for b in other.boxes)
-        return Filter.of(self.schema, (part for a, b in pairs if (part := a.meet(b)) is not None))
+        return Filter.of(self.schema, met(self.boxes, other.boxes, UNBOUNDED))
 
     def __or__(self, other: Filter) -> Filter:
         self._same_space(other)
@@ -126,17 +77,24 @@ class Filter:
         self._same_space(other)
         return Filter.of(self.schema, (piece for box in self.boxes for piece in box.minus_all(other.boxes)))
 
-    def covers(self, other: Filter) -> bool:
+    def covers(self, other: Filter, work: WorkBudget = UNBOUNDED) -> bool:
         """Whether every event that the other matches is matched here too."""
         self._same_space(other)
+        dimensions = len(self.schema)
+        work.spend(len(other.boxes) * dimensions)
+        if len(self.boxes) == 1:
+            return all(self.boxes[0].covers(box) for box in other.boxes)
+        work.spend(len(self.boxes) * dimensions)
+        masks = BoxMasks(self.boxes)
         return all(
-            any(mine.covers(box) for mine in self.boxes) or not any(True for _ in box.minus_all(self.boxes))
+            masks.around(box) or not any(True for _ in box.minus_all([*masks.of(masks.meeting(box))], work))
             for box in other.boxes
         )
 
     def overlaps(self, other: Filter) -> bool:
         self._same_space(other)
-        return any(a.meet(b) is not None for a in self.boxes for b in other.boxes)
+        masks = BoxMasks(self.boxes)
+        return any(masks.meeting(box) for box in other.boxes)
 
     def _same_space(self, other: Filter) -> None:
         if other.schema is not self.schema and other.schema != self.schema:
@@ -155,6 +113,19 @@ class Filter:
             if part != a.domain
         ]
         return " and ".join(parts) or "true"
+
+
+def met(mine: Sequence[Box], others: Sequence[Box], work: WorkBudget) -> Iterator[Box]:
+    """The common parts of two unions of boxes. A box that lies inside one of the others is not cut up by the rest."""
+    if not mine or not others:
+        return
+    work.spend((len(mine) + len(others)) * len(mine[0].ranges))
+    masks = BoxMasks(others)
+    for box in mine:
+        if masks.around(box):
+            yield box
+        else:
+            yield from (part for other in masks.of(masks.meeting(box)) if (part := box.meet(other)) is not None)
 
 
 def _condition_text(attribute: Attribute, part: Range) -> str:
@@ -184,50 +155,3 @@ def literal(value: Any) -> str:
     if isinstance(value, str):
         return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
     return plain(value) if isinstance(value, float) else repr(value)
-
-
-def _normal(boxes: list[Box]) -> tuple[Box, ...]:
-    current = sorted(set(boxes))
-    while True:
-        before = current
-        for d in range(len(current[0].ranges) if current else 0):
-            current = _joined_along(current, d)
-        current = sorted(_outermost(current))
-        if current == before:
-            return tuple(current)
-
-
-def _joined_along(boxes: list[Box], d: int) -> list[Box]:
-    """Boxes that differ only in dimension `d`, and touch there, become one."""
-    if len(boxes) < 2:
-        return boxes
-    alike: dict[tuple[Range, ...], list[Range]] = defaultdict(list)
-    for box in boxes:
-        alike[box.ranges[:d] + box.ranges[d + 1 :]].append(box.ranges[d])
-    return [Box((*rest[:d], part, *rest[d:])) for rest, parts in alike.items() for part in join(parts)]
-
-
-def _outermost(boxes: list[Box]) -> list[Box]:
-    """The boxes inside no other: a sweep along the dimension that tells most of them apart.
-
-    Sorted by their lower corners, and the larger first of those that share one, no box comes before one around it.
-    """
-    if len(boxes) < 2:
-        return boxes
-    d = max(range(len(boxes[0].ranges)), key=lambda d: len({box.ranges[d] for box in boxes}))
-    boxes = sorted(boxes, key=lambda box: [part.hi for part in box.ranges], reverse=True)
-    boxes.sort(key=lambda box: (box.ranges[d].lo, [part.lo for part in box.ranges]))
-    kept: list[Box] = []
-    reaching: list[Box] = []
-    for box in boxes:
-        reaching = [each for each in reaching if each.ranges[d].hi > box.ranges[d].lo]
-        if not any(each.covers(box) for each in reaching):
-            kept.append(box)
-            reaching.append(box)
-            if len(kept) > MAX_BOXES:
-                raise _too_large()
-    return kept
-
-
-def _too_large() -> ContentError:
-    return ContentError(f"the filter needs more than the {MAX_BOXES} boxes allowed")

@@ -13,9 +13,11 @@ from itertools import product
 from typing import Any
 
 from pleroma.content.attribute import Attribute
-from pleroma.content.filter import Box, Filter
-from pleroma.content.range import Range, Ranges, join
+from pleroma.content.box import Box
+from pleroma.content.filter import Filter
+from pleroma.content.range import Range, Ranges, common, join
 from pleroma.content.schema import Schema
+from pleroma.content.work_budget import UNBOUNDED, WorkBudget
 from pleroma.errors import FilterSyntax, shown
 
 
@@ -30,12 +32,12 @@ def to_json(filter: Filter) -> list[dict[str, Any]]:
     ]
 
 
-def from_json(schema: Schema, data: Any) -> Filter:
+def from_json(schema: Schema, data: Any, work: WorkBudget = UNBOUNDED) -> Filter:
     if isinstance(data, Mapping):
         data = [data]
     if not isinstance(data, list):
         raise FilterSyntax("a filter is a list of boxes", value=data)
-    return Filter.of(schema, (box for each in data for box in _boxes(schema, each)))
+    return Filter.of(schema, (box for each in data for box in _boxes(schema, each)), work)
 
 
 def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def _ranges(attribute: Attribute, conditions: Any) -> Ranges:
             or_absent = operand
             continue
         selected = attribute.select(str(operator), operand)
-        ranges = tuple(m for r in ranges for s in selected if (m := r.meet(s)) is not None)
+        ranges = common((ranges, selected), attribute.domain)
     if or_absent:
         ranges = join((*ranges, *attribute.select("exists", False)))
     return ranges

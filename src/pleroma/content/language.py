@@ -1,23 +1,29 @@
 """The filter language: text to boxes.
 
 Negation is pushed down to the conditions, where it is the complement of a few ranges of one attribute; everything
-above is union and intersection of boxes. Each error points at the place in the text.
+above is union and intersection of boxes. Conditions that are and-ed are met as ranges, attribute by attribute, before
+there are boxes. Each error points at the place in the text.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache, reduce
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
-from operator import and_
+from itertools import islice, product
 from typing import Any
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from pleroma.content.filter import Filter
-from pleroma.content.range import Ranges, complement
+from pleroma.content.box import Box
+from pleroma.content.filter import Filter, met
+from pleroma.content.normal_form import normal
+from pleroma.content.range import Range, Ranges, common, complement
 from pleroma.content.schema import Schema
+from pleroma.content.work_budget import UNBOUNDED, WorkBudget
 from pleroma.errors import ContentError, FilterSyntax, shown
 
 MAX_TEXT = 65_536
@@ -42,38 +48,97 @@ def _parser() -> Lark:
     return Lark(grammar, parser="lalr", maybe_placeholders=False)
 
 
-def parse(schema: Schema, text: str) -> Filter:
+def parse(schema: Schema, text: str, work: WorkBudget = UNBOUNDED) -> Filter:
     if not isinstance(text, str):
         raise FilterSyntax(f"a filter is a text, not {type(text).__name__}", value=text)
     if len(text) > MAX_TEXT:
         raise FilterSyntax(f"the filter has {len(text)} characters, at most {MAX_TEXT} are allowed")
     try:
         tree = _parser().parse(text)
-        return _evaluate(schema, tree.children[0], negated=False)
+        return _Evaluation(schema, work).of(tree.children[0], negated=False)
     except UnexpectedInput as error:
         raise _syntax_error(text, error) from None
     except RecursionError:
         raise FilterSyntax("the filter is nested too deeply") from None
 
 
-def _evaluate(schema: Schema, node: Any, negated: bool) -> Filter:
-    parts = node.children
-    match node.data:
-        case "negate":
-            return _evaluate(schema, parts[1], not negated)
-        case "any_of" | "all_of":
-            filters = [_evaluate(schema, part, negated) for part in parts]
-            if (node.data == "any_of") != negated:
-                return Filter.of(schema, (box for each in filters for box in each.boxes))
-            return reduce(and_, filters)
-        case "true" | "false":
-            wanted = (node.data == "true") != negated
-            return Filter.everything(schema) if wanted else Filter.nothing(schema)
-        case _:
-            return _condition(schema, node, negated)
+class _Evaluation:
+    """Turns a parsed text into a filter."""
+
+    def __init__(self, schema: Schema, work: WorkBudget) -> None:
+        self._schema = schema
+        self._work = work
+
+    def of(self, node: Any, negated: bool) -> Filter:
+        schema = self._schema
+        match node.data:
+            case "negate":
+                return self.of(node.children[1], not negated)
+            case "any_of" | "all_of":
+                if (node.data == "all_of") != negated:
+                    return Filter(schema, self._all_of(node.children, negated))
+                filters = [self.of(part, negated) for part in node.children]
+                return Filter.of(schema, (box for each in filters for box in each.boxes), self._work)
+            case "true" | "false":
+                wanted = (node.data == "true") != negated
+                return Filter.everything(schema) if wanted else Filter.nothing(schema)
+            case _:
+                return Filter.where(schema, *_condition(schema, node, negated), self._work)
+
+    def _all_of(self, parts: Iterable[Any], negated: bool) -> tuple[Box, ...]:
+        """The boxes of all these parts together. They are brought to normal form when they have become many."""
+        boxes: Sequence[Box] = Filter.everything(self._schema).boxes
+        many = 1
+        conditions: dict[int, list[Ranges]] = defaultdict(list)
+        for part in parts:
+            node, is_negated = _without_not(part, negated)
+            if node.data not in _COMPOSED:
+                position, ranges = _condition(self._schema, node, is_negated)
+                conditions[position].append(ranges)
+                continue
+            others = self.of(node, is_negated).boxes
+            boxes = self._within(boxes, conditions)
+            conditions.clear()
+            if len(boxes) > many or len(boxes) * len(others) > self._work.max_pieces:
+                boxes = normal(boxes, self._work)
+                many = 2 * len(boxes)
+            boxes = self._some(met(boxes, others, self._work))
+        return normal(self._within(boxes, conditions), self._work)
+
+    def _within(self, boxes: Sequence[Box], conditions: Mapping[int, Sequence[Ranges]]) -> Sequence[Box]:
+        """The parts of the boxes in which all conditions hold."""
+        if not conditions:
+            return boxes
+        chosen = {d: common(each, self._schema.attributes[d].domain) for d, each in conditions.items()}
+        self._work.spend(len(boxes) * sum(map(len, chosen.values())))
+        return self._some(part for box in boxes for part in _parts(box, chosen))
+
+    def _some(self, pieces: Iterator[Box]) -> list[Box]:
+        some = list(islice(pieces, self._work.max_pieces + 1))
+        if len(some) > self._work.max_pieces:
+            raise self._work.too_large()
+        return some
 
 
-def _condition(schema: Schema, node: Tree[Token], negated: bool) -> Filter:
+_COMPOSED = ("any_of", "all_of", "true", "false")
+
+
+def _without_not(node: Any, negated: bool) -> tuple[Any, bool]:
+    while node.data == "negate":
+        node, negated = node.children[1], not negated
+    return node, negated
+
+
+def _parts(box: Box, chosen: Mapping[int, Ranges]) -> Iterator[Box]:
+    """The parts of a box that have, in some dimensions, a key in one of the chosen ranges."""
+    along: list[Iterable[Range]] = [(part,) for part in box.ranges]
+    for d, ranges in chosen.items():
+        along[d] = [both for part in ranges if (both := part.meet(box.ranges[d])) is not None]
+    return map(Box, product(*along))
+
+
+def _condition(schema: Schema, node: Tree[Token], negated: bool) -> tuple[int, Ranges]:
+    """The position of the attribute that a condition is on, and the keys for which it holds."""
     tokens = [part for part in node.children if isinstance(part, Token)]
     values = [part.children[0] for part in node.children if isinstance(part, Tree)]
     name = next(t for t in tokens if t.type == "NAME")
@@ -90,7 +155,7 @@ def _condition(schema: Schema, node: Tree[Token], negated: bool) -> Filter:
     except ContentError as error:
         culprit = literals.index(error.value) if error.value in literals else 0
         raise error.at(_place(values[culprit] if values else name)) from None
-    return Filter.where(schema, position, complement(ranges, attribute.domain) if negated else ranges)
+    return position, complement(ranges, attribute.domain) if negated else ranges
 
 
 def _operation(kind: str, tokens: list[Token], values: list[Any]) -> tuple[str, Any]:

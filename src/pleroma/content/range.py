@@ -60,3 +60,8 @@ def complement(ranges: Ranges, domain: Range) -> Ranges:
     if start < domain.hi:
         rest.append(Range(start, domain.hi))
     return tuple(rest)
+
+
+def common(sets: Iterable[Ranges], domain: Range) -> Ranges:
+    """The keys of `domain` that are in each of these sets of ranges."""
+    return complement(join(gap for ranges in sets for gap in complement(ranges, domain)), domain)

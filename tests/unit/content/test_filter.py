@@ -3,7 +3,8 @@ import itertools
 import pytest
 
 from pleroma.content import Box, Category, Filter, Integer, Range, Real, Schema, Text
-from pleroma.content.filter import MAX_BOXES, MAX_PIECES, literal
+from pleroma.content.filter import literal
+from pleroma.content.work_budget import MAX_BOXES, PIECES_PER_BOX
 from pleroma.errors import ContentError
 
 PLANE = Schema("plane", (Integer("x", False, 0, 9), Integer("y", True, 0, 9)))
@@ -133,7 +134,7 @@ def test_work_without_end_is_refused_before_it_is_done():
     endless = (box((i % 9_999, i % 9_999), None, None, schema=LARGE) for i in itertools.count())
     with pytest.raises(ContentError, match=r"boxes allowed$"):
         Filter.of(LARGE, endless)
-    assert next(endless).ranges[0].lo == (MAX_PIECES + 1) % 9_999
+    assert next(endless).ranges[0].lo == ((PIECES_PER_BOX * MAX_BOXES) + 1) % 9_999
 
 
 def test_covering_is_answered_where_the_difference_would_be_too_large():

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pleroma.content import Filter
-from pleroma.content.filter import MAX_BOXES
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.content.language import MAX_TEXT
+from pleroma.content.work_budget import MAX_BOXES
 from pleroma.errors import ContentError
 from support.strategies import STOCK
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pleroma.cli.pictures.figure_style import BLUE, GREEN, TITLE_SIZE, new_figure, save_figure
 from pleroma.content import Attribute, Category, Range, Real, Text
 from pleroma.content.batch import EventBatch
-from pleroma.content.filter import Box
+from pleroma.content.box import Box
 from pleroma.workloads.workload import Workload
 
 MAX_PANELS = 4
