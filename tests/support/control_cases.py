@@ -16,7 +16,7 @@ LINE = build("line:3")  # h1 - h2 - h3
 WEATHER = Schema("weather", (Integer("temperature", False, 0, 15), Integer("wind", False, 0, 7)))
 TRAFFIC = Schema("traffic", (Integer("speed", False, 0, 15), Category("road", True, ("a1", "a2", "a3"))))
 SMALL = ControlSettings(schema_bits=2, max_members=4, default_bits=7, max_length=20)
-DIGEST = hashlib.sha256(b"a token").hexdigest()
+DIGEST = hashlib.sha256(hashlib.sha256(b"a token").digest()).hexdigest()
 
 ANN = CreatePrincipal("ann", "admin", DIGEST)
 PAT = CreatePrincipal("pat", "publisher", DIGEST, publish={"weather": "wind < 4"})

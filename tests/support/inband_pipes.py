@@ -13,8 +13,8 @@ from pleroma.control import Command, Controller, ControlState, Done
 from pleroma.routing import Port, SwitchId
 from pleroma.switches.openflow.frames import Datagram
 from pleroma.switches.openflow.openflow_network import Arrival
-from pleroma.wire.inband_messages import token_key
 from pleroma.wire.ports import CONTROL_ADDRESSES, CONTROL_PORT
+from pleroma.wire.token_proof import client_key
 
 CLIENT_PORT = 50_000
 TOKEN = "a token"  # noqa: S105
@@ -68,7 +68,7 @@ class LossyNetwork:
         return open_pipes
 
     def conversation(self, principal: str = "ann", token: str = TOKEN, host: str = "", **place: Any) -> Conversation:
-        return Conversation(principal, token_key(token), host, self.opener(**place))
+        return Conversation(principal, client_key(token), host, self.opener(**place))
 
     def transport(self, principal: str = "ann", token: str = TOKEN, host: str = "", **place: Any) -> InbandTransport:
         return InbandTransport(self.opener(**place), principal, token, host)

@@ -18,7 +18,7 @@ def command_items(position: int, command: Command, result: Result, wanted: Set[s
     """Items of the wanted types about a command that was applied at a position of the log."""
     if "request" in wanted:
         listed = command.to_json().items()
-        public = {name: value for name, value in listed if name not in ("digest", "layout", "index")}
+        public = {name: value for name, value in listed if name not in ("verifier", "layout", "index")}
         outcome = {"refused": str(result.error)} if isinstance(result, CommandRefused) else {"value": result.value}
         yield {"type": "request", "position": position, "command": public} | outcome
     if isinstance(result, CommandRefused):

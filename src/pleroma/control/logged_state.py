@@ -21,7 +21,7 @@ from pleroma.control.log.sqlite_log import Log
 from pleroma.control.state.command import Begin, Command, canonical, command_from_json, written
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import CommandRefused, Done, Result
-from pleroma.control.state_snapshot import restore, snapshot
+from pleroma.control.state_snapshot import restore, snapshot, without_client_keys
 from pleroma.errors import ControlError, KeyConflict, LogError
 from pleroma.routing import Topology
 
@@ -62,6 +62,8 @@ class LoggedState:
         """Go on from what the folder holds, or begin there."""
         log = Log.open(Path(folder) / LOG_FILE_NAME)
         try:
+            if log.is_of_earlier_format:
+                log.rewrite(b'"create_principal"', _written_anew, without_client_keys)
             recovery = log.latest_snapshot()
             if recovery.snapshot is not None:
                 state, answers = restore(recovery.snapshot.state, topology, settings)
@@ -174,3 +176,9 @@ def log_body(command: Command, key: str | None = None) -> bytes:
 def _read(body: bytes) -> tuple[str | None, Command]:
     data = json.loads(body)
     return data["key"], command_from_json(data["command"])
+
+
+def _written_anew(body: bytes) -> bytes:
+    """The body as this version writes it."""
+    key, command = _read(body)
+    return log_body(command, key)

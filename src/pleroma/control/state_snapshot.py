@@ -16,7 +16,7 @@ from typing import Any
 from pleroma.content import Schema
 from pleroma.control.control_state import ControlState
 from pleroma.control.kept_answers import KeptAnswers
-from pleroma.control.state.command import Begin, Rewire, canonical, command_from_json
+from pleroma.control.state.command import Begin, Rewire, canonical, command_from_json, verifier_in
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import with_host
 from pleroma.control.state.present_network import present_topology
@@ -40,7 +40,7 @@ def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
         "settings": state.settings.to_json() | {"max_members": state.plans.first_members},
         "network": state.network,
         "schemas": [_schema(entry) for entry in state.schemas.values()],
-        "principals": [asdict(principal) for principal in state.principals.values()],
+        "principals": [_principal(principal) for principal in state.principals.values()],
         "hosts": [asdict(host) for host in state.learned.values()],
         "trees": state.trees,
         "there": state.there.to_json(),
@@ -76,7 +76,7 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
             host = Host(**each)
             state.learn(host, with_host(state.topology, host))
         _restore_network(state, read)
-        state.principals = {each["name"]: Principal(**each) for each in read["principals"]}
+        state.principals = {each["name"]: _read_principal(each) for each in read["principals"]}
         count = read["registrations"]
         _, *lines, regions = data.split(b"\n", 1 + count + read["answers"])
         at = _restore_registrations(state, lines[:count], regions)
@@ -86,6 +86,24 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
             raise OtherControl(f"{len(regions)} bytes are not the {at} of all regions", field="snapshot", value=at)
         state.plans.load_rules()
         return state, KeptAnswers.read(line.decode() for line in lines[count:])
+
+
+def without_client_keys(data: bytes) -> bytes:
+    """A snapshot with verifiers in the place of the clients' keys that snapshots of earlier versions have."""
+    head, _, rest = data.partition(b"\n")
+    read = json.loads(head)
+    read["principals"] = [_principal(_read_principal(each)) for each in read["principals"]]
+    return canonical(read).encode() + b"\n" + rest
+
+
+def _principal(principal: Principal) -> dict[str, Any]:
+    written = asdict(principal)
+    return written | {"verifier": written.pop("digest")}
+
+
+def _read_principal(read: Mapping[str, Any]) -> Principal:
+    rest = {name: value for name, value in read.items() if name not in ("digest", "verifier")}
+    return Principal(digest=verifier_in(read), **rest)
 
 
 def _restore_network(state: ControlState, read: Mapping[str, Any]) -> None:

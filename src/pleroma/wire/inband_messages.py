@@ -1,14 +1,14 @@
 """Messages between a host and the controller that travel as packets through the network itself.
 
-Hosts send them to a fixed address that stands for the controller (Bhowmik et al. 2017, II). A host says hello, with
-proof that it has a principal's token; the controller answers with a session. From then on each message carries its
+Hosts send them to a fixed address that stands for the controller (Bhowmik et al. 2017, II). A host says hello, and the
+controller answers with a cookie that is good at that place for a while. The host says hello again, with the cookie and
+with proof that it has a principal's token; the controller answers with a session. From then on each message carries its
 session, a sequence number and an authentication code that only these two can make. What is too large for a datagram
 goes in parts. Nothing is encrypted. This module is pure: bytes in, values out, and `WireError` for anything else.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,13 +16,16 @@ from struct import Struct
 
 from pleroma.errors import WireError, shown
 from pleroma.wire.header import MAX_PACKET_BYTES, cut_short, too_large
+from pleroma.wire.token_proof import PROOF_BYTES, prove, proven_key
 from pleroma.wire.tunnel import wrong_start
 
 INBAND_MAGIC = b"PLC"
-INBAND_VERSION = 1
+INBAND_VERSION = 2
 INBAND_START = INBAND_MAGIC + bytes((INBAND_VERSION,))
 NONCE_BYTES = 16
 SESSION_BYTES = 8
+COOKIE_BYTES = 16
+NO_COOKIE = bytes(COOKIE_BYTES)
 CODE_BYTES = 16
 """The authentication code is the beginning of an HMAC-SHA256."""
 MAX_NAME_BYTES = 255
@@ -35,12 +38,13 @@ MAX_PART_BYTES = MAX_PACKET_BYTES - _HEAD - _PART.size - CODE_BYTES
 
 class MessageKind(IntEnum):
     HELLO = 1
-    WELCOME = 2
-    REFUSED = 3
-    REQUEST = 4
-    RESPONSE = 5
-    LACKS_REQUEST = 6
-    LACKS_RESPONSE = 7
+    CHALLENGE = 2
+    WELCOME = 3
+    REFUSED = 4
+    REQUEST = 5
+    RESPONSE = 6
+    LACKS_REQUEST = 7
+    LACKS_RESPONSE = 8
 
 
 MESSAGE_PART_KINDS = (MessageKind.REQUEST, MessageKind.RESPONSE, MessageKind.LACKS_REQUEST, MessageKind.LACKS_RESPONSE)
@@ -57,16 +61,31 @@ class RefusalReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """From the client; `host` is the name that it asks to have as a host, or empty."""
+    """From the client; `host` is the name that it asks to have as a host, or empty.
+
+    The first hello has no cookie and proves nothing. It is as long as the next one, so no answer is longer than it.
+    """
 
     nonce: bytes
     principal: str
     host: str = ""
+    cookie: bytes = NO_COOKIE
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The controller's answer to a hello without a cookie that is good: say hello again with this one.
+
+    Nobody proves it, and the controller remembers nothing of it.
+    """
+
+    nonce: bytes
+    cookie: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The controller's answer to a hello, whose nonce it repeats."""
+    """The controller's answer to a hello that was proven, whose nonce it repeats. Its code is by the session's key."""
 
     nonce: bytes
     session: bytes
@@ -95,20 +114,12 @@ class MessagePart:
     body: bytes
 
 
-Message = Hello | Welcome | MessageRefused | MessagePart
+Message = Hello | Challenge | Welcome | MessageRefused | MessagePart
 
 
-def principal_key(digest: bytes) -> bytes:
-    """The key of a principal, from the SHA-256 of its token."""
-    return hmac.digest(digest, b"pleroma in-band", "sha256")
-
-
-def token_key(token: str) -> bytes:
-    return principal_key(hashlib.sha256(token.encode()).digest())
-
-
-def session_key(key: bytes, nonce: bytes, server_nonce: bytes) -> bytes:
-    return hmac.digest(key, nonce + server_nonce, "sha256")
+def hello_key(data: bytes, verifier: bytes) -> bytes | None:
+    """The client's key, from a hello that `unpack` has read; None if the sender does not have the token."""
+    return proven_key(verifier, data[:-PROOF_BYTES], data[-PROOF_BYTES:])
 
 
 def is_genuine(data: bytes, key: bytes) -> bool:
@@ -121,11 +132,21 @@ def _code(data: bytes, key: bytes) -> bytes:
 
 
 def pack(message: Message, key: bytes = b"") -> bytes:
-    """The datagram of a message, with the authentication code by this key behind it; a refusal has none."""
+    """The datagram of a message, with the authentication code by this key behind it.
+
+    A hello with a cookie ends in a proof by the client's key instead. A challenge and a refusal end in nothing.
+    """
     match message:
         case Hello():
             _check_size("nonce", message.nonce, NONCE_BYTES)
-            data = _head(MessageKind.HELLO) + message.nonce + _name(message.principal) + _name(message.host)
+            _check_size("cookie", message.cookie, COOKIE_BYTES)
+            names = _name(message.principal) + _name(message.host)
+            data = _head(MessageKind.HELLO) + message.nonce + message.cookie + names
+            return data + (bytes(PROOF_BYTES) if message.cookie == NO_COOKIE else prove(key, data))
+        case Challenge():
+            _check_size("nonce", message.nonce, NONCE_BYTES)
+            _check_size("cookie", message.cookie, COOKIE_BYTES)
+            return _head(MessageKind.CHALLENGE) + message.nonce + message.cookie
         case Welcome():
             for field, size in (("nonce", NONCE_BYTES), ("session", SESSION_BYTES), ("server_nonce", NONCE_BYTES)):
                 _check_size(field, getattr(message, field), size)
@@ -147,7 +168,7 @@ def pack(message: Message, key: bytes = b"") -> bytes:
 
 
 def unpack(data: bytes) -> Message:
-    """The message in a datagram. The authentication code is not checked: see `is_genuine`."""
+    """The message in a datagram. Nothing that it ends in is checked: see `hello_key` and `is_genuine`."""
     if data[:4] != INBAND_START:
         raise wrong_start(data, INBAND_START, _HEAD + CODE_BYTES)
     if len(data) > MAX_PACKET_BYTES:
@@ -160,13 +181,14 @@ def unpack(data: bytes) -> Message:
         raise WireError(f"{shown(data[4])} is not a kind of message", field="kind", value=data[4]) from None
     if kind is MessageKind.REFUSED:
         return _refused(data[_HEAD:])
-    rest = data[_HEAD:-CODE_BYTES]
-    if kind is MessageKind.HELLO:
-        nonce, rest = _taken(rest, NONCE_BYTES)
-        principal, rest = _read_name("principal", rest)
-        host, rest = _read_name("host", rest)
+    if kind is MessageKind.CHALLENGE:
+        nonce, rest = _taken(data[_HEAD:], NONCE_BYTES)
+        cookie, rest = _taken(rest, COOKIE_BYTES)
         _check_end(rest)
-        return Hello(nonce, principal, host)
+        return Challenge(nonce, cookie)
+    if kind is MessageKind.HELLO:
+        return _hello(data[_HEAD:-PROOF_BYTES])
+    rest = data[_HEAD:-CODE_BYTES]
     if kind is MessageKind.WELCOME:
         nonce, rest = _taken(rest, NONCE_BYTES)
         session, rest = _taken(rest, SESSION_BYTES)
@@ -179,6 +201,15 @@ def unpack(data: bytes) -> Message:
     part = MessagePart(kind, session, sequence, number, parts, body)
     _check_part(part)
     return part
+
+
+def _hello(rest: bytes) -> Hello:
+    nonce, rest = _taken(rest, NONCE_BYTES)
+    cookie, rest = _taken(rest, COOKIE_BYTES)
+    principal, rest = _read_name("principal", rest)
+    host, rest = _read_name("host", rest)
+    _check_end(rest)
+    return Hello(nonce, principal, host, cookie)
 
 
 def _refused(rest: bytes) -> MessageRefused:

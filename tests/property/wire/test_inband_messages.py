@@ -17,17 +17,21 @@ from pleroma.wire.inband_messages import (
     MAX_PART_BYTES,
     MAX_PARTS,
     MESSAGE_PART_KINDS,
+    NO_COOKIE,
+    Challenge,
     Hello,
     MessageKind,
     MessagePart,
     MessageRefused,
     RefusalReason,
     Welcome,
+    hello_key,
     is_genuine,
     pack,
     unpack,
 )
 from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, Assembly, cut, pack_numbers, unpack_numbers
+from pleroma.wire.token_proof import PROOF_BYTES, client_key, verifier_of
 
 KEY = b"k" * 32
 nonces = st.binary(min_size=16, max_size=16)
@@ -44,8 +48,10 @@ def parts(draw):
     return MessagePart(kind, draw(sessions), sequence, number, many, draw(st.binary(max_size=MAX_PART_BYTES)))
 
 
+hellos = st.builds(Hello, nonces, names, names, nonces)
 messages = (
-    st.builds(Hello, nonces, names, names)
+    hellos
+    | st.builds(Challenge, nonces, nonces)
     | st.builds(Welcome, nonces, sessions, nonces, names)
     | st.builds(MessageRefused, nonces, st.sampled_from(RefusalReason))
     | parts()
@@ -59,7 +65,7 @@ def test_every_message_survives_the_way(message):
     assert unpack(data) == message
 
 
-@given(messages.filter(lambda message: not isinstance(message, MessageRefused)), st.data())
+@given(messages.filter(lambda message: isinstance(message, Welcome | MessagePart)), st.data())
 def test_a_message_that_was_changed_is_not_genuine(message, data):
     sent = pack(message, KEY)
     assert is_genuine(sent, KEY)
@@ -70,6 +76,26 @@ def test_a_message_that_was_changed_is_not_genuine(message, data):
     assert not is_genuine(bytes(changed), KEY)
 
 
+@given(hellos.filter(lambda hello: hello.cookie != NO_COOKIE), st.text(), st.data())
+def test_a_hello_proves_its_token_with_the_verifier_alone_and_nothing_in_it_can_be_changed(hello, token, data):
+    key = client_key(token.encode(errors="replace"))
+    sent = pack(hello, key)
+    assert hello_key(sent, verifier_of(key)) == key
+    assert hello_key(pack(hello, KEY), verifier_of(key)) is None
+    at = data.draw(st.integers(0, len(sent) - 1))
+    changed = bytearray(sent)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    assert hello_key(bytes(changed), verifier_of(key)) is None
+
+
+@given(hellos)
+def test_no_answer_to_somebody_unknown_is_longer_than_the_hello(hello):
+    first = pack(Hello(hello.nonce, hello.principal, hello.host))
+    assert len(first) == len(pack(hello, KEY))
+    assert len(pack(Challenge(hello.nonce, hello.cookie))) < len(first)
+    assert len(pack(MessageRefused(hello.nonce, RefusalReason.NOT_KNOWN))) < len(first)
+
+
 @given(st.binary(max_size=80) | st.binary(max_size=80).map(INBAND_START.__add__))
 def test_garbage_is_refused_or_has_this_one_form(data):
     try:
@@ -77,7 +103,8 @@ def test_garbage_is_refused_or_has_this_one_form(data):
     except WireError:
         return
     again = pack(message, KEY)
-    assert again[: len(data) - CODE_BYTES] == data[:-CODE_BYTES]
+    ending = PROOF_BYTES if isinstance(message, Hello) else CODE_BYTES
+    assert again[: len(data) - ending] == data[:-ending]
 
 
 @given(messages, st.data())
@@ -88,7 +115,7 @@ def test_a_message_that_is_cut_short_never_raises_another_error(message, data):
         assert unpack(cut_off) != message
 
 
-@pytest.mark.parametrize("kind", [MessageKind.HELLO, MessageKind.WELCOME, MessageKind.REFUSED])
+@pytest.mark.parametrize("kind", [MessageKind.HELLO, MessageKind.CHALLENGE, MessageKind.WELCOME, MessageKind.REFUSED])
 def test_only_requests_and_answers_have_parts(kind):
     with pytest.raises(WireError, match="kind"):
         pack(MessagePart(kind, bytes(8), 1, 0, 1, b""), KEY)
@@ -99,6 +126,8 @@ def test_only_requests_and_answers_have_parts(kind):
     [
         (Hello(b"short", "ann"), "nonce"),
         (Hello(bytes(16), "a" * 256), "name"),
+        (Hello(bytes(16), "ann", "", b"short"), "cookie"),
+        (Challenge(bytes(16), b"short"), "cookie"),
         (Welcome(bytes(16), b"", bytes(16)), "session"),
         (MessagePart(MessageKind.REQUEST, bytes(8), 1, 1, 1, b""), "part"),
         (MessagePart(MessageKind.REQUEST, bytes(8), 1, 0, MAX_PARTS + 1, b""), "part"),

@@ -322,11 +322,11 @@ def test_other_files_are_refused_and_left_alone(tmp_path):
         other.execute("CREATE TABLE entries (position)")
     Log.open(later).close()
     with closing(sqlite3.connect(later)) as other:
-        other.execute("PRAGMA user_version = 2")
+        other.execute("PRAGMA user_version = 3")
     for path, reason in {
         text: "this file is not a log",
         database: "this database belongs to another application",
-        later: "the log has format 2, and this program reads format 1",
+        later: "the log has format 3, and this program reads format 2",
     }.items():
         before = path.read_bytes()
         with pytest.raises(ForeignLog) as caught:

@@ -2,8 +2,9 @@
 
 A conversation goes like this:
 
-1. The client sends `Hello` with the name of its principal, until the controller answers with `Welcome`. That begins a
-   session, and both sides now have a key that nobody else has.
+1. The client sends `Hello` with the name of its principal, until the controller answers. The first answer is a
+   `Challenge` with a cookie: the client sends `Hello` again with the cookie and with proof of its token. The controller
+   answers that with `Welcome`, which begins a session, and both sides now have a key that nobody else has.
 2. The client numbers its requests, and sends each in parts that fit into a datagram. The controller carries a request
    out once, however often its parts arrive, and sends the answer in parts too.
 3. Each side asks the other for parts that it lacks. Only the client keeps a clock: while nothing arrives, it sends the
@@ -24,7 +25,9 @@ from typing import Protocol
 from pleroma.errors import WireError
 from pleroma.wire.api_call import ApiRequest, ApiResponse
 from pleroma.wire.inband_messages import (
+    NO_COOKIE,
     NONCE_BYTES,
+    Challenge,
     Hello,
     MessageKind,
     MessagePart,
@@ -33,10 +36,10 @@ from pleroma.wire.inband_messages import (
     Welcome,
     is_genuine,
     pack,
-    session_key,
     unpack,
 )
 from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, Assembly, cut, pack_numbers, unpack_numbers
+from pleroma.wire.token_proof import session_key
 
 MAX_REQUESTS_IN_FLIGHT = 8
 """Other requests wait for one of these to end."""
@@ -85,7 +88,7 @@ class _PendingRequest:
 class Conversation:
     """`open_pipes` is called once, with a callable for each datagram that arrives and the pipe that it came by.
 
-    `host` is the name that this machine asks to have as a host.
+    `key` is the client's key (`wire.token_proof`), and `host` is the name that this machine asks to have as a host.
     """
 
     def __init__(
@@ -136,6 +139,8 @@ class Conversation:
         except WireError:
             return
         match message:
+            case Challenge():
+                self._take_challenge(pipe, message)
             case Welcome():
                 self._take_welcome(pipe, message, data)
             case MessageRefused():
@@ -207,9 +212,16 @@ class Conversation:
         part = MessagePart(MessageKind.LACKS_RESPONSE, session.id, sequence, 0, 1, numbers)
         session.pipe.send(pack(part, session.key))
 
+    def _take_challenge(self, pipe: Pipe, challenge: Challenge) -> None:
+        """Say hello with proof, by the way that the cookie came. With a stranger's cookie it is worth nothing."""
+        if self._session is None and challenge.nonce == self._hello.nonce and challenge.cookie != NO_COOKIE:
+            pipe.send(pack(replace(self._hello, cookie=challenge.cookie), self._key))
+
     def _take_welcome(self, pipe: Pipe, welcome: Welcome, data: bytes) -> None:
-        if self._session is None and welcome.nonce == self._hello.nonce and is_genuine(data, self._key):
-            key = session_key(self._key, welcome.nonce, welcome.server_nonce)
+        if self._session is not None or welcome.nonce != self._hello.nonce:
+            return
+        key = session_key(self._key, welcome.nonce, welcome.server_nonce)
+        if is_genuine(data, key):
             self._session = _ClientSession(welcome.session, key, pipe, welcome.host)
             self.refusal = None
             self._welcomed.set()

@@ -14,7 +14,8 @@ from pleroma.client.inband.conversation import Conversation, Pipe, SessionLost
 from pleroma.errors import ClientError, WireError
 from pleroma.wire.api_call import ApiRequest
 from pleroma.wire.api_terms import REQUEST_HEADERS
-from pleroma.wire.inband_messages import MAX_NAME_BYTES, RefusalReason, token_key
+from pleroma.wire.inband_messages import MAX_NAME_BYTES, RefusalReason
+from pleroma.wire.token_proof import client_key
 
 INBAND_ANSWER_SECONDS = 10.0
 
@@ -34,7 +35,7 @@ class InbandTransport(httpx.AsyncBaseTransport):
         for field, name in (("principal", principal), ("host", host)):
             if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
                 raise ClientError(f"a name has at most {MAX_NAME_BYTES} bytes", field=field, value=name)
-        self._conversation = Conversation(principal, token_key(token), host, open_pipes)
+        self._conversation = Conversation(principal, client_key(token), host, open_pipes)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         seconds = request.extensions.get("timeout", {}).get("read") or INBAND_ANSWER_SECONDS

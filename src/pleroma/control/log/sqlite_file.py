@@ -18,7 +18,9 @@ from pleroma.control.log.lock_file import LockFile
 from pleroma.errors import DiskFull, ForeignLog, LogDamaged, LogError
 
 SQLITE_APPLICATION_ID = 0x506C726D  # "Plrm", where SQLite and `file` look for it
-LOG_FORMAT = 1
+LOG_FORMAT = 2
+_EARLIER_FORMATS = (1,)
+"""Formats that can be brought to the present one. Format 1 has, of tokens, the clients' keys."""
 
 _TABLES = (
     "CREATE TABLE entries (position INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, body BLOB NOT NULL)",
@@ -34,6 +36,7 @@ class LogFile:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))  # one lock, whichever way leads to the file
+        self.format = LOG_FORMAT
         self._busy = threading.RLock()
         self._lock: LockFile | None = None
         self._connection: sqlite3.Connection | None = None
@@ -83,6 +86,17 @@ class LogFile:
                     self._make_room(connection)
                 raise
 
+    def leave_no_trace(self) -> None:
+        """Write the file anew without anything that was dropped or exchanged, and note that its format is the present.
+
+        SQLite only marks what is dropped as free, and it stays readable there.
+        """
+        with self.reading() as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.execute(f"PRAGMA user_version = {LOG_FORMAT}")
+            self.format = LOG_FORMAT
+
     def _make_room(self, connection: sqlite3.Connection) -> None:
         """Empty the write-ahead log into the database, if that works: the next transaction may then fit."""
         with suppress(sqlite3.Error):
@@ -119,7 +133,8 @@ class LogFile:
         if application != SQLITE_APPLICATION_ID:
             reason = "this database belongs to another application"
             raise ForeignLog(reason, field=str(self.path), value=application)
-        if version != LOG_FORMAT:
+        self.format = version
+        if version != LOG_FORMAT and version not in _EARLIER_FORMATS:
             reason = f"the log has format {version}, and this program reads format {LOG_FORMAT}"
             raise ForeignLog(reason, field=str(self.path), value=version)
         return False

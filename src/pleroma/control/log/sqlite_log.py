@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pleroma.control.log.entry import LOG_START, Appended, Conflict, Entry, Outcome, Position, Repeated
-from pleroma.control.log.sqlite_file import LogFile
+from pleroma.control.log.sqlite_file import LOG_FORMAT, LogFile
 from pleroma.errors import EntriesDropped, LogDamaged, LogError
 
 REMEMBERED_POSITIONS = 100_000
@@ -75,6 +75,32 @@ class Log:
         """The position of the last entry."""
         with self._file.reading() as connection:
             return _head(connection)
+
+    @property
+    def is_of_earlier_format(self) -> bool:
+        return self._file.format != LOG_FORMAT
+
+    def rewrite(self, marker: bytes, body: Callable[[bytes], bytes], state: Callable[[bytes], bytes]) -> None:
+        """Bring a log of an earlier format to the present one: exchange bodies that hold the marker, and all snapshots.
+
+        Nothing of what they were is left in the file. What is damaged stays, so that it is noticed.
+        """
+        with self._file.writing() as connection:
+            marked = connection.execute("SELECT position FROM entries WHERE instr(body, ?)", (marker,)).fetchall()
+            for (position,) in marked:
+                question = "SELECT checksum, body FROM entries WHERE position = ?"
+                checksum, old = connection.execute(question, (position,)).fetchone()
+                if checksum == _checksum(position, old):
+                    new = body(old)
+                    exchanged = (_checksum(position, new), new, position)
+                    connection.execute("UPDATE entries SET checksum = ?, body = ? WHERE position = ?", exchanged)
+            for position in _snapshots(connection):
+                kept = _load(connection, position)
+                if kept is not None:
+                    new = state(kept)
+                    row = (_digest(position, new), new, position)
+                    connection.execute("UPDATE snapshots SET digest = ?, state = ? WHERE position = ?", row)
+        self._file.leave_no_trace()
 
     def append(self, entries: Sequence[Entry]) -> list[Outcome]:
         """Append those entries that are new, durably, all or none; tell for each entry what became of it.

@@ -17,6 +17,7 @@ from pleroma.content.filter_json import from_json
 from pleroma.control.state.tree_choice import DealtTree
 from pleroma.errors import ControlError, shown
 from pleroma.index import Index, index_from_json
+from pleroma.wire.token_proof import verifier_of
 
 Role = Literal["admin", "publisher", "subscriber", "both", "tuner"]
 RegistrationKind = Literal["advertisement", "subscription"]
@@ -109,7 +110,8 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class CreatePrincipal:
-    """`digest` is the SHA-256 of the token, in hex. `publish` and `read` give, by schema, the filter to stay within.
+    """`digest` is the token's verifier in hex (`wire.token_proof`). `publish` and `read` give, by schema, the filter to
+    stay within.
 
     A schema that is not listed is not allowed, except to an admin; `"*": "true"` allows everything of every schema that
     is not listed by name.
@@ -127,7 +129,7 @@ class CreatePrincipal:
             "do": "create_principal",
             "name": self.name,
             "role": self.role,
-            "digest": self.digest,
+            "verifier": self.digest,
             "publish": dict(self.publish),
             "read": dict(self.read),
             "subscriptions": self.subscriptions,
@@ -319,7 +321,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
     ),
     "advance": lambda data: Advance(data["schema"], data["step"]),
     "create_principal": lambda data: CreatePrincipal(
-        data["name"], data["role"], data["digest"], data["publish"], data["read"], data["subscriptions"]
+        data["name"], data["role"], verifier_in(data), data["publish"], data["read"], data["subscriptions"]
     ),
     "remove_principal": lambda data: RemovePrincipal(data["name"]),
     "register": lambda data: Register(
@@ -356,6 +358,11 @@ def written(command: Command) -> str:
 
 
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def verifier_in(data: Mapping[str, Any]) -> str:
+    """The verifier of a principal. Logs of earlier versions have the client's key itself, as `digest`."""
+    return data["verifier"] if "verifier" in data else verifier_of(bytes.fromhex(data["digest"])).hex()
 
 
 def canonical(data: Any) -> str:

@@ -52,7 +52,7 @@ class SchemaEntry:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who may ask for something, known by the digest of a token."""
+    """Somebody who may ask for something, known by the digest of a token: its verifier (`wire.token_proof`)."""
 
     name: str
     role: Role

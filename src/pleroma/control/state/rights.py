@@ -74,7 +74,7 @@ def check_principal(command: CreatePrincipal, schema: Callable[[str], Schema]) -
     if command.role not in PRINCIPAL_ROLES:
         raise UnknownName("role", str(command.role), PRINCIPAL_ROLES, field="role")
     if not isinstance(command.digest, str) or not _DIGEST.fullmatch(command.digest):
-        raise ControlError("is the SHA-256 of the token, in hex", field="digest")
+        raise ControlError("is the verifier of a token, in hex", field="digest")
     limit = command.subscriptions
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise ControlError(f"is a number from 0, not {limit!r}", field="subscriptions", value=limit)

@@ -27,6 +27,7 @@ class Buckets:
         self.size = max(per_s, 1.0)
         self._clock = clock
         self._levels: dict[str, tuple[float, float]] = {}
+        self._forget_at = _MAX_BUCKETS
 
     def take(self, name: str) -> float:
         """Take a token: 0 if there was one, else the seconds until there will be one."""
@@ -36,8 +37,9 @@ class Buckets:
         if level < 1:
             self._levels[name] = (level, now)
             return (1 - level) / self.per_s
-        if len(self._levels) > _MAX_BUCKETS:
+        if len(self._levels) > self._forget_at:
             self._forget(now)
+            self._forget_at = max(_MAX_BUCKETS, 2 * len(self._levels))  # or each new name would have all looked through
         self._levels[name] = (level - 1, now)
         return 0.0
 

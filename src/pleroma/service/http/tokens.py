@@ -1,18 +1,19 @@
 """Bearer tokens, and the principals that they belong to.
 
-A token is 256 random bits. Only its SHA-256 is stored: such a token cannot be guessed, with or without the digest, so
-the slow, salted hashes that short human passwords need would cost time on every request and add nothing.
+A token is 256 random bits. Only a digest of it is stored, the verifier of `wire.token_proof`: such a token cannot be
+guessed, with or without the digest, so the slow, salted hashes that short human passwords need would cost time on every
+request and add nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 from pathlib import Path
 
 from pleroma.control import ControlState, Principal
 from pleroma.errors import NotAuthenticated
+from pleroma.wire.token_proof import client_key, verifier_of
 
 TOKEN_PREFIX = "plr_"  # noqa: S105
 """Makes a token recognisable for people, and for programs that look for leaked ones."""
@@ -23,8 +24,9 @@ def new_token() -> str:
     return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
 
-def digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
+def digest(token: str | bytes) -> str:
+    """What is stored of a token, in hex."""
+    return verifier_of(client_key(token)).hex()
 
 
 def write_private(path: Path, token: str) -> None:
@@ -56,7 +58,7 @@ class Callers:
         kind, _, token = authorization.partition(b" ")
         if kind.lower() != b"bearer":
             raise NotAuthenticated("the authorization is not a bearer token", field="authorization")
-        known = hashlib.sha256(token.strip()).hexdigest() if len(token) <= _MAX_TOKEN_BYTES else ""
+        known = digest(token.strip()) if len(token) <= _MAX_TOKEN_BYTES else ""
         principal = self._find(known)
         if principal is None:
             raise NotAuthenticated("nobody has this token, or no longer", field="authorization")

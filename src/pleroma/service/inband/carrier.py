@@ -32,6 +32,9 @@ class InbandCarrier(Protocol[Arrival_contra]):
     def place(self, arrival: Arrival_contra) -> Place:
         """Where something arrived. The server limits arrivals by place before it reads them."""
 
+    def origin(self, arrival: Arrival_contra) -> str:
+        """Who shares a limit of arrivals: all places of one machine, if the network can tell."""
+
     def read(self, arrival: Arrival_contra) -> tuple[Peer, bytes] | None:
         """The sender and the payload; None if it is no datagram to the controller."""
 

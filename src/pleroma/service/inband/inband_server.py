@@ -25,6 +25,7 @@ from pleroma.service.http.gate import IN_BAND_SCOPE, InBandCaller
 from pleroma.service.http.limits import Buckets
 from pleroma.service.http.problems import problem_response
 from pleroma.service.inband.carrier import Arrival_contra, InbandAdmission, InbandCarrier, Peer
+from pleroma.service.inband.hello_cookies import HelloCookies
 from pleroma.service.inband.inband_limits import InbandLimits
 from pleroma.service.inband.inband_session import InbandSession, SessionRequest
 from pleroma.service.inband.session_table import SessionTable
@@ -33,14 +34,15 @@ from pleroma.wire.api_call import ApiRequest, ApiResponse
 from pleroma.wire.api_terms import ANSWER_HEADERS
 from pleroma.wire.inband_messages import (
     NONCE_BYTES,
+    Challenge,
     Hello,
     MessageKind,
     MessagePart,
     MessageRefused,
     RefusalReason,
+    hello_key,
     is_genuine,
     pack,
-    principal_key,
     unpack,
 )
 from pleroma.wire.parts import MAX_PARTS_IN_FLIGHT, cut, pack_numbers, unpack_numbers
@@ -74,9 +76,13 @@ class InbandServer(Generic[Arrival_contra]):
         self._controller = controller
         self._carrier = carrier
         self._admission = admission
+        self._cookies = HelloCookies(clock)
         self._arrivals = Buckets(self._limits.datagrams_per_s, clock)
+        self._origins = Buckets(self._limits.address_datagrams_per_s, clock)
         self._refusals = Buckets(self._limits.refusals_per_s, clock)
         self._running: set[asyncio.Task[None]] = set()
+        self._running_of: Counter[str] = Counter()
+        """Requests that run, by principal."""
 
     async def close(self) -> None:
         """Stop the requests that run; nobody gets an answer any more."""
@@ -91,10 +97,11 @@ class InbandServer(Generic[Arrival_contra]):
 
     def arrived(self, arrival: Arrival_contra) -> None:
         """Take what the network delivered. Nothing in it can raise an error."""
-        if self._arrivals.take(_bucket(self._carrier.place(arrival))):
+        carrier = self._carrier
+        if self._origins.take(carrier.origin(arrival)) or self._arrivals.take(_bucket(carrier.place(arrival))):
             self.counts["too fast"] += 1
             return
-        read = self._carrier.read(arrival)
+        read = carrier.read(arrival)
         if read is None:
             self.counts["other"] += 1
             return
@@ -122,18 +129,25 @@ class InbandServer(Generic[Arrival_contra]):
             self._reply(peer, pack(MessageRefused(about.ljust(NONCE_BYTES, b"\0"), reason)))
 
     def _hello(self, peer: Peer, hello: Hello, data: bytes) -> None:
+        """Answer a hello with a session, or with a cookie, of which nothing is remembered."""
+        if not self._cookies.is_good(peer, hello):
+            self._reply(peer, pack(Challenge(hello.nonce, self._cookies.made_for(peer, hello.nonce))))
+            return
         principal = self._controller.state.principals.get(hello.principal)
         if principal is None:
             self.counts["unknown principal"] += 1
             self._refuse(peer, hello.nonce, RefusalReason.NOT_KNOWN)
             return
-        key = principal_key(bytes.fromhex(principal.digest))
-        if not is_genuine(data, key):
+        key = hello_key(data, bytes.fromhex(principal.digest))
+        if key is None:
             self.counts["forged"] += 1
             self._refuse(peer, hello.nonce, RefusalReason.NOT_KNOWN)
             return
         session = self.sessions.open(peer, hello, principal.digest, key, self._admission.host_at(peer.place))
-        self._reply(peer, pack(session.welcome, key))
+        if session is None:
+            self.counts["no room"] += 1
+            return
+        self._reply(peer, pack(session.welcome, session.key))
 
     def _part(self, peer: Peer, part: MessagePart, data: bytes) -> None:
         session = self.sessions.find(part.session, peer)
@@ -171,13 +185,27 @@ class InbandServer(Generic[Arrival_contra]):
             lacks = MessagePart(MessageKind.LACKS_REQUEST, part.session, part.sequence, 0, 1, lacking)
             self._reply(peer, pack(lacks, session.key))
         elif request.gathering.is_complete:
-            if len(self._running) >= self._limits.max_running:
-                self.counts["busy"] += 1
-                return
-            request.is_running = True
-            task = asyncio.get_running_loop().create_task(self._run(peer, session, part.sequence, request))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            self._start(peer, session, part.sequence, request)
+
+    def _start(self, peer: Peer, session: InbandSession, sequence: int, request: SessionRequest) -> None:
+        """Carry out a request that is whole, unless too many are; the client sends its last part again soon."""
+        limits, principal = self._limits, session.principal
+        is_busy = len(self._running) >= limits.max_running
+        if is_busy or self._running_of[principal] >= limits.max_running_of_a_principal:
+            self.counts["busy"] += 1
+            return
+        request.is_running = True
+        self._running_of[principal] += 1
+        task = asyncio.get_running_loop().create_task(self._run(peer, session, sequence, request))
+        self._running.add(task)
+
+        def ended(_: object) -> None:
+            self._running.discard(task)
+            self._running_of[principal] -= 1
+            if not self._running_of[principal]:
+                del self._running_of[principal]
+
+        task.add_done_callback(ended)
 
     def _send_again(self, peer: Peer, session: InbandSession, part: MessagePart) -> None:
         request = session.requests.get(part.sequence)

@@ -6,6 +6,7 @@ that it no longer waits for it. All that is kept is bounded.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,11 +20,28 @@ MAX_REQUESTS_PER_SESSION = 64
 
 @dataclass(slots=True)
 class ByteBudget:
-    """Bytes that all sessions share, and the part of them that one session may use."""
+    """Bytes that all sessions share, and the parts of them that one principal and one session may use."""
 
     max_bytes: int
+    max_principal_bytes: int
     max_session_bytes: int
     used: int = 0
+    used_by: Counter[str] = field(default_factory=Counter)
+    """By principal."""
+
+    def has_room(self, principal: str, session_bytes: int, more: int) -> bool:
+        return (
+            self.used + more <= self.max_bytes
+            and self.used_by[principal] + more <= self.max_principal_bytes
+            and session_bytes + more <= self.max_session_bytes
+        )
+
+    def use(self, principal: str, more: int) -> None:
+        """`more` is below 0 for bytes that are no longer kept."""
+        self.used += more
+        self.used_by[principal] += more
+        if not self.used_by[principal]:
+            del self.used_by[principal]
 
 
 @dataclass(slots=True)
@@ -67,8 +85,7 @@ class InbandSession:
 
     def gather(self, request: SessionRequest, part: int, body: bytes) -> bool | None:
         """Add a part to a request: whether to ask for missing parts now, or None if there is no room for it."""
-        budget = self.budget
-        if budget.used + len(body) > budget.max_bytes or self._kept_bytes + len(body) > budget.max_session_bytes:
+        if not self.budget.has_room(self.principal, self._kept_bytes, len(body)):
             return None
         asks = request.gathering.add(part, body)
         self._keep(request, request.gathering.size)
@@ -91,7 +108,7 @@ class InbandSession:
 
     def _keep(self, request: SessionRequest, size: int) -> None:
         self._kept_bytes += size - request.kept_bytes
-        self.budget.used += size - request.kept_bytes
+        self.budget.use(self.principal, size - request.kept_bytes)
         request.kept_bytes = size
 
     def _drop(self, sequence: int) -> None:

@@ -26,6 +26,10 @@ class SwitchCarrier:
     def place(self, arrival: Arrival) -> Place:
         return arrival.switch, arrival.port
 
+    def origin(self, arrival: Arrival) -> str:
+        """A port of a switch is one machine, and addresses are what it says they are."""
+        return f"{arrival.switch} {arrival.port}"
+
     def read(self, arrival: Arrival) -> tuple[Peer, bytes] | None:
         datagram = Datagram.unpack(arrival.frame)
         if datagram is None or datagram.destination[1] != CONTROL_PORT:

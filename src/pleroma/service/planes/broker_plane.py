@@ -179,6 +179,9 @@ class BrokerCarrier:
         _, sender = arrival
         return SwitchId(sender[0]), Port(sender[1])
 
+    def origin(self, arrival: tuple[bytes, SocketAddress]) -> str:
+        return str(arrival[1][0])
+
     def read(self, arrival: tuple[bytes, SocketAddress]) -> tuple[Peer, bytes]:
         payload, sender = arrival
         name, port = sender[:2]

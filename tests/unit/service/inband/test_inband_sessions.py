@@ -134,7 +134,7 @@ def test_that_there_is_no_session_is_not_believed_of_one_that_works(monkeypatch)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.binary(max_size=120) | st.binary(max_size=60).map(b"PLC\1".__add__), max_size=10))
+@given(st.lists(st.binary(max_size=120) | st.binary(max_size=60).map(b"PLC\2".__add__), max_size=10))
 def test_garbage_from_either_side_is_passed_over(payloads):
     async def main():
         network = LossyNetwork()
