@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pleroma.content import Event, Filter, Schema
@@ -81,6 +82,11 @@ class IndexPlan:
     @property
     def checksum(self) -> str:
         return _checksum(self._body())
+
+    @cached_property
+    def index_bytes(self) -> int:
+        """The size of the index as JSON."""
+        return len(_canonical(self.index.to_json()))
 
     def _body(self) -> dict[str, Any]:
         return {

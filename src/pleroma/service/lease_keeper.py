@@ -1,14 +1,15 @@
 """Leases: what a program registered under a lease stays for as long as the program renews the lease.
 
-The time of the last renewal is kept here, in memory only. After a restart every lease has a whole period again, so no
-program loses anything because it could not renew meanwhile. That a lease has expired is a command in the log like any
-other.
+The time of the last renewal is kept here, in memory only, of leases that something was registered under. After a
+restart every lease has a whole period again, so no program loses anything because it could not renew meanwhile. That a
+lease has expired is a command in the log like any other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Self
@@ -19,6 +20,8 @@ from pleroma.control import Controller, Expire, Registered
 from pleroma.control.state.registrations import Lease
 from pleroma.errors import NotFound, NotInstalled, NotThere
 
+MAX_EMPTY_LEASES = 64
+"""Leases of a principal that are remembered though nothing is registered under them any more."""
 _CHECKS_PER_PERIOD = 10
 """How often to look for overdue leases; but at least once a second."""
 
@@ -38,8 +41,17 @@ class LeaseKeeper:
         self._task: asyncio.Task[None] | None = None
         self.overdue()  # the period of all leases in the log begins now
 
+    def extend(self, principal: str, name: str) -> None:
+        """Begin another period of a lease that there is: something is about to be registered under it.
+
+        Of others nothing is noted: whoever asks may not be allowed to register anything.
+        """
+        lease = principal, name
+        if lease in self._renewed_at:
+            self._renewed_at[lease] = self._clock()
+
     def begin(self, principal: str, name: str) -> None:
-        """Begin a period, or another one: something is about to be registered under this lease."""
+        """Begin the first period of a lease, or another one: something was registered under it."""
         self._renewed_at[principal, name] = self._clock()
 
     def renew(self, principal: str, name: str) -> Mapping[str, Registered]:
@@ -52,13 +64,19 @@ class LeaseKeeper:
         return leased
 
     def overdue(self) -> list[Lease]:
-        """The leases to expire now. An overdue lease that nothing is registered under is forgotten."""
+        """The leases to expire now. An overdue lease that nothing is registered under is forgotten.
+
+        So are the oldest of those if a principal has many: to register something and to withdraw it leaves one behind.
+        """
         now, held = self._clock(), self._held
         for lease in held:
             self._renewed_at.setdefault(lease, now)
         late = [lease for lease, then in self._renewed_at.items() if now - then >= self.seconds]
-        for lease in late:
-            if lease not in held:
+        empty = sorted(self._renewed_at.keys() - held.keys(), key=self._renewed_at.__getitem__, reverse=True)
+        kept: Counter[str] = Counter()
+        for lease in empty:
+            kept[lease[0]] += 1
+            if kept[lease[0]] > MAX_EMPTY_LEASES or now - self._renewed_at[lease] >= self.seconds:
                 del self._renewed_at[lease]
         return [lease for lease in late if lease in held]
 

@@ -17,10 +17,20 @@ from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.index import Dz, DzSet, Index, IndexPlan
 from pleroma.routing import HostId
 
+KEPT_PLANS = 16
+"""Plans of a schema that are kept, the one in force among them."""
+MIN_KEPT_PLANS = 4
+"""So many are kept however large they are: a change has two, and clients may be one behind."""
+MAX_KEPT_INDEX_BYTES = 2**20
+"""Of the indexes of all plans of a schema that are kept, as JSON. In memory they take about twenty times as much."""
+
 
 @dataclass(slots=True)
 class SchemaEntry:
-    """A schema, its share of the addresses, and its plans from the first to the one in force."""
+    """A schema, its share of the addresses, and its last plans up to the one in force.
+
+    Older plans are forgotten, by their number and size alone: so the same commands leave the same plans.
+    """
 
     schema: Schema
     number: int
@@ -28,6 +38,23 @@ class SchemaEntry:
     plans: list[IndexPlan]
     trees: TreeChoice = "single"
     """How the trees were dealt out that its events travel on."""
+
+    def __post_init__(self) -> None:
+        self._forget_old_plans()
+
+    def move_to(self, plan: IndexPlan) -> None:
+        """Put another plan into force."""
+        self.plans.append(plan)
+        self._forget_old_plans()
+
+    def _forget_old_plans(self) -> None:
+        size, kept = 0, 0
+        for plan in reversed(self.plans):
+            size += plan.index_bytes
+            if kept == KEPT_PLANS or (kept >= MIN_KEPT_PLANS and size > MAX_KEPT_INDEX_BYTES):
+                break
+            kept += 1
+        del self.plans[:-kept]
 
     @property
     def name(self) -> str:

@@ -144,7 +144,7 @@ class PlanChange:
         gone = self._forwarded(old)
         self.entry.prefix, self.prefix = self.prefix, self.entry.prefix
         self.entry.trees = self.dealt_by or self.entry.trees
-        self.entry.plans.append(IndexPlan(self.entry.epoch + 1, self.after, self.after_members))
+        self.entry.move_to(IndexPlan(self.entry.epoch + 1, self.after, self.after_members))
         self.phase = "swapped"
         self.other = {each.id: each.region for each in old}
         self._known_regrowth = None

@@ -24,6 +24,7 @@ from pleroma.errors import ControllerClosed, PlanTooOld, PleromaError
 from pleroma.index import Dz
 
 STEP_RETRY_SECONDS = 0.2
+_MIN_REMEMBERED_LEASES = 64
 _CLOSING = "the controller is closing; the change goes on when it is back"
 
 
@@ -92,14 +93,27 @@ class PlanChangeRunner:
             await future
 
     def adopted(self, principal: str, lease: str, epochs: Mapping[str, int]) -> None:
-        """Note which plans a client uses. One that has missed two is refused: no rules serve it any more."""
+        """Note which plans a client uses, if anything is registered under its lease.
+
+        A client that has missed two plans is refused: no rules serve it any more.
+        """
         for name, epoch in epochs.items():
             entry = self._plans.schemas.get(name)
             if entry is not None and epoch < entry.epoch - 1:
                 reason = f"plan {epoch} of {name} is {entry.epoch - epoch} behind; read the plan again"
                 raise PlanTooOld(reason, field="plans", value=epoch)
-        self._adopted[principal, lease] = dict(epochs)
-        self._adoption.set()
+        by_lease = self._registrations.by_lease
+        if (principal, lease) in by_lease:
+            known = {name: epoch for name, epoch in epochs.items() if name in self._plans.schemas}
+            self._adopted[principal, lease] = known
+            self._adoption.set()
+        if len(self._adopted) > 2 * len(by_lease) + _MIN_REMEMBERED_LEASES:
+            self._forget_leases()
+
+    def _forget_leases(self) -> None:
+        """Forget what was said under leases that have ended."""
+        by_lease = self._registrations.by_lease
+        self._adopted = {lease: epochs for lease, epochs in self._adopted.items() if lease in by_lease}
 
     async def close(self) -> None:
         """Stop. A change that is under way stays where it is, and whoever waits for its end gets an error."""
@@ -149,8 +163,7 @@ class PlanChangeRunner:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(left, 1.0)):  # leases also end without a word
                         await self._adoption.wait()
-        by_lease = self._registrations.by_lease
-        self._adopted = {lease: epochs for lease, epochs in self._adopted.items() if lease in by_lease}
+        self._forget_leases()
         self.stragglers = [each.id for leased in (False, True) for each in self._late(change, leased)]
 
     def _late(self, change: PlanChange, leased: bool) -> list[Registered]:

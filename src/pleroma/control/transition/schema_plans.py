@@ -71,7 +71,7 @@ class SchemaPlans:
         index, region = cover(entry.prefix, kind, wanted, entry.index, entry.members)
         opened = index is not entry.index
         if opened:
-            entry.plans.append(IndexPlan(entry.epoch + 1, index, entry.members))
+            entry.move_to(IndexPlan(entry.epoch + 1, index, entry.members))
         return region, opened
 
     def add(self, registered: Registered, wanted: Filter) -> RuleInputs:
@@ -121,7 +121,7 @@ class SchemaPlans:
         """Exchange plan, regions and rules."""
         old = [each for each in self._registrations.values() if each.entry is entry]
         index, new = covered_anew(entry.prefix, old, index, members)
-        entry.plans.append(IndexPlan(entry.epoch + 1, index, members))
+        entry.move_to(IndexPlan(entry.epoch + 1, index, members))
         self._registrations.replace(new)
         ops = self._rules.exchange(inputs_of(old), inputs_of(new))
         for each in new:

@@ -144,7 +144,7 @@ def _problem(
     more: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    body = {"code": code, "reason": reason, "field": field, "value": _presentable(value), **(more or {})}
+    body = {"code": code, "reason": reason, "field": _presentable(field), "value": _presentable(value), **(more or {})}
     return json_response({"error": body}, status, headers)
 
 

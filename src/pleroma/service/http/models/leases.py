@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from pleroma.service.http.models.strict_model import StrictModel
 
 
 class PlansInUse(StrictModel):
-    plans: dict[str, int] = Field(
+    plans: dict[Annotated[str, Field(max_length=200)], int] = Field(
         description="The epochs of the plans that the client publishes by", examples=[{"stock": 5}], max_length=64
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Annotated, Any
 
@@ -9,7 +10,8 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from pleroma.control import AdoptPlan, ChangePlan, SchemaEntry
-from pleroma.errors import NotFound
+from pleroma.control.state.command import canonical
+from pleroma.errors import NotFound, TooLarge
 from pleroma.index import Index, IndexPlan, index_from_json
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin, tuner
@@ -19,6 +21,8 @@ from pleroma.service.http.models.plans import AdoptedPlan, HowToChange, NewPlan,
 from pleroma.service.http.paging import page
 from pleroma.service.http.strict_route import StrictRoute
 
+MAX_INDEX_BYTES = 2**18
+"""Of the index of a plan that is handed over, as JSON. Tables have no room for more leaves than fit into this."""
 _SUFFIX = {"settled": "", "prepared": "-p", "swapped": "-s"}
 _BEGUN: dict[int | str, dict[str, Any]] = {202: {"model": AdoptedPlan, "description": "The change is under way"}}
 
@@ -43,7 +47,7 @@ def plans(service: Service) -> APIRouter:
         now = {"phase": phase, "sample": rate}
         return json_response(now | _shape(entry, entry.plan), headers={"ETag": etag})
 
-    @router.get("/plans", response_model=Page[PlanAnswer], summary="All plans, from the first on")
+    @router.get("/plans", response_model=Page[PlanAnswer], summary="The plans that are kept, from the oldest on")
     async def history(name: str, at: Annotated[Paging, Query()]) -> Response:
         entry = service.schema(name)
         after = int(at.after) if at.after and at.after.isdecimal() and at.after.isascii() else 0
@@ -55,10 +59,15 @@ def plans(service: Service) -> APIRouter:
         """Without losing an event, unless `method` is `at_once`. The index that is in force is no change, unless
         `members` is another number.
 
-        Besides administrators, principals with the role `tuner` may do this, and hardly anything else.
+        Besides administrators, principals with the role `tuner` may do this, and hardly anything else; but only
+        administrators do it at once, since events may get lost.
         """
-        tuner(request)
-        index = index_from_json(service.schema(name).schema, new.index)
+        admin(request) if new.method == "at_once" else tuner(request)
+        entry = service.schema(name)
+        if len(canonical(new.index)) > MAX_INDEX_BYTES:
+            reason = f"an index has at most {MAX_INDEX_BYTES} bytes as JSON: about 20,000 leaves of a tree"
+            raise TooLarge(reason, field="index", value=None)
+        index = await asyncio.to_thread(index_from_json, entry.schema, new.index)
         return await _move(service, name, index, new.members, new, new.epoch)
 
     @router.post("/plan/rollback", response_model=AdoptedPlan, summary="Move back to an earlier plan", responses=_BEGUN)
@@ -69,7 +78,8 @@ def plans(service: Service) -> APIRouter:
         epoch = entry.epoch - 1 if back.epoch is None else back.epoch
         found = next((plan for plan in entry.plans if plan.epoch == epoch), None)
         if found is None:
-            raise NotFound(f"{name} has no plan {epoch}", field="epoch", value=epoch)
+            reason = f"{name} has no plan {epoch}, or no longer: it is kept from plan {entry.plans[0].epoch} on"
+            raise NotFound(reason, field="epoch", value=epoch)
         return await _move(service, name, found.index, found.members, back)
 
     return router

@@ -52,8 +52,10 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
         _, wanted = await read_given(service, new)
         command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease, wanted)
         if new.lease is not None:
-            service.leases.begin(principal.name, new.lease)
+            service.leases.extend(principal.name, new.lease)
         done = await service.controller.submit(command, _key(principal, new.key), CONFIRM_PATIENCE_SECONDS)
+        if new.lease is not None:
+            service.leases.begin(principal.name, new.lease)
         answer = {**done.value, "principal": principal.name, "lease": new.lease}
         return json_response(await _with_share(service, kind, done.value["id"], answer), 201)
 
