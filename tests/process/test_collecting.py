@@ -125,11 +125,21 @@ def sample_body(number, count=3):
     return {"schema": "stock", "epoch": 1, "rate": 1.0, "ages": [0.0] * count, "columns": columns, "batch": batch}
 
 
+EVERY_SAMPLE = {"sample": 1.0}
+
+
+def advertise(service):
+    service.ask("POST", "/v1/schemas", {"schema": STOCK.to_json()})
+    service.ask("POST", "/v1/advertisements", {"schema": "stock", "filter": "true", "host": "h1"})
+
+
 def test_what_was_landed_before_a_crash_is_sent_again_and_not_landed_again(tmp_path):
     """The controller dies when everything is landed, and before its clients have heard that it was taken."""
     lake = Lake.at(str(tmp_path / "lake"))
-    with ServiceProcess(tmp_path / "service", collecting={"lake": lake.url, "land_seconds": 0.1}) as service:
-        service.ask("POST", "/v1/schemas", {"schema": STOCK.to_json()})
+    with ServiceProcess(
+        tmp_path / "service", collecting={"lake": lake.url, "land_seconds": 0.1} | EVERY_SAMPLE
+    ) as service:
+        advertise(service)
         one = service.ask("POST", "/v1/subscriptions", {"schema": "stock", "filter": "true", "host": "h1"})
 
         def send(number):
@@ -153,14 +163,14 @@ def test_what_was_landed_before_a_crash_is_sent_again_and_not_landed_again(tmp_p
 
 def test_two_controllers_of_one_lake_that_get_the_same_batches_land_each_once(tmp_path):
     lake, count = Lake.at(str(tmp_path / "lake")), 20
-    collecting = {"lake": lake.url, "land_seconds": 0.01}
+    collecting = {"lake": lake.url, "land_seconds": 0.01} | EVERY_SAMPLE
     with (
         ServiceProcess(tmp_path / "one", collecting=collecting) as one,
         ServiceProcess(tmp_path / "two", collecting=collecting) as two,
         ThreadPoolExecutor(2) as both,
     ):
         for service in (one, two):
-            service.ask("POST", "/v1/schemas", {"schema": STOCK.to_json()})
+            advertise(service)
         for number in range(count):
             body = sample_body(number)
             sent = [both.submit(service.ask, "POST", "/v1/samples", body) for service in (one, two)]
@@ -190,8 +200,10 @@ def test_a_lake_that_cannot_be_is_one_line_when_the_controller_starts(tmp_path):
 
 def test_status_says_why_nothing_is_landed(tmp_path):
     lake, away = tmp_path / "lake", tmp_path / "away"
-    with ServiceProcess(tmp_path / "service", collecting={"lake": str(lake), "land_seconds": 0.1}) as service:
-        service.ask("POST", "/v1/schemas", {"schema": STOCK.to_json()})
+    with ServiceProcess(
+        tmp_path / "service", collecting={"lake": str(lake), "land_seconds": 0.1} | EVERY_SAMPLE
+    ) as service:
+        advertise(service)
         service.ask("POST", "/v1/samples", sample_body(0))
         happens(lambda: len(landed_if_any(Lake.at(str(lake)))) == 3)
         lake.rename(away)

@@ -134,6 +134,7 @@ def sampled(tmp_path):
         up.ask("POST", "/v1/schemas", {"schema": {"name": "vans", "attribute": attributes}})
         index = {"kind": "grid", "order": [0, 0], "boundaries": {}}
         up.ask("PUT", "/v1/schemas/vans/plan", {"index": index, "method": "at_once"})
+        up.ask("POST", "/v1/advertisements", {"schema": "vans", "filter": "true", "host": "h1"})
         columns = {"price": [float(n) for n in range(100)], "speed": [float(n) for n in range(100)]}
         body = {"schema": "vans", "epoch": 2, "rate": 1.0, "ages": [0.0] * 100, "columns": columns}
         up.ask("POST", "/v1/samples", body)

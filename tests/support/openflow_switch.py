@@ -30,6 +30,8 @@ class ScriptedSwitch:
         self.at_commit = False
         self.error_xid: Callable[[int], int] = lambda xid: xid
         self.flow_parts: list[bytes] = [b""]
+        self.packets = 0
+        """That its rules have met, as it says."""
         self.ports = [(1, "eth1", 0, 0), (2, "eth2", 0, 1), (3, "eth3", 1, 0)]
         self.seen: list[Frame] = []
         self.committed: list[bytes] = []
@@ -112,7 +114,10 @@ class ScriptedSwitch:
                 self._add(xid, body[8:])
 
     def _answer_parts(self, kind: int, xid: int) -> None:
-        bodies = {1: self.flow_parts, 13: [b"".join(self.port(*port) for port in self.ports)]}.get(kind, [b""])
+        met = struct.pack("!QQI4x", self.packets, 0, 1)
+        bodies = {1: self.flow_parts, 2: [met], 13: [b"".join(self.port(*port) for port in self.ports)]}.get(
+            kind, [b""]
+        )
         for place, body in enumerate(bodies):
             more = place + 1 < len(bodies)
             self.write(plain(self.version, 19, xid, struct.pack("!HH4x", kind, more) + body))

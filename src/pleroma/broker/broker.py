@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -51,6 +52,8 @@ class Broker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.counters = BrokerCounters()
+        self.published_by: Counter[str] = Counter()
+        """By principal: the events that its programs published."""
         self.programs = Programs()
         self.match_state = match_state
         self._on_request = on_request
@@ -138,6 +141,7 @@ class Broker:
             counters.unadvertised += 1
             return
         counters.published += 1
+        self.published_by[program.owner.principal] += 1
         counters.published_bytes += len(frame) - tunnel.TUNNEL_HEAD_BYTES
         self._deliver(schema, event, frame, program)
         if self._pass_up is not None:

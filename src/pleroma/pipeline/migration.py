@@ -223,6 +223,7 @@ def _event_rows(schema: Schema) -> Callable[[Any, int], Any]:
             names.at: at,
             names.epoch: epoch,
             names.rate: rate,
+            names.principal: pa.nulls(len(old), pa.string()),  # nobody noted it then
         }
         return pa.table(own | {columns[each]: old[each] for each in schema.names})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pleroma.content import Schema
-from pleroma.control import Controller, CreatePrincipal, CreateSchema
+from pleroma.control import Controller, CreatePrincipal, CreateSchema, Register
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.routing import build
 from pleroma.service import CollectingSettings, create_app
@@ -36,11 +36,15 @@ async def collecting(
     folder: Path,
     running: bool = False,
     schema: bool = True,
+    advertised: bool = True,
     lake: Path | None = None,
     network: KnownNetwork | None = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[Api, Collection, Lake]]:
-    """Requests of the administrator to a service with a lake, which lands nothing by itself unless it is running."""
+    """Requests of the administrator to a service with a lake, which lands nothing by itself unless it is running.
+
+    The administrator advertises all events of the schema, so that its samples are taken.
+    """
     async with (
         LiveNetwork(build("line:2"), loopback=True) as switches,
         await Controller.open(folder / "service", build("line:2"), switches) as controller,
@@ -49,7 +53,9 @@ async def collecting(
             await controller.submit(CreatePrincipal("admin", "admin", digest(ADMIN)))
             if schema:
                 await controller.submit(CreateSchema(STOCK))
-        given = CollectingSettings(str(lake or folder / "lake"), **{"land_seconds": 0.05} | settings)
+            if schema and advertised:
+                await controller.submit(Register("advertisement", "admin", "h1", "stock", [{}]))
+        given = CollectingSettings(str(lake or folder / "lake"), **{"land_seconds": 0.05, "sample": 0.5} | settings)
         plane = EmbeddedPlane(switches)
         collection = await Collection.open(controller, given, network or plane)
         api = Api(create_app(controller, plane, UNLIMITED, collection))

@@ -3,6 +3,7 @@
 import os
 import resource
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from pleroma.control.client_counters import CLIENT_COUNTER_NAMES
 from pleroma.errors import DamagedFile, LakeError
 from pleroma.index import MAX_MEMBERS, GridIndex, IndexPlan
 from pleroma.pipeline.lake import event_rows
+from pleroma.pipeline.lake.event_rows import events_landing
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
+from pleroma.pipeline.lake.lake_table import LakeTable
+from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns, event_table
 from pleroma.pipeline.lake.landed import (
     REPORT_COUNTERS,
     BatchId,
@@ -29,6 +32,7 @@ from pleroma.pipeline.lake.landed import (
     ReportRow,
     SampledEvents,
 )
+from pleroma.pipeline.lake.maintenance import maintain
 from pleroma.pipeline.lake.store import file_system
 from pleroma.routing.shapes import line
 from support.old_plans import without_members
@@ -289,7 +293,7 @@ def test_odd_names_are_different_names(tmp_path):
 def test_attributes_keep_their_names_when_the_lake_has_columns_of_that_name(tmp_path):
     attributes = (Integer("id", False, 0, 9), Real("AT", False, 0.0, 9.0), Text("_id", False), Text("Hour", False))
     schema = Schema("odd", (*attributes, Integer("landing", False, 0, 9)))
-    assert EventColumns.of(schema) == ("_hour", "_landing", "__id", "_at", "epoch", "rate")
+    assert EventColumns.of(schema) == ("_hour", "_landing", "__id", "_at", "epoch", "rate", "principal")
     lake = Lake.at(str(tmp_path))
     lake.land_schema(schema)
     columns = {"id": [7], "AT": [1.5], "_id": ["x"], "Hour": ["late"], "landing": [3]}
@@ -300,6 +304,17 @@ def test_attributes_keep_their_names_when_the_lake_has_columns_of_that_name(tmp_
     assert (row["Hour"], row["_hour"], row["landing"], row["_landing"]) == ("late", "2026-11-15T12", 3, 1)
     assert lake.events("odd") == given_batch
     assert lake.event_hours("odd") == ["2026-11-15T12"]
+
+
+def test_a_table_from_before_senders_were_noted_is_read_landed_in_and_merged(lake):
+    made, at = event_table(STOCK), np.full(2, np.datetime64("2026-11-15T12:30", "us"))
+    before = replace(made, columns=tuple(each for each in made.columns if each.name != "principal"))
+    LakeTable(lake.url, before).land(events_landing(STOCK, [SampledEvents(batch(2), at, 1, 0.5)]))
+    assert [row["principal"] for row in rows(lake)] == [None, None]
+    lake.land_samples([SampledEvents(batch(2), at, 1, 0.5, principal="ann")])
+    for merged in (0, 2):
+        assert [row["principal"] for row in rows(lake)] == [None, None, "ann", "ann"]
+        assert maintain(lake, 10**5).merged == 2 - merged
 
 
 def test_attributes_may_differ_by_large_letters_alone(tmp_path):

@@ -123,7 +123,7 @@ async def sampling(folder):
         for command in (CreatePrincipal("admin", "admin", digest(ADMIN)), CreateSchema(STOCK)):
             await controller.submit(command)
         await controller.submit(AdoptPlan("stock", TREE))
-        settings = CollectingSettings(str(folder / "lake"))
+        settings = CollectingSettings(str(folder / "lake"), sample=0.5)
         plane = EmbeddedPlane(network)
         async with await Collection.open(controller, settings, plane) as collection:
             api = Api(create_app(controller, plane, UNLIMITED, collection))

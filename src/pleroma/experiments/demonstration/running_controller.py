@@ -32,7 +32,7 @@ CONTROLLER_START_SECONDS = 30.0
 """How long a controller may take until it says its address."""
 API_ANSWER_SECONDS = 120.0
 """How long an answer of the API may take, on a busy machine."""
-LAND_SECONDS = 0.5
+LAND_SECONDS = 0.1
 """How often events are written to the lake. Every event is written."""
 
 

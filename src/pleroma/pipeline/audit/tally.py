@@ -36,7 +36,7 @@ from pleroma.pipeline.audit.tally_kernels import (
 )
 from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
-from pleroma.pipeline.lake.landed import LandedPlan
+from pleroma.pipeline.lake.landed import LEAST_SAMPLING_RATE, LandedPlan
 from pleroma.pipeline.lake.moments import from_microseconds, microseconds
 from pleroma.pipeline.lake.registration_history import RegistrationHistory, RegistrationLife
 
@@ -245,12 +245,17 @@ def _take(tally: AuditTally, batch: pa.RecordBatch) -> None:
     names = EventColumns.of(schema)
     columns = attribute_columns(schema)
     events, good = sifted(schema, {name: batch.column(column) for name, column in columns.items()})
-    epoch, rate = (_numbers(batch, name) for name in (names.epoch, names.rate))
-    at = batch.column(names.at).cast(MOMENT_TYPE).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    for row in np.flatnonzero(~good).tolist():
-        tally.refuse("outside the schema's domains", 1, int(epoch[row]), float(rate[row]))
-    tally.add(events, at[good], epoch[good].astype(np.int64), rate[good].astype(np.float64))
+    epoch = _numbers(batch.column(names.epoch).cast(pa.int64()), 0)
+    rate = _numbers(batch.column(names.rate).cast(pa.float64()), 0.0)
+    moments = batch.column(names.at).cast(MOMENT_TYPE).cast(pa.int64())
+    has_moment, at = np.asarray(moments.is_valid().to_numpy(zero_copy_only=False)), _numbers(moments, 0)
+    tally.refuse("outside the schema's domains", int(np.count_nonzero(~good)))
+    weighs = (rate >= LEAST_SAMPLING_RATE) & (rate <= 1)
+    tally.refuse("drawn at no rate that samples are drawn at", int(np.count_nonzero(good & ~weighs)))
+    tally.refuse("without a moment", int(np.count_nonzero(good & weighs & ~has_moment)))
+    judged = good & weighs & has_moment
+    tally.add(events[judged[good]], at[judged], epoch[judged], rate[judged])
 
 
-def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[Any]:
-    return np.asarray(batch.column(name).to_numpy(zero_copy_only=False))
+def _numbers(column: pa.Array, absent: float) -> NDArray[Any]:
+    return np.asarray(column.fill_null(absent).to_numpy(zero_copy_only=False))

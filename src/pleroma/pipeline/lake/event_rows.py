@@ -46,6 +46,9 @@ def events_landing(schema: Schema, samples: Sequence[SampledEvents]) -> Callable
             names.at: pa.array(at, MOMENT_TYPE),
             names.epoch: pa.array(np.repeat(np.array([each.epoch for each in new], np.int32), counts)),
             names.rate: pa.array(np.repeat(np.array([each.rate for each in new], np.float64), counts)),
+            names.principal: pa.array(
+                np.repeat(np.array([each.principal for each in new], object), counts), pa.string()
+            ),
         }
         joined = EventBatch(
             schema, tuple(map(np.concatenate, zip(*(each.events.columns for each in new), strict=True)))

@@ -232,6 +232,7 @@ class EventColumns(NamedTuple):
     at: str
     epoch: str
     rate: str
+    principal: str
 
     @classmethod
     def of(cls, schema: Schema) -> EventColumns:
@@ -262,6 +263,7 @@ def event_table(schema: Schema) -> TableDefinition:
         TableColumn(names.at, MOMENT_TYPE, "when it was published"),
         TableColumn(names.epoch, pa.int32(), "the plan that it was published by"),
         TableColumn(names.rate, pa.float64(), "the probability it was drawn with: it stands for 1 / rate events"),
+        TableColumn(names.principal, pa.string(), "who sent it; null: not told"),
     )
     columns = attribute_columns(schema)
     attributes = (

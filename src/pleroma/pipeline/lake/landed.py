@@ -19,6 +19,10 @@ RegistrationTable = Literal["subscriptions", "advertisements"]
 REGISTRATION_TABLES: tuple[RegistrationTable, ...] = get_args(RegistrationTable)
 
 
+LEAST_SAMPLING_RATE = 1e-6
+"""Below it a sample would stand for more events than anybody publishes between two of them."""
+
+
 class LandedPlan(NamedTuple):
     since: datetime
     plan: IndexPlan
@@ -64,6 +68,8 @@ class SampledEvents(NamedTuple):
     epoch: int
     rate: float
     batch: BatchId | None = None
+    principal: str | None = None
+    """Who handed them over, if that is known."""
 
 
 class ReportRow(NamedTuple):

@@ -229,7 +229,7 @@ class Collection:
             written = await self.writer.try_write(what, land, oldest)
             if written is None:
                 break  # what came later waits too
-            queue.landed(oldest, written.result)
+            self.upkeep.landed(queue.landed(oldest, written.result))
         return was_due
 
 

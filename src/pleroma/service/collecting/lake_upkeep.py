@@ -1,9 +1,15 @@
-"""The lake is maintained once an hour, in a thread of its own, so that landing goes on meanwhile."""
+"""The lake is maintained in a thread of its own, so that landing goes on meanwhile.
+
+That is due once an hour, and earlier when many files were landed: nobody who makes small files makes the lake slow to
+open for longer than some minutes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections.abc import Callable
 from threading import Event
 
 from pleroma.errors import LakeError
@@ -14,27 +20,44 @@ _NEXT_TRY_SECONDS = 60.0
 """After a failure. Health names it until then, also when whatever was lost is back."""
 
 
+MANY_LANDED_FILES = 128
+"""After so many files it is not waited until the hour is over."""
+LEAST_PAUSE_SECONDS = 300.0
+"""From one maintenance to the next, however many files are landed."""
+
+
 class LakeUpkeep:
     """Call `begin_if_due` whenever nothing is to be landed."""
 
-    def __init__(self, lake_url: str, keep_days: float) -> None:
+    def __init__(self, lake_url: str, keep_days: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.writer = LakeWriter(lake_url, "lake upkeep", _HOUR_SECONDS)
         self._lake_url = lake_url
         self._keep_days = keep_days
-        self._due = 0.0
+        self._clock = clock
+        self._due, self._due_for_files = -math.inf, -math.inf
+        """When it is due in any case, and when it is due if many files were landed."""
+        self._files = 0
+        """How many were landed since the last maintenance began."""
         self._running: asyncio.Task[None] | None = None
         self._closing = Event()
 
     def begin_if_due(self) -> asyncio.Task[None] | None:
         """Begin maintenance in the background, if it is time for it and the last one has ended."""
-        if time.monotonic() < self._due or (self._running is not None and not self._running.done()):
+        due = self._due if self._files < MANY_LANDED_FILES else min(self._due, self._due_for_files)
+        if self._clock() < due or (self._running is not None and not self._running.done()):
             return None
+        self._files = 0
         self._running = asyncio.create_task(self._maintain())
         return self._running
 
+    def landed(self, files: int) -> None:
+        """Take note of so many new files."""
+        self._files += files
+
     async def _maintain(self) -> None:
         has_succeeded = await self.writer.try_write("maintenance", self._work)
-        self._due = time.monotonic() + (_HOUR_SECONDS if has_succeeded else _NEXT_TRY_SECONDS)
+        self._due = self._clock() + (_HOUR_SECONDS if has_succeeded else _NEXT_TRY_SECONDS)
+        self._due_for_files = self._clock() + LEAST_PAUSE_SECONDS
 
     def _work(self) -> None:
         """Runs in the thread, with a lake of its own: whoever lands does not wait for its locks."""

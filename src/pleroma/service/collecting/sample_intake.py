@@ -1,7 +1,8 @@
 """Where sampled events come in: some are kept in memory, new ones wait for the planner, and the lake gets its part.
 
 Publishers draw at one rate, the higher one of what the planner and the lake want. If that is more than the lake should
-get, events are drawn once more before they are landed.
+get, events are drawn once more before they are landed. What a principal hands over beyond its share of the traffic
+(`influence_limit`) is left out before anybody sees it: the rate, the planner, the recent events and the lake.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from collections.abc import Callable
 import numpy as np
 
 from pleroma.control.accepted_batches import AcceptedBatches
+from pleroma.errors import BadRequest
 from pleroma.pipeline.lake.landed import SampledEvents
 from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.influence_limit import InfluenceLimit
 from pleroma.service.collecting.recent_events import RecentEvents
 from pleroma.service.collecting.sampling_rates import SamplingRates
+from pleroma.service.collecting.told_rates import ToldRates
 
 MAX_FRESH_EVENTS = 20_000
 """Events of a schema that wait for the planner; more are not kept for it."""
@@ -30,12 +34,15 @@ class SampleIntake:
         collection: Collection | None,
         rates: SamplingRates | None,
         announce: Callable[[str], None],
+        influence: InfluenceLimit,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.recent = RecentEvents()
         self._collection = collection
         self._rates = rates
         self._announce = announce
+        self._influence = influence
+        self._told = ToldRates()
         self._clock = clock
         self._accepted = AcceptedBatches()
         self._fresh: dict[str, deque[SampledEvents]] = {}
@@ -49,10 +56,24 @@ class SampleIntake:
 
     def rate(self, schema: str) -> float:
         """The part of a schema's events that publishers should send as samples."""
-        return max(self._lake_rate(schema), 0.0 if self._rates is None else self._rates.rate(schema))
+        rate = max(self._lake_rate(schema), 0.0 if self._rates is None else self._rates.rate(schema))
+        return self._told.tell(schema, rate, self._clock())
+
+    def check_rate(self, schema: str, rate: float) -> None:
+        """Refuse a rate that no publisher was told to draw at."""
+        now = self.rate(schema)
+        if not self._told.knows(schema, rate, self._clock()):
+            reason = f"samples of {schema} are drawn at {now:g}, which the plan's answer says"
+            raise BadRequest(reason, field="rate", value=rate)
+
+    async def settled(self, sampled: SampledEvents) -> None:
+        """Wait until the network has counted the events that these samples stand for, or all that it will."""
+        if sampled.principal is not None:
+            await self._influence.settled(sampled.principal, len(sampled.events), sampled.rate)
 
     def take(self, sampled: SampledEvents) -> int:
-        """Take events from a publisher: how many of them there was room for. A batch that is known is passed over."""
+        """Take events from a publisher: how many of them. A batch that is known is passed over."""
+        sampled = self._counting(sampled)
         batch, schema = sampled.batch, sampled.events.schema.name
         sender = None if batch is None else (batch.principal, (schema, batch.sender), batch.number)
         if len(sampled.events) and not (sender is not None and self._accepted.has(*sender)):
@@ -69,6 +90,14 @@ class SampleIntake:
         """The samples of a schema that the planner has not seen; each is given once."""
         self._fresh_events.pop(schema, None)
         return list(self._fresh.pop(schema, ()))
+
+    def _counting(self, sampled: SampledEvents) -> SampledEvents:
+        """As many of the samples as may count, drawn at random."""
+        count = self._influence.counted(sampled.principal, len(sampled.events), sampled.rate)
+        if count == len(sampled.events):
+            return sampled
+        drawn = np.sort(self._random.permutation(len(sampled.events))[:count])
+        return sampled._replace(events=sampled.events[drawn], at=sampled.at[drawn])
 
     def _keep_for_planner(self, schema: str, sampled: SampledEvents) -> None:
         waiting = self._fresh.setdefault(schema, deque())

@@ -10,7 +10,9 @@ from starlette.routing import BaseRoute
 
 import pleroma
 from pleroma.control import Controller
+from pleroma.service.collecting.advertised_events import AdvertisedEvents
 from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.influence_limit import InfluenceLimit
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import SamplingRates
 from pleroma.service.http import openapi, problems
@@ -67,10 +69,11 @@ def create_app(
     settings = settings or ServiceSettings()
     traffic_rates = TrafficRates(controller.state.schemas)
     watch = watch or LoopWatch()
-    metrics = Metrics(partial(gauges, controller, plane, collection, traffic_rates, watch))
+    influence = InfluenceLimit(controller.state.registrations, plane)
+    metrics = Metrics(partial(gauges, controller, plane, collection, traffic_rates, watch, influence))
     leased = LeaseKeeper(controller, settings.lease_seconds)
     rates = None if replanning is None else SamplingRates()
-    samples = SampleIntake(collection, rates, partial(_announce_rate, controller))
+    samples = SampleIntake(collection, rates, partial(_announce_rate, controller), influence)
     claims = WatcherClaims()
     planner = Planner(controller, plane, samples, replanning or ReplanningSettings())
     loop = None if replanning is None else PlanLoop(controller, planner, claims, replanning.looking.window)
@@ -82,6 +85,7 @@ def create_app(
         metrics,
         leased,
         samples,
+        AdvertisedEvents(controller.state.registrations),
         traffic,
         traffic_rates,
         planner,

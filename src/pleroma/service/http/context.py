@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pleroma.control import Controller, ControlState, SchemaEntry
 from pleroma.errors import NotFound, UnknownName
+from pleroma.service.collecting.advertised_events import AdvertisedEvents
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.http.data_plane import DataPlane
@@ -29,6 +30,7 @@ class Service:
     metrics: Metrics
     leases: LeaseKeeper
     samples: SampleIntake
+    advertised: AdvertisedEvents
     traffic: SampledTraffic
     rates: TrafficRates
     planner: Planner

@@ -22,6 +22,8 @@ from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 class DataPlane(Protocol):
     kind: str
     addresses: AddressRange
+    count_lag_seconds: float
+    """So long after an event came in `published` counts it, at the latest."""
     forwards_by_rules: bool
     """Whether rules of switches lead the events; a broker has none."""
 
@@ -52,6 +54,12 @@ class DataPlane(Protocol):
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
         """The counters of the hosts' ports."""
+
+    def published(self, host: HostId, principal: str) -> int | None:
+        """How many events the network has let in at a host's port; None if it does not count them.
+
+        Only those of the principal are counted, if the network can tell them from others at the host.
+        """
 
     def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
         """The state of each switch, and what else is known of it beyond its rules."""

@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 from pleroma.control import Controller
 from pleroma.control.trees_in_use import trees_in_use
 from pleroma.service.collecting.collection import Collection
+from pleroma.service.collecting.influence_limit import InfluenceLimit
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.traffic_rates import TrafficRates
 from pleroma.service.loop_watch import LoopWatch
@@ -31,6 +32,7 @@ def gauges(
     collection: Collection | None,
     rates: TrafficRates,
     watch: LoopWatch,
+    influence: InfluenceLimit,
 ) -> Iterator[Metric]:
     """Sums over all principals only, because reading metrics needs no token."""
     state = controller.state
@@ -66,6 +68,8 @@ def gauges(
     yield gauge("pleroma_switch_unconfirmed_seconds", what, waiting, "switch")
     yield from watch.metrics()
     yield from network.metrics()
+    what = "Samples that were left out, because their sender had handed over its share"
+    yield counter("pleroma_samples_beyond_share", what, [("", influence.left_out)])
     if collection is not None:
         yield from collection.metrics()
     for name, count in controller.client_counters.totals.items():

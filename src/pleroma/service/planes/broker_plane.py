@@ -92,6 +92,7 @@ class BrokerPlane:
     kind = "broker"
     addresses = IPV6
     learns = False
+    count_lag_seconds = 0.0
     forwards_by_rules = False
 
     def __init__(
@@ -145,6 +146,9 @@ class BrokerPlane:
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {BROKER_HOST: asdict(self.broker.counters)}
+
+    def published(self, host: HostId, principal: str) -> int | None:  # noqa: ARG002
+        return self.broker.published_by[principal]
 
     def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
         return {BROKER_SWITCH: {"state": "ready"}}

@@ -39,6 +39,7 @@ class EmbeddedPlane:
     kind = "embedded"
     addresses = IPV6
     learns = False
+    count_lag_seconds = 0.0
     forwards_by_rules = True
 
     def __init__(self, network: LiveNetwork) -> None:
@@ -74,6 +75,9 @@ class EmbeddedPlane:
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {name: asdict(counted) for name, counted in self.network.hosts.items()}
+
+    def published(self, host: HostId, principal: str) -> int | None:  # noqa: ARG002
+        return self.network.published(host)
 
     def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
         return {name: {"state": "ready"} for name in self.network.topology.switches}

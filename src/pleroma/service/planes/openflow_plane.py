@@ -104,6 +104,7 @@ class OpenFlowPlane:
     """OpenFlow switches that connect to the controller. It routes on those that are connected."""
 
     kind = "openflow"
+    count_lag_seconds = 3.0
     forwards_by_rules = True
 
     def __init__(self, network: OpenFlowNetwork, controller: Controller) -> None:
@@ -180,6 +181,10 @@ class OpenFlowPlane:
 
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {}
+
+    def published(self, host: HostId, principal: str) -> int | None:  # noqa: ARG002
+        at = self._controller.state.topology.host.get(host)
+        return None if at is None else self.network.admitted.at(at.switch, at.port)
 
     def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
         return self.network.status()

@@ -182,6 +182,10 @@ class LiveNetwork:
     def hosts(self) -> Mapping[HostId, HostCounters]:
         return {name: outlet.counters for name, outlet in self._outlets.items()}
 
+    def published(self, host: HostId) -> int:
+        """How many events of a host were let in."""
+        return self._outlets[host].counters.published
+
     @property
     def misaddressed(self) -> Mapping[HostId, int]:
         """Packets that came to a host under another address than its own, and that it did not take."""

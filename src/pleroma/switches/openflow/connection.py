@@ -157,6 +157,13 @@ class Connection:
             asked = self._requests.ask_for_parts(request, messages.FLOW_STATS, found_entries)
             return [entry for part in await self._requests.answer(asked) for entry in part]
 
+    async def packets_at(self, port: int, cookie: int, cookie_mask: int, table: int) -> int:
+        """How many packets the rules of a table for one port have met, with these bits in their cookies."""
+        request = partial(messages.aggregate_request, cookie=cookie, mask=cookie_mask, table=table, in_port=port)
+        async with self._within(ANSWER_SECONDS, "aggregate statistics"):
+            asked = self._requests.ask_for_parts(request, messages.AGGREGATE_STATS, replies.aggregate_packets)
+            return sum(await self._requests.answer(asked))
+
     async def table_sizes(self, timeout: float = ANSWER_SECONDS) -> dict[int, tuple[int, int | None]]:
         """How many rules each table has, and how many it has room for (None: the switch does not say)."""
         active: dict[int, int] = {}

@@ -39,6 +39,7 @@ ANSWERS: Final = frozenset({FEATURES_REPLY, BARRIER_REPLY, BUNDLE_CONTROL})
 """To requests that have one message for an answer."""
 
 FLOW_STATS = 1
+AGGREGATE_STATS = 2
 TABLE_STATS = 3
 TABLE_FEATURES = 12
 PORT_DESCRIPTIONS = 13
@@ -142,6 +143,15 @@ def flow_stats_request(version: int, xid: int, cookie: int, mask: int, table: in
     where = of.OFPTT_ALL if table is None else table
     everything = parser.OFPMatch()
     request = parser.OFPFlowStatsRequest(protocol, 0, where, of.OFPP_ANY, of.OFPG_ANY, cookie, mask, everything)
+    return _bytes(request, xid)
+
+
+def aggregate_request(version: int, xid: int, cookie: int, mask: int, table: int, in_port: int) -> bytes:
+    """Asks how many packets the rules for one port have met, all together."""
+    protocol = _PROTOCOLS[version]
+    of, parser = protocol.ofproto, protocol.ofproto_parser
+    at_port = parser.OFPMatch(in_port=in_port)
+    request = parser.OFPAggregateStatsRequest(protocol, 0, table, of.OFPP_ANY, of.OFPG_ANY, cookie, mask, at_port)
     return _bytes(request, xid)
 
 

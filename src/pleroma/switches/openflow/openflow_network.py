@@ -23,6 +23,7 @@ from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, Port, SwitchId, SwitchOp
 from pleroma.routing.presence import Place, Presence
+from pleroma.switches.openflow.admitted_events import AdmittedEvents
 from pleroma.switches.openflow.agent import Agent, SwitchTimeouts
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection, ConnectionEvents
@@ -87,6 +88,7 @@ class OpenFlowNetwork:
         self._watcher: NetworkWatcher | None = None
         self._timeouts = timeouts or SwitchTimeouts()
         self._connections: dict[SwitchId, Connection] = {}
+        self.admitted = AdmittedEvents(self._connections.get)
         self._names: dict[Connection, SwitchId] = {}
         self._down: set[Place] = set()
         self._expiries: dict[SwitchId, asyncio.TimerHandle] = {}

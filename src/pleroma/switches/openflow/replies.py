@@ -37,6 +37,7 @@ _PACKET_IN = struct.Struct("!IHBBQHH")
 _PORT = struct.Struct("!IHxx6s2x16sII")
 _PORT_V13_SIZE = 64
 _TABLE_STATS = struct.Struct("!B3xIQQ")
+_AGGREGATE = struct.Struct("!QQI4x")
 _TABLE_FEATURES = struct.Struct("!HB5x32sQQII")
 
 
@@ -167,6 +168,14 @@ def active_entries(body: bytes) -> dict[int, int]:
     if len(body) % _TABLE_STATS.size:
         raise SwitchError("table statistics end in the middle of a table", field="table statistics")
     return {table: active for table, active, _, _ in _TABLE_STATS.iter_unpack(body)}
+
+
+def aggregate_packets(body: bytes) -> int:
+    """How many packets some rules have met."""
+    if len(body) != _AGGREGATE.size:
+        raise SwitchError("aggregate statistics have an impossible length", field="aggregate statistics")
+    packets: int = _AGGREGATE.unpack(body)[0]
+    return packets
 
 
 def room(body: bytes) -> dict[int, int]:

@@ -113,8 +113,8 @@ def test_a_rate_is_not_chosen_while_the_lake_cannot_keep_it(tmp_path):
     async def main():
         async with collecting(tmp_path) as (api, collection, _):
             (tmp_path / "lake").rename(tmp_path / "away")
-            await api.error("PUT", "/v1/schemas/stock/sampling", 503, "lake_error", json={"rate": 0.5})
-            assert collection.rate("stock") == 0.01
+            await api.error("PUT", "/v1/schemas/stock/sampling", 503, "lake_error", json={"rate": 0.1})
+            assert collection.rate("stock") == 0.5
 
     run(main)
 

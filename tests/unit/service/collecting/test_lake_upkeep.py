@@ -11,6 +11,7 @@ from pleroma.errors import LakeError
 from pleroma.pipeline.lake import maintenance
 from pleroma.pipeline.lake.maintenance import FailedTable, MaintenanceResult
 from pleroma.service.collecting import lake_writer
+from pleroma.service.collecting.lake_upkeep import LEAST_PAUSE_SECONDS, MANY_LANDED_FILES, LakeUpkeep
 from support.service.with_lake import COLUMNS, STOCK, collecting, landed, sample_body
 from support.waiting import run, until
 
@@ -93,5 +94,31 @@ def test_maintenance_that_fails_is_shown_and_ends_nothing(tmp_path, monkeypatch,
             await api.post("/v1/samples", sample_body(), 202)
             await until(lambda: len(landed(lake)) == 2, 20)
             assert collection.upkeep.begin_if_due() is None  # it is tried again later
+
+    run(main)
+
+
+def test_many_new_files_are_merged_before_the_hour_is_over(tmp_path, monkeypatch):
+    done, now = [], [0.0]
+    monkeypatch.setattr(maintenance, "maintain", lambda *_, **__: done.append(now[0]) or MaintenanceResult())
+
+    async def main():
+        upkeep = LakeUpkeep(str(tmp_path), 30.0, lambda: now[0])
+        await upkeep.begin_if_due()
+        for files, seconds, is_due in (
+            (MANY_LANDED_FILES, 1.0, False),  # too soon after the last
+            (0, LEAST_PAUSE_SECONDS, True),
+            (MANY_LANDED_FILES - 1, LEAST_PAUSE_SECONDS + 1, False),  # too few
+            (1, 0.0, True),
+            (0, 3600.0, True),
+        ):
+            upkeep.landed(files)
+            now[0] += seconds
+            task = upkeep.begin_if_due()
+            assert (task is not None) == is_due
+            if task is not None:
+                await task
+        assert len(done) == 4
+        upkeep.close()
 
     run(main)

@@ -6,7 +6,7 @@ import numpy as np
 
 from pleroma.content.batch import EventBatch
 from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SampledEvents
-from pleroma.service.collecting.landing_queue import MAX_LANDED_BATCHES, TRICKLE_FACTOR, TRICKLE_ROWS, LandingQueue
+from pleroma.service.collecting.landing_queue import FILE_ROWS, MAX_LANDED_BATCHES, PATIENCE_FACTOR, LandingQueue
 from support.service.with_lake import COLUMNS, STOCK
 
 TWO = EventBatch.from_columns(STOCK, COLUMNS)
@@ -52,22 +52,38 @@ def test_what_there_is_no_room_for_is_dropped():
     assert (waiting.reports.rows, waiting.report_counts.dropped) == (3, 2)
 
 
-def test_a_trickle_is_landed_less_often():
+def test_less_than_a_file_waits_for_more_but_not_for_ever():
     now = [0.0]
     waiting = LandingQueue(100_000, lambda: now[0])
-    waiting.add_reports(reported(1))
+    waiting.add_reports(reported(FILE_ROWS - 1))
     queue = waiting.reports
-    assert not queue.is_due(5.0, 1000)
-    now[0] = 5.0 * TRICKLE_FACTOR - 0.1
-    assert not queue.is_due(5.0, 1000)
+    now[0] = 5.0 * PATIENCE_FACTOR - 0.1
+    assert not queue.is_due(5.0, 10_000)
     now[0] += 0.1
-    assert queue.is_due(5.0, 1000)
-    queue.landed(queue.oldest(1000), 1)
-    assert not queue.is_due(5.0, 1000)
-    queue.add(reported(TRICKLE_ROWS))
-    assert not queue.is_due(5.0, 1000)
+    assert queue.is_due(5.0, 10_000)
+    queue.landed(queue.oldest(10_000), 1)
+    assert not queue.is_due(5.0, 10_000)
+    queue.add(reported(FILE_ROWS))
+    assert not queue.is_due(5.0, 10_000)
     now[0] += 5.0
-    assert queue.is_due(5.0, 1000)
+    assert queue.is_due(5.0, 10_000)
+
+
+def test_rows_of_many_hours_wait_until_there_are_enough_for_a_file_of_each():
+    now = [0.0]
+    waiting = LandingQueue(100_000, lambda: now[0])
+    many = EventBatch.from_columns(STOCK, {name: values * (FILE_ROWS // 2) for name, values in COLUMNS.items()})
+    waiting.add_events(sampled(events=many))
+    now[0] = 5.0
+    queue = waiting.events["stock"]
+    assert queue.is_due(5.0, 100_000)
+    two_hours = np.array([0, 3600], "datetime64[s]").astype("datetime64[us]")
+    waiting.add_events(SampledEvents(TWO, two_hours, 1, 0.5))
+    assert not queue.is_due(5.0, 100_000)
+    assert queue.landed(queue.oldest(100_000), 5_002) == 2
+    waiting.add_events(sampled(events=many))
+    now[0] = 10.0
+    assert queue.is_due(5.0, 100_000)  # the other hour is landed
 
 
 def test_enough_for_a_file_is_landed_at_once():

@@ -50,7 +50,7 @@ def test_the_lake_follows_the_subscriptions_and_nothing_else(tmp_path):
 
 def test_the_lake_follows_the_advertisements_too(tmp_path):
     async def main():
-        async with collecting(tmp_path) as (api, collection, lake):
+        async with collecting(tmp_path, advertised=False) as (api, collection, lake):
             await collection.land()
             began = datetime.now(UTC)
             one = await api.advertise("price < 5", "h1")
@@ -150,7 +150,7 @@ def test_a_subscription_stood_until_it_was_withdrawn_however_slow_the_files(tmp_
     monkeypatch.setattr(LandedRegistrations, "land", slowly)
 
     async def main():
-        async with collecting(tmp_path, running=True) as (api, _, lake):
+        async with collecting(tmp_path, running=True, advertised=False) as (api, _, lake):
             one = await api.subscribe("price < 5", "h1")
             first = datetime.now(UTC)
             await until(begun.is_set, 20)

@@ -124,6 +124,7 @@ def test_nobody_swallows_the_batches_of_another(tmp_path):
         async with collecting(tmp_path) as (api, collection, lake):
             for who in (api, await api.principal("other", publish={"*": "true"}, read={"*": "true"})):
                 one = await who.subscribe("price < 5", "h1")
+                await who.advertise("true", "h1")
                 assert await who.post("/v1/samples", sample_body(batch=batch(5)), 202) == {"taken": 2}
                 counted = {one["id"]: {"delivered": 7}}
                 await who.post("/v1/reports", {"subscriptions": counted, "batch": batch(5)}, 204)

@@ -10,6 +10,13 @@ from pleroma.service.collecting.sampling_rates import FIRST_RATE, SamplingRates
 from support.strategies import STOCK
 
 
+class Unlimited:
+    """Lets all samples count."""
+
+    def counted(self, _principal, samples, _rate):
+        return samples
+
+
 def sampled(count=4, rate=1.0, batch=None):
     events = EventBatch.from_columns(STOCK, {"price": [1.0] * count, "volume": [1] * count, "ticker": ["A"] * count})
     return SampledEvents(events, np.zeros(count, "datetime64[us]"), 1, rate, batch)
@@ -30,7 +37,8 @@ class LakeRate:
 
 
 def intake(lake=None, planning=True, told=None):
-    return SampleIntake(lake, SamplingRates() if planning else None, (told if told is not None else []).append)
+    rates = SamplingRates() if planning else None
+    return SampleIntake(lake, rates, (told if told is not None else []).append, Unlimited())
 
 
 @pytest.mark.parametrize(
@@ -91,7 +99,7 @@ def test_what_was_drawn_at_the_lakes_own_rate_is_landed_whole():
 
 def test_publishers_are_told_of_another_rate():
     told, now = [], [0.0]
-    made = SampleIntake(None, SamplingRates(), told.append, lambda: now[0])
+    made = SampleIntake(None, SamplingRates(), told.append, Unlimited(), lambda: now[0])
     for second in range(12):
         now[0] = float(second)
         made.take(sampled(1, rate=FIRST_RATE))

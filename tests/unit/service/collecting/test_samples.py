@@ -107,6 +107,7 @@ def test_only_what_a_principal_may_publish_is_taken(tmp_path):
             await other.error("POST", "/v1/samples", 403, "not_allowed", json=sample_body())
             assert collection.waiting.count == 0
             allowed = sample_body(columns=COLUMNS | {"price": [99.0, 1.0]})
+            await cheap.advertise("price < 100", "h1")
             assert await cheap.post("/v1/samples", allowed, 202) == {"taken": 2}
             for each in (cheap, reader, other):
                 await each.client.aclose()
@@ -152,6 +153,6 @@ def test_without_a_lake_nothing_is_sampled(tmp_path):
             assert (await api.get("/v1/schemas/stock/plan"))["sample"] == 0
             await api.error("POST", "/v1/samples", 404, "not_found", json=sample_body())
             await api.error("PUT", "/v1/schemas/stock/sampling", 404, "not_found", json={"rate": 1})
-            assert "pleroma_samples" not in (await api("GET", "/metrics")).text
+            assert "pleroma_samples_total" not in (await api("GET", "/metrics")).text
 
     run(main)

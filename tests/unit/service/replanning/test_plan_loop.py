@@ -18,6 +18,7 @@ from pleroma.replanning.tree_balance import TreeBalance
 from pleroma.replanning.windows import TrafficWindow
 from pleroma.routing import Family, build
 from pleroma.routing.tree import low_latency_tree
+from pleroma.service.collecting.influence_limit import InfluenceLimit
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import SamplingRates
 from pleroma.service.planes.embedded_plane import EmbeddedPlane
@@ -99,7 +100,12 @@ def test_the_controller_moves_to_a_better_plan_by_itself(tmp_path):
         for low in range(0, 100, 10):
             wanted = [{"price": {">=": low, "<": low + 2}}]
             await controller.submit(Register("subscription", "admin", "h2", "stock", wanted))
-        samples = SampleIntake(None, SamplingRates(), lambda _: None)
+        samples = SampleIntake(
+            None,
+            SamplingRates(),
+            lambda _: None,
+            InfluenceLimit(controller.state.registrations, EmbeddedPlane(network)),
+        )
         async with Planner(controller, EmbeddedPlane(network), samples, ReplanningSettings()) as planner:
             async with PlanLoop(controller, planner, WatcherClaims(), 0.01) as loop:
                 await until(lambda: loop.changes["stock"], LIMIT_SECONDS)

@@ -8,6 +8,7 @@ from pleroma.control.state.command import Rewire
 from pleroma.control.state.tree_choice import DealtTree, SchemaTrees, check_trees
 from pleroma.routing import build
 from pleroma.routing.tree import cable_of
+from pleroma.service.collecting.influence_limit import InfluenceLimit
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import SamplingRates
 from pleroma.service.planes.embedded_plane import EmbeddedPlane
@@ -45,7 +46,9 @@ async def planning(folder, network=RING):
         await Controller.open(folder / "service", network, live) as controller,
     ):
         await controller.submit(CreateSchema(STOCK))
-        samples = SampleIntake(None, SamplingRates(), lambda _: None)
+        samples = SampleIntake(
+            None, SamplingRates(), lambda _: None, InfluenceLimit(controller.state.registrations, EmbeddedPlane(live))
+        )
         planner = Planner(controller, EmbeddedPlane(live), samples, ReplanningSettings())
         planner._process = asked = Asked()
         entry = controller.state.schemas["stock"]

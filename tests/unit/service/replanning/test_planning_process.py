@@ -13,6 +13,7 @@ from pleroma.control import Controller, CreatePrincipal, CreateSchema, Register
 from pleroma.errors import ServiceError, TuningError
 from pleroma.index import GridIndex
 from pleroma.routing import build
+from pleroma.service.collecting.influence_limit import InfluenceLimit
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import SamplingRates
 from pleroma.service.planes.embedded_plane import EmbeddedPlane
@@ -32,7 +33,12 @@ async def with_planner(folder, work):
     ):
         await controller.submit(CreatePrincipal("admin", "admin", "a" * 64))
         await controller.submit(CreateSchema(STOCK))
-        samples = SampleIntake(None, SamplingRates(), lambda _: None)
+        samples = SampleIntake(
+            None,
+            SamplingRates(),
+            lambda _: None,
+            InfluenceLimit(controller.state.registrations, EmbeddedPlane(network)),
+        )
         async with Planner(controller, EmbeddedPlane(network), samples, ReplanningSettings()) as planner:
             await work(planner, controller, controller.state.schemas["stock"])
 

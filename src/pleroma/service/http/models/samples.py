@@ -44,13 +44,13 @@ class NewSamples(StrictModel):
 
 
 class SamplesAnswer(StrictModel):
-    taken: int = Field(description="How many there was room for: all or none")
+    taken: int = Field(description="How many of them count, and there was room for")
 
 
 class SamplingRate(StrictModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"rate": 0.01}]})
 
-    rate: float = Field(ge=0, le=1, description="The part of their events that publishers send as samples")
+    rate: float = Field(ge=0, le=1, description="The part of their events that publishers send as samples; 0: none")
 
 
 class SamplingAnswer(SamplingRate):
