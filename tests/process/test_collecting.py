@@ -162,7 +162,7 @@ def test_what_was_landed_before_a_crash_is_sent_again_and_not_landed_again(tmp_p
 
 
 def test_two_controllers_of_one_lake_that_get_the_same_batches_land_each_once(tmp_path):
-    lake, count = Lake.at(str(tmp_path / "lake")), 20
+    lake, count = Lake.at(str(tmp_path / "lake")), 15
     collecting = {"lake": lake.url, "land_seconds": 0.01} | EVERY_SAMPLE
     with (
         ServiceProcess(tmp_path / "one", collecting=collecting) as one,
