@@ -13,8 +13,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from pleroma.content import Box
 from pleroma.content.batch import EventBatch
-from pleroma.content.filter import Box
 from pleroma.control.state.records import Registered
 from pleroma.control.state.registrations import Registrations
 
