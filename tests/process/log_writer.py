@@ -7,15 +7,18 @@ after every 40th entry a snapshot of it is saved and the log compacted.
 import asyncio
 import itertools
 import sys
+from functools import partial
 
 from pleroma.control import Appended, Entry, GroupCommit, Log
+from support.quick_follower import QuickFollower
 
 
 async def main(path, life, clients):
     log = Log.open(path)
     recovery = log.latest_snapshot()
     state = recovery.snapshot.state.split() if recovery.snapshot else []
-    async with GroupCommit(log, lambda _, body, __: state.append(body), after=recovery.position) as commit:
+    follower = QuickFollower(lambda _, body, __: state.append(body))
+    async with GroupCommit(log, follower, after=recovery.position) as commit:
         print("ready", len(state), flush=True)
         numbers = itertools.count(1)
 
@@ -29,7 +32,7 @@ async def main(path, life, clients):
         async def saver():
             while True:
                 if commit.applied >= log.latest_snapshot().position + 40:
-                    await commit.save_snapshot(lambda: b" ".join(state))
+                    await commit.save_snapshot(lambda: partial(b" ".join, list(state)))
                 await asyncio.sleep(0.001)
 
         await asyncio.gather(saver(), *(client() for _ in range(clients)))

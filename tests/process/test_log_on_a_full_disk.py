@@ -6,6 +6,7 @@ import pytest
 
 from pleroma.control import Appended, Entry, GroupCommit, Log
 from pleroma.errors import DiskFull
+from support.quick_follower import QuickFollower
 from support.small_disk import free_bytes, small_disk
 
 
@@ -47,7 +48,7 @@ def test_a_full_disk_takes_nothing_back_and_the_log_goes_on_afterwards(disk):
 def test_group_commit_goes_on_when_there_is_room_again(disk):
     async def main():
         state = []
-        async with GroupCommit(log, lambda position, body, _: state.append((position, body))) as commit:
+        async with GroupCommit(log, QuickFollower(lambda position, body, _: state.append((position, body)))) as commit:
             batch = [commit.append(Entry(bytes(50_000), f"k{i}")) for i in range(20)]
             results = await asyncio.gather(*batch, return_exceptions=True)
             assert {type(each) for each in results} == {Appended, DiskFull}

@@ -55,6 +55,9 @@ from pleroma.routing.topology_files import to_json as topology_to_json
 CheckedCommand = Callable[[int], Done]
 """A command that was found to be in order. Called with a position of the log, it is carried out there."""
 
+MAX_QUICK_REGISTRATIONS = 20
+"""A command that concerns more registrations may take longer than others should wait."""
+
 
 class ControlState:
     """Read its attributes; change it with `apply` alone."""
@@ -85,6 +88,19 @@ class ControlState:
         except PleromaError as error:
             return error
         return None
+
+    def is_large(self, command: Command) -> bool:
+        """Whether to carry out the command may take long, because it may concern many registrations."""
+        match command:
+            case RemovePrincipal():
+                concerned = len(self.registrations.by_principal.get(command.name, ()))
+            case Expire():
+                concerned = len(self.registrations.by_lease.get((command.principal, command.lease), ()))
+            case AdoptPlan() | ChangePlan() | Advance() | Rewire() | LearnHost() | ForgetHost():
+                concerned = len(self.registrations)
+            case _:
+                concerned = 1
+        return concerned > MAX_QUICK_REGISTRATIONS
 
     @property
     def topology(self) -> Topology:

@@ -90,12 +90,12 @@ class Controller:
         of the network, if it knows that and the log does not, as logs of earlier versions. A request is answered when
         `also_wait_for`, too, has returned after its rules were installed.
         """
-        logged = LoggedState.open(folder, topology, settings or ControlSettings(), snapshot_every)
+        logged = await _opened(Path(folder), topology, settings or ControlSettings(), snapshot_every)
         try:
             there = None if resume is None else resume(logged.state)
             if there is not None:
-                logged.apply_unlogged(there)
-            await network.install(logged.state.rules.everything())
+                await logged.apply_unlogged(there)
+            await network.install(await asyncio.to_thread(logged.state.rules.everything))
         except BaseException:
             await logged.close(with_snapshot=False)
             raise
@@ -109,7 +109,13 @@ class Controller:
 
     @property
     def state(self) -> ControlState:
+        """The state, with nobody changing it. Read it right after `settled`, or the event loop may stand still."""
+        self._logged.settle()
         return self._logged.state
+
+    async def settled(self) -> None:
+        """Wait until no large command is being folded into the state."""
+        await self._logged.settled()
 
     @property
     def position(self) -> Position:
@@ -148,6 +154,7 @@ class Controller:
         if isinstance(command, Register) and command.kind == "advertisement":
             await self._old_trees_are_left(command.schema, patience)
         position, done = await self._logged.submit(command, key)
+        await self.settled()
         await self._installer.confirmed(self._relied_on(position, command, done), patience)
         if self._also_wait_for is not None:
             await self._also_wait_for()
@@ -212,7 +219,7 @@ class Controller:
                 await self._logged.submit(there)
             except LogError as error:
                 log.warning("the network has changed, and the log cannot say so", reason=str(error))
-                self._logged.apply_unlogged(there)
+                await self._logged.apply_unlogged(there)
             self._rest_until = clock() + min(clock() - started, MAX_REST_SECONDS)
 
     async def choose_trees(self, trees: TreeChoice) -> None:
@@ -272,3 +279,13 @@ class Controller:
         if self.feed.wanted:
             for item in command_items(position, command, result, self.feed.wanted):
                 self.feed.tell(item)
+
+
+async def _opened(folder: Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> LoggedState:
+    """Open the log in another thread: with many registrations that takes seconds, and switches want to be answered."""
+    opening = asyncio.ensure_future(asyncio.to_thread(LoggedState.open, folder, topology, settings, snapshot_every))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await (await opening).close(with_snapshot=False)
+        raise

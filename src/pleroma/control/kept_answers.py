@@ -7,7 +7,7 @@ the keys, and as text: most of them are never read again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pleroma.errors
@@ -15,6 +15,10 @@ from pleroma.control.log.sqlite_log import REMEMBERED_POSITIONS
 from pleroma.control.state.command import canonical
 from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.errors import ControlError, PleromaError
+
+
+KeptAnswer = tuple[int, tuple[str, str]]
+"""The position of a request, its key, and the answer as JSON."""
 
 
 class KeptAnswers:
@@ -44,9 +48,9 @@ class KeptAnswers:
         kept = self._by_position.get(position)
         return None if kept is None else _from_json(json.loads(kept[1]))
 
-    def lines(self) -> Iterator[str]:
-        """A line for each: the position, the key and the answer, with tabs between."""
-        return (f"{at}\t{canonical(key)}\t{answer}" for at, (key, answer) in self._by_position.items())
+    def items(self) -> list[KeptAnswer]:
+        """What `answer_line` makes a line of, for each answer."""
+        return list(self._by_position.items())
 
     @classmethod
     def read(cls, lines: Iterable[str], remember: int = REMEMBERED_POSITIONS) -> KeptAnswers:
@@ -56,6 +60,12 @@ class KeptAnswers:
             made._by_position[int(position)] = name, _ = json.loads(key), answer
             made._position[name] = int(position)
         return made
+
+
+def answer_line(kept: KeptAnswer) -> str:
+    """The position, the key and the answer, with tabs between."""
+    at, (key, answer) = kept
+    return f"{at}\t{canonical(key)}\t{answer}"
 
 
 def _to_json(result: Result) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The state of the control plane together with the log that it follows: log first, then state, then the answer.
 
 A command is checked, made durable, and folded into the state. Whatever moment the process dies at, the log holds all
-that was answered, and a new process comes to the same state from it.
+that was answered, and a new process comes to the same state from it. While a large command is folded in another thread,
+nobody reads the state: see `settled`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from pleroma.control.log.sqlite_log import Log
 from pleroma.control.state.command import Begin, Command, canonical, command_from_json, written
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import CommandRefused, Done, Result
-from pleroma.control.state_snapshot import restore, snapshot, without_client_keys
+from pleroma.control.state_snapshot import restore, taken, without_client_keys
 from pleroma.errors import ControlError, KeyConflict, LogError
 from pleroma.routing import Topology
 
 LOG_FILE_NAME = "control.sqlite"
+TOLD_PER_TURN = 50
+"""Registrations and withdrawals that listeners hear of before the event loop looks at something else."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +58,7 @@ class LoggedState:
         self._is_ahead = False
         """The state holds a command that the log does not."""
         self._closing = False
-        self._commit: GroupCommit[_Call] = GroupCommit(log, self._apply, after=after)
+        self._commit: GroupCommit[_Call] = GroupCommit(log, self, after=after)
 
     @classmethod
     def open(cls, folder: str | Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> Self:
@@ -81,6 +84,14 @@ class LoggedState:
         """The last entry that the state holds."""
         return self._commit.applied
 
+    async def settled(self) -> None:
+        """Wait until no other thread changes the state. It is settled until the caller waits for something else."""
+        await self._commit.settled()
+
+    def settle(self) -> None:
+        """The same for those who cannot wait: the event loop stands still meanwhile."""
+        self._commit.settle()
+
     def subscribe(self, listener: Callable[[Position, Command, Result], None]) -> None:
         """Have the listener called for every command from now on, in the order of the log, right after it is applied.
 
@@ -96,6 +107,7 @@ class LoggedState:
         """
         if isinstance(command, Begin):
             raise ControlError("a log begins once")
+        await self.settled()
         if key is None or key not in self._answers:
             error = self.state.check(command)
             if error is not None:
@@ -117,19 +129,19 @@ class LoggedState:
             raise result.error
         return outcome.position, result
 
-    def apply_unlogged(self, command: Command) -> None:
+    async def apply_unlogged(self, command: Command) -> None:
         """Apply a command that cannot wait until the log can be written. Nothing is logged then before a snapshot."""
+        await self.settled()
         self._is_ahead = True
         result = self.state.apply(self.position, command)
-        for listener in self._listeners:
-            listener(self.position, command, result)
+        self._tell_listeners(self.position, command, result)
 
     async def save_snapshot(self) -> Position:
         """Save the state, so that the next restart has little to apply."""
         self._saved = self.position
         was_ahead, self._is_ahead = self._is_ahead, False
         try:
-            return await self._commit.save_snapshot(lambda: snapshot(self.state, self._answers))
+            return await self._commit.save_snapshot(lambda: taken(self.state, self._answers))
         except BaseException:
             self._is_ahead |= was_ahead
             raise
@@ -143,20 +155,32 @@ class LoggedState:
             await self._save()
         await self._commit.close()
 
-    def _apply(self, position: Position, body: bytes, call: _Call | None) -> None:
+    def fold(self, position: Position, body: bytes, call: _Call | None) -> None:
+        """Fold an entry into the state; without a call it is an entry of an earlier process."""
         key, command = _read(body) if call is None else (call.key, call.command)
         result = self.state.apply(position, command)
         if isinstance(command, Begin) and isinstance(result, CommandRefused):
             raise result.error
         if key is not None:
             self._answers.keep(position, key, result)
-        if call is None:
-            return  # an entry of an earlier process
-        call.result = result
-        for listener in self._listeners:
-            listener(position, command, result)
+        if call is not None:
+            call.result = result
+
+    def is_large(self, call: _Call) -> bool:
+        return self.state.is_large(call.command)
+
+    async def tell(self, position: Position, call: _Call) -> None:
+        """Tell all listeners of a command that was folded, and save a snapshot after every so many."""
+        assert call.result is not None  # noqa: S101 (it was folded)
+        while self.state.registrations.tell(TOLD_PER_TURN):
+            await asyncio.sleep(0)
+        self._tell_listeners(position, call.command, call.result)
         if position - self._saved >= self._snapshot_every and self._saving is None and not self._closing:
             self._saving = asyncio.get_running_loop().create_task(self._save(), name="snapshot")
+
+    def _tell_listeners(self, position: Position, command: Command, result: Result) -> None:
+        for listener in self._listeners:
+            listener(position, command, result)
 
     async def _save(self) -> None:
         try:

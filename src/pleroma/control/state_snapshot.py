@@ -3,19 +3,20 @@
 A snapshot is a line of JSON, a line for each registration and for each answer, then the packed regions in force of all
 registrations, and their other regions while a plan changes. Regions are written down because to cover a hundred
 thousand filters again would take the better part of a minute, and because a region depends on the plan changes before.
-The event loop waits while a snapshot is taken, so lines are put together from texts that the state keeps anyway.
+A snapshot is written in another thread while the state changes. The event loop waits only while all that the snapshot
+consists of is gathered (`taken`): values that nobody changes, and copies of the few that somebody may.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from pleroma.content import Schema
 from pleroma.control.control_state import ControlState
-from pleroma.control.kept_answers import KeptAnswers
+from pleroma.control.kept_answers import KeptAnswers, answer_line
 from pleroma.control.state.command import Begin, Rewire, canonical, command_from_json, verifier_in
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import with_host
@@ -35,25 +36,40 @@ SNAPSHOT_FORMAT = 1
 
 def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
     """All that `restore` needs. The same history gives the same bytes."""
-    head = {
-        "format": SNAPSHOT_FORMAT,
-        "settings": state.settings.to_json() | {"max_members": state.plans.first_members},
-        "network": state.network,
-        "schemas": [_schema(entry) for entry in state.schemas.values()],
-        "principals": [_principal(principal) for principal in state.principals.values()],
-        "hosts": [asdict(host) for host in state.learned.values()],
-        "trees": state.trees,
-        "there": state.there.to_json(),
-        "families": [each.to_json() for each in dealt(state.router.families)],
-        "changing": None if state.plans.change is None else _change(state.plans.change),
-        "registrations": len(state.registrations),
-        "answers": len(answers),
-    }
-    registrations = state.registrations.values()
-    lines = "\n".join([canonical(head), *_lines(registrations), *answers.lines(), ""])
-    regions = [registered.region.pack() for registered in registrations]
-    others = () if state.plans.change is None else state.plans.change.other.values()
-    return b"".join([lines.encode(), *regions, *(region.pack() for region in others)])
+    return taken(state, answers)()
+
+
+def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
+    """What writes the snapshot of the state as it is now, whatever becomes of the state meanwhile."""
+    settings = state.settings.to_json() | {"max_members": state.plans.first_members}
+    schemas = [replace(entry, plans=list(entry.plans)) for entry in state.schemas.values()]
+    principals, hosts = list(state.principals.values()), list(state.learned.values())
+    network, trees, there, families = state.network, state.trees, state.there, state.router.families
+    changing = state.plans.change
+    change = None if changing is None else replace(changing, other=dict(changing.other))
+    registrations, kept = list(state.registrations.values()), answers.items()
+
+    def write() -> bytes:
+        head = {
+            "format": SNAPSHOT_FORMAT,
+            "settings": settings,
+            "network": network,
+            "schemas": [_schema(entry) for entry in schemas],
+            "principals": [_principal(principal) for principal in principals],
+            "hosts": [asdict(host) for host in hosts],
+            "trees": trees,
+            "there": there.to_json(),
+            "families": [each.to_json() for each in dealt(families)],
+            "changing": None if change is None else _change(change),
+            "registrations": len(registrations),
+            "answers": len(kept),
+        }
+        texts = "\n".join([canonical(head), *_lines(registrations), *map(answer_line, kept), ""])
+        regions = [registered.region.pack() for registered in registrations]
+        others = () if change is None else change.other.values()
+        return b"".join([texts.encode(), *regions, *(region.pack() for region in others)])
+
+    return write
 
 
 def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple[ControlState, KeptAnswers]:

@@ -190,6 +190,10 @@ class TestRegistrations:
         state.registrations.subscribe(Listener())
         for position, each in enumerate((advertise("ben", "true"), Withdraw("s7", "ben"), RemovePrincipal("ben")), 8):
             state.apply(position, each)
+        assert heard == []
+        assert state.registrations.tell(2)
+        assert heard == [("+", "a8"), ("-", "s7")]
+        assert not state.registrations.tell()
         assert heard == [("+", "a8"), ("-", "s7"), ("-", "a8")]
 
     def test_schemas_do_not_hear_each_other(self):

@@ -18,7 +18,7 @@ from pleroma.control import (
     Withdraw,
     command_from_json,
 )
-from pleroma.control.kept_answers import KeptAnswers, error_from_json, error_to_json
+from pleroma.control.kept_answers import KeptAnswers, error_from_json, error_to_json, answer_line
 from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.control.state.command import Begin, Rewire, canonical
 from pleroma.control.state_snapshot import snapshot
@@ -217,8 +217,8 @@ class TestKeys:
         assert "k5" not in answers
         assert "k6" in answers
         answers.keep(9, "odd\tkey\n", error("NotThere"))
-        read = KeptAnswers.read(list(answers.lines()), remember=3)
-        assert list(read.lines()) == list(answers.lines())
+        read = KeptAnswers.read(map(answer_line, answers.items()), remember=3)
+        assert read.items() == answers.items()
         assert "odd\tkey\n" in read
         assert "k7" in read
 

@@ -1,12 +1,15 @@
 """Group commit: shared transactions, order, failures, cancellation and the end."""
 
 import asyncio
+import threading
+import time
 from contextlib import contextmanager
 
 import pytest
 
 from pleroma.control import Appended, Conflict, Entry, GroupCommit, Log, LogSnapshot, Recovery, Repeated
 from pleroma.errors import DiskFull, LogError
+from support.quick_follower import QuickFollower
 
 
 @pytest.fixture
@@ -16,10 +19,16 @@ def log(tmp_path):
 
 
 class Follower(list):
-    """A state that is what was applied."""
+    """A state that is what was folded, and that takes nothing for large."""
 
-    def __call__(self, position, body, _call):
+    def fold(self, position, body, _call):
         self.append((position, body))
+
+    def is_large(self, _call):
+        return False
+
+    async def tell(self, position, call):
+        pass
 
 
 @contextmanager
@@ -141,7 +150,7 @@ def test_an_entry_is_applied_with_the_call_that_came_with_it(log):
 
     async def main():
         applied = []
-        async with GroupCommit(log, lambda *each: applied.append(each)) as commit:
+        async with GroupCommit(log, QuickFollower(lambda *each: applied.append(each))) as commit:
             with stalled(log):
                 entries = [(Entry(b"a"), "first"), (Entry(b"a"), "second"), (Entry(b"b"), None)]
                 tasks = await start(*(commit.append(*each) for each in entries))
@@ -252,7 +261,7 @@ def test_a_state_that_stops_following_stops_the_log(log):
             raise ZeroDivisionError
 
     async def main():
-        async with GroupCommit(log, apply) as commit:
+        async with GroupCommit(log, QuickFollower(apply)) as commit:
             assert await commit.append(Entry(b"good")) == Appended(1)
             with stalled(log):
                 tasks = await start(*(commit.append(Entry(body)) for body in (b"fine", b"bad", b"good")))
@@ -260,7 +269,7 @@ def test_a_state_that_stops_following_stops_the_log(log):
             assert results[0] == Appended(2)
             assert [str(each) for each in results[1:]] == ["the state stopped following the log after position 2"] * 2
             assert isinstance(results[1].__cause__, ZeroDivisionError)
-            for use in (commit.append(Entry(b"more")), commit.save_snapshot(bytes)):
+            for use in (commit.append(Entry(b"more")), commit.save_snapshot(lambda: bytes)):
                 with pytest.raises(LogError, match="the state stopped following"):
                     await use
             assert log.head == 4
@@ -273,7 +282,8 @@ def test_a_snapshot_has_the_state_of_its_position_and_compacts(log):
         state = Follower()
 
         def encoded():
-            return b"%d" % len(state)
+            count = len(state)
+            return lambda: b"%d" % count
 
         async with GroupCommit(log, state) as commit:
             for _ in range(3):
@@ -295,7 +305,7 @@ def test_closing_during_a_snapshot_keeps_it(log, tmp_path):
         commit = GroupCommit(log, Follower())
         await commit.append(Entry(b"x"))
         with stalled(log):
-            tasks = await start(commit.save_snapshot(lambda: b"state"), commit.close())
+            tasks = await start(commit.save_snapshot(lambda: lambda: b"state"), commit.close())
         assert await asyncio.gather(*tasks) == [1, None]
         with Log.open(tmp_path / "log") as again:
             assert again.latest_snapshot() == Recovery(LogSnapshot(1, b"state"), ())
@@ -329,3 +339,95 @@ def test_many_clients_that_come_and_go_leave_a_log_in_order(log):
             assert all(bodies[position - 1] == key for key, position in answered.items())
 
     run(main())
+
+
+class TestLargeEntries:
+    """An entry that takes long is folded in another thread."""
+
+    def test_the_event_loop_goes_on_and_the_state_settles(self, log):
+        class Slow(Follower):
+            """Takes an entry with a call for large, and does not come to an end with it before it is told to."""
+
+            def __init__(self):
+                self.begun, self.goes_on, self.told = threading.Event(), threading.Event(), []
+
+            def fold(self, position, body, call):
+                if call is not None:
+                    assert threading.current_thread() is not threading.main_thread()
+                    self.begun.set()
+                    assert self.goes_on.wait(20)
+                super().fold(position, body, call)
+
+            def is_large(self, _call):
+                return True
+
+            async def tell(self, position, call):
+                assert threading.current_thread() is threading.main_thread()
+                self.told.append((position, call))
+
+        async def main():
+            state = Slow()
+            async with GroupCommit(log, state) as commit:
+                first, settled, second = await start(
+                    commit.append(Entry(b"large"), "call"), commit.settled(), commit.append(Entry(b"next"))
+                )
+                assert settled.done()  # nothing was under way yet
+                while not state.begun.is_set():
+                    await asyncio.sleep(0.001)
+                (settled,) = await start(commit.settled())
+                saving = asyncio.create_task(commit.save_snapshot(lambda: lambda: b"%d" % commit.applied))
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                assert not any(each.done() for each in (first, second, settled, saving))
+                assert not list(state)
+                state.goes_on.set()
+                await settled
+                assert list(state)[0] == (1, b"large")
+                assert await asyncio.gather(first, second) == [Appended(1), Appended(2)]
+                assert await saving >= 1
+                assert state == [(1, b"large"), (2, b"next")]
+                assert state.told == [(1, "call")]
+                commit.settle()
+
+        run(main())
+
+    def test_who_cannot_wait_blocks_until_the_state_has_settled(self, log):
+        class Slow(Follower):
+            begun = threading.Event()
+
+            def fold(self, position, body, call):
+                self.begun.set()
+                time.sleep(0.05)
+                super().fold(position, body, call)
+
+            def is_large(self, _call):
+                return True
+
+        async def main():
+            state = Slow()
+            async with GroupCommit(log, state) as commit:
+                (append,) = await start(commit.append(Entry(b"large"), "call"))
+                while not state.begun.is_set():
+                    await asyncio.sleep(0)
+                commit.settle()
+                assert list(state) == [(1, b"large")]
+                assert await append == Appended(1)
+
+        run(main())
+
+    def test_a_large_entry_that_fails_stops_the_log(self, log):
+        class Failing(Follower):
+            def fold(self, position, body, call):
+                raise ZeroDivisionError
+
+            def is_large(self, _call):
+                return True
+
+        async def main():
+            async with GroupCommit(log, Failing()) as commit:
+                with pytest.raises(LogError, match="stopped following the log after position 0"):
+                    await commit.append(Entry(b"bad"), "call")
+                with pytest.raises(LogError, match="stopped following"):
+                    await commit.append(Entry(b"more"))
+
+        run(main())

@@ -1,8 +1,9 @@
 """Many requests, one sync: entries that arrive while a transaction is on its way to the disk share the next one.
 
-The state follows the log here and nowhere else: `apply` is called once for each entry, in the order of the log, on the
-event loop, before the caller who appended the entry is answered. If callers applied their own entries, one that is
-cancelled would leave out its entry, and two that wake in another order would swap theirs.
+The state follows the log here and nowhere else: each entry is folded into it once, in the order of the log, before the
+caller who appended the entry is answered. If callers applied their own entries, one that is cancelled would leave out
+its entry, and two that wake in another order would swap theirs. An entry that takes long is folded in another thread,
+and the event loop goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from pleroma.control.log.entry import LOG_START, Appended, Entry, Outcome, Position
 from pleroma.control.log.sqlite_log import Log
@@ -24,6 +25,23 @@ _MAX_BATCH_BYTES = 4 * 2**20
 Call = TypeVar("Call")
 
 
+class LogFollower(Protocol[Call]):
+    """What follows a log. A call is what came along with an entry to `append`; entries that were there have none."""
+
+    def fold(self, position: Position, body: bytes, call: Call | None) -> None:
+        """Fold an entry into the state; may run in another thread.
+
+        It must accept whatever is in the log: what may be refused is checked before it is appended. If it fails
+        nevertheless, the state no longer follows the log, and nothing more is appended.
+        """
+
+    def is_large(self, call: Call) -> bool:
+        """Whether to fold the entry of this call may take long."""
+
+    async def tell(self, position: Position, call: Call) -> None:
+        """Tell others what was folded; on the event loop, before the next entry is folded."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingEntry(Generic[Call]):
     entry: Entry
@@ -32,31 +50,27 @@ class _PendingEntry(Generic[Call]):
 
 
 class GroupCommit(Generic[Call]):
-    """The one way to append to a log on an event loop. It owns the log from here on, and closes it.
+    """The one way to append to a log on an event loop. It owns the log from here on, and closes it."""
 
-    `apply(position, body, call)` gets an entry with the call that came along with it to `append`; entries that the log
-    had before have none. It must accept whatever is in the log: what may be refused is checked before it is appended.
-    If it fails nevertheless, the state no longer follows the log, and nothing more is appended.
-    """
-
-    def __init__(
-        self, log: Log, apply: Callable[[Position, bytes, Call | None], object], *, after: Position = LOG_START
-    ) -> None:
-        """`after` is the last entry that the state holds; what the log has beyond it is applied at once."""
+    def __init__(self, log: Log, follower: LogFollower[Call], *, after: Position = LOG_START) -> None:
+        """`after` is the last entry that the state holds; what the log has beyond it is folded at once."""
         self.applied = after
         self._log = log
-        self._apply = apply
+        self._follower = follower
         self._pending: deque[_PendingEntry[Call]] = deque()
-        self._thread = ThreadPoolExecutor(1, "log")
-        self._syncing = False
+        self._syncing = ThreadPoolExecutor(1, "log")
+        self._folding = ThreadPoolExecutor(1, "fold")
+        self._fold: Future[None] | None = None
+        """The entry that is folded in another thread at the moment."""
+        self._work: asyncio.Task[None] | None = None
+        self._saving = asyncio.Lock()
         self._refusal: LogError | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
         for position, body in log.read(after):
-            self._advance(position, body, None)
+            follower.fold(position, body, None)
+            self.applied = position
 
     async def append(self, entry: Entry, call: Call | None = None) -> Outcome:
-        """Append an entry. On return it is durable and applied; entries are in the order in which this was called.
+        """Append an entry. On return it is durable and folded; entries are in the order in which this was called.
 
         An error reaches all who shared the transaction, and nothing of it is in the log. A caller who is cancelled
         while waiting takes the entry back if no transaction has taken it yet.
@@ -65,30 +79,48 @@ class GroupCommit(Generic[Call]):
             raise self._refusal
         pending = _PendingEntry(entry, call, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
-        self._begin()
+        if self._work is None:
+            self._work = asyncio.get_running_loop().create_task(self._run(self._take()), name="log")
         return await pending.outcome
 
-    async def save_snapshot(self, state: Callable[[], bytes]) -> Position:
+    async def settled(self) -> None:
+        """Wait until no other thread changes the state. It is settled until the caller waits for something else."""
+        while self._fold is not None and not self._fold.done():
+            await asyncio.wait([asyncio.wrap_future(self._fold)])
+
+    def settle(self) -> None:
+        """The same for those who cannot wait: the event loop stands still meanwhile."""
+        if self._fold is not None:
+            self._fold.exception()
+
+    async def save_snapshot(self, state: Callable[[], Callable[[], bytes]]) -> Position:
         """Save the state as it is now, and drop what the log then need not keep. Appends go on meanwhile.
 
-        `state` is called here, so that it and the position cannot drift apart.
+        `state` is called here, so that it and the position cannot drift apart. It returns quickly, with a function that
+        makes the snapshot in another thread while the state changes.
         """
-        if self._refusal is not None:
-            raise self._refusal
-        loop, position = asyncio.get_running_loop(), self.applied
-        await loop.run_in_executor(self._thread, self._log.save_snapshot, position, state())
-        while self._refusal is None and await loop.run_in_executor(self._thread, self._log.compact) > 0:
-            pass
-        return position
+        async with self._saving:
+            if self._refusal is not None:
+                raise self._refusal
+            await self.settled()
+            loop, position, made = asyncio.get_running_loop(), self.applied, state()
+            snapshot = await asyncio.to_thread(made)
+            await loop.run_in_executor(self._syncing, self._log.save_snapshot, position, snapshot)
+            while self._refusal is None and await loop.run_in_executor(self._syncing, self._log.compact) > 0:
+                pass
+            return position
 
     async def close(self) -> None:
         """Take no more entries, finish those that wait, and close the log."""
         self._refusal = self._refusal or LogError("the log is being closed")
-        await self._idle.wait()
-        await asyncio.to_thread(self._finish)
+        while self._work is not None:
+            await asyncio.wait([self._work])
+        async with self._saving:
+            await asyncio.to_thread(self._finish)
 
     def _finish(self) -> None:
-        self._thread.shutdown()
+        self._syncing.shutdown()
+        self._folding.shutdown()
         self._log.close()
 
     async def __aenter__(self) -> Self:
@@ -97,20 +129,26 @@ class GroupCommit(Generic[Call]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # One transaction at a time, from `_begin` to `_done` and on to the next: there is no task that could be cancelled.
-
-    def _begin(self) -> None:
-        if self._syncing:
-            return
-        batch = self._take()
-        if not batch:
-            self._idle.set()
-            return
-        self._idle.clear()
-        self._syncing = True
+    async def _run(self, batch: Sequence[_PendingEntry[Call]]) -> None:
+        """One transaction after the other, until no entry waits."""
         loop = asyncio.get_running_loop()
-        result = loop.run_in_executor(self._thread, self._log.append, [each.entry for each in batch])
-        result.add_done_callback(lambda done: self._done(batch, done))
+        try:
+            while batch:
+                entries = [each.entry for each in batch]
+                try:
+                    outcomes = await loop.run_in_executor(self._syncing, self._log.append, entries)
+                except Exception as error:
+                    _fail(batch, error)
+                else:
+                    await self._follow(batch, outcomes)
+                batch = self._take()
+        except BaseException as error:  # also if the program stops the event loop in the middle
+            self._refusal = LogError(f"the state stopped following the log after position {self.applied}")
+            self._refusal.__cause__ = error
+            _fail((*batch, *self._pending), self._refusal)
+            self._pending.clear()
+        finally:
+            self._work = None
 
     def _take(self) -> list[_PendingEntry[Call]]:
         batch: list[_PendingEntry[Call]] = []
@@ -122,34 +160,26 @@ class GroupCommit(Generic[Call]):
                 size += len(pending.entry.body)
         return batch
 
-    def _done(self, batch: Sequence[_PendingEntry[Call]], result: asyncio.Future[list[Outcome]]) -> None:
-        self._syncing = False
-        error = result.exception()
-        if error is not None:
-            _fail(batch, error)
-        else:
-            self._follow(batch, result.result())
-        self._begin()
-
-    def _follow(self, batch: Sequence[_PendingEntry[Call]], outcomes: Sequence[Outcome]) -> None:
-        """Apply the whole batch, then answer its callers."""
-        try:
-            for pending, outcome in zip(batch, outcomes, strict=True):
-                if isinstance(outcome, Appended):
-                    self._advance(outcome.position, pending.entry.body, pending.call)
-        except Exception as error:
-            self._refusal = LogError(f"the state stopped following the log after position {self.applied}")
-            self._refusal.__cause__ = error
-            _fail((*batch, *self._pending), self._refusal)
-            self._pending.clear()
-            return
+    async def _follow(self, batch: Sequence[_PendingEntry[Call]], outcomes: Sequence[Outcome]) -> None:
+        """Fold the whole batch, then answer its callers."""
+        for pending, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, Appended):
+                await self._advance(outcome.position, pending.entry.body, pending.call)
         for pending, outcome in zip(batch, outcomes, strict=True):
             if not pending.outcome.done():
                 pending.outcome.set_result(outcome)
 
-    def _advance(self, position: Position, body: bytes, call: Call | None) -> None:
-        self._apply(position, body, call)
+    async def _advance(self, position: Position, body: bytes, call: Call | None) -> None:
+        if call is not None and self._follower.is_large(call):
+            self._fold = self._folding.submit(self._follower.fold, position, body, call)
+            await asyncio.wait([asyncio.wrap_future(self._fold)])
+            self._fold.result()
+            self._fold = None
+        else:
+            self._follower.fold(position, body, call)
         self.applied = position
+        if call is not None:
+            await self._follower.tell(position, call)
 
 
 def _fail(batch: Sequence[_PendingEntry[Call]], error: BaseException) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Protocol, TypeVar
 
@@ -14,7 +15,7 @@ Lease = tuple[str, str]
 
 
 class RegistrationListener(Protocol):
-    """Hears of every registration and withdrawal while it is applied. It must not raise an error."""
+    """Hears of every registration and withdrawal when it is applied, at the next `tell`. It must not raise an error."""
 
     def on_registered(self, registered: Registered) -> None: ...
 
@@ -30,6 +31,8 @@ class Registrations(Mapping[str, Registered]):
         self._by_id: dict[str, Registered] = {}
         self._subscriptions: dict[str, int] = {}
         self._listeners: list[RegistrationListener] = []
+        self._untold: deque[tuple[Registered, bool]] = deque()
+        """What was registered (True) or withdrawn (False) since listeners were last told."""
 
     def __getitem__(self, id: str) -> Registered:
         return self._by_id[id]
@@ -53,6 +56,11 @@ class Registrations(Mapping[str, Registered]):
         """Have the listener hear of all changes from now on."""
         self._listeners.append(listener)
 
+    @property
+    def subscriptions(self) -> int:
+        """How many of them are subscriptions."""
+        return sum(self._subscriptions.values())
+
     def subscriptions_of(self, principal: str) -> int:
         """How many subscriptions a principal has."""
         return self._subscriptions.get(principal, 0)
@@ -61,8 +69,8 @@ class Registrations(Mapping[str, Registered]):
         self._put(registered)
         if registered.kind == "subscription":
             self._subscriptions[registered.principal] = self.subscriptions_of(registered.principal) + 1
-        for listener in self._listeners:
-            listener.on_registered(registered)
+        if self._listeners:
+            self._untold.append((registered, True))
 
     def replace(self, registered: Iterable[Registered]) -> None:
         """Put the same registrations with other regions in the place of those that are here."""
@@ -76,8 +84,16 @@ class Registrations(Mapping[str, Registered]):
             _take_out(self.by_lease, (registered.principal, registered.lease), registered.id)
         if registered.kind == "subscription":
             self._subscriptions[registered.principal] -= 1
-        for listener in self._listeners:
-            listener.on_withdrawn(registered)
+        if self._listeners:
+            self._untold.append((registered, False))
+
+    def tell(self, most: int | None = None) -> bool:
+        """Tell all listeners what has changed, at most so many changes; whether there are more."""
+        for _ in range(len(self._untold) if most is None else min(most, len(self._untold))):
+            registered, is_new = self._untold.popleft()
+            for listener in self._listeners:
+                (listener.on_registered if is_new else listener.on_withdrawn)(registered)
+        return bool(self._untold)
 
     def _put(self, registered: Registered) -> None:
         self._by_id[registered.id] = registered

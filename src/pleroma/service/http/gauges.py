@@ -40,7 +40,7 @@ def gauges(
     yield gauge("pleroma_installed_position", "Entries that the network has confirmed", [("", controller.installed)])
     yield gauge("pleroma_schemas", "Schemas", [("", len(state.schemas))])
     yield gauge("pleroma_principals", "Principals", [("", len(state.principals))])
-    subscriptions = sum(each.startswith("s") for each in state.registrations)
+    subscriptions = state.registrations.subscriptions
     kinds = {"advertisement": len(state.registrations) - subscriptions, "subscription": subscriptions}
     yield gauge("pleroma_registrations", "Advertisements and subscriptions in force", kinds.items(), "kind")
     yield gauge("pleroma_leases", "Leases that registrations stand under", [("", len(state.registrations.by_lease))])

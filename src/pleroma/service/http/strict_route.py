@@ -54,7 +54,10 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
-            return await handle(StrictRequest(request.scope, request.receive))
+            strict = StrictRequest(request.scope, request.receive)
+            await strict.body()  # now, for nothing else is to come between that and the handler
+            await _settled(request.scope)
+            return await handle(strict)
 
         return strictly
 
@@ -87,6 +90,11 @@ class StraightRoutes:
             await response(scope, receive, send)
 
 
+async def _settled(scope: Scope) -> None:
+    """Wait while a large command changes the state: handlers read it, and could only stand still until it is done."""
+    await scope["app"].state.service.controller.settled()
+
+
 def _straight(
     endpoint: Handler, request_name: str, body_name: str, model: Any
 ) -> Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]:
@@ -108,6 +116,7 @@ def _straight(
             raise RequestValidationError(error.errors()) from None
         except ValueError as error:
             raise BadRequest(f"the body is not JSON: {error}", field="body") from None
+        await _settled(scope)
         response = await endpoint(**{request_name: request, body_name: read})
         await response(scope, receive, send)
 

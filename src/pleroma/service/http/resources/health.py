@@ -53,6 +53,7 @@ def health(service: Service) -> APIRouter:
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
     async def metrics() -> Response:
+        await service.controller.settled()
         return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     return router
