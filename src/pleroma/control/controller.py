@@ -14,6 +14,7 @@ from typing import Self
 
 import structlog
 
+from pleroma.background import in_background
 from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState
 from pleroma.control.feed import Feed
@@ -95,7 +96,7 @@ class Controller:
             there = None if resume is None else resume(logged.state)
             if there is not None:
                 await logged.apply_unlogged(there)
-            await network.install(await asyncio.to_thread(logged.state.rules.everything))
+            await network.install(await in_background(logged.state.rules.everything))
         except BaseException:
             await logged.close(with_snapshot=False)
             raise
@@ -197,6 +198,7 @@ class Controller:
 
     async def confirmed(self, cells: Sequence[Dz] | None = None) -> None:
         """Wait until switches have confirmed all that the state holds now, or all of it that is about these cells."""
+        await self.settled()
         installer, now = self._installer, self.position
         await installer.confirmed(installer.until(now) if cells is None else installer.overlapping(cells, now))
 
@@ -267,9 +269,9 @@ class Controller:
         await self._installer.close()
         self.feed.close()
 
-    def _follow(self, position: Position, command: Command, result: Result) -> None:
+    async def _follow(self, position: Position, command: Command, result: Result) -> None:
         """Hand on what follows from a command that was applied."""
-        self._installer.give(position, result.switch_ops if isinstance(result, Done) else ())
+        await self._installer.give(position, result.switch_ops if isinstance(result, Done) else ())
         before, self._families = self._families, self.state.router.families
         is_repair = isinstance(command, Rewire) and bool(self.state.registrations)  # events go on meanwhile
         if before is not self._families and not is_repair:
@@ -283,7 +285,7 @@ class Controller:
 
 async def _opened(folder: Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> LoggedState:
     """Open the log in another thread: with many registrations that takes seconds, and switches want to be answered."""
-    opening = asyncio.ensure_future(asyncio.to_thread(LoggedState.open, folder, topology, settings, snapshot_every))
+    opening = asyncio.ensure_future(in_background(LoggedState.open, folder, topology, settings, snapshot_every))
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from pleroma.background import in_background
 from pleroma.control.lane import Lane, SwitchDelay
 from pleroma.control.log.entry import LOG_START, Position
 from pleroma.control.southbound import Southbound
@@ -12,6 +13,9 @@ from pleroma.control.switch_batch import SwitchBatch
 from pleroma.errors import NotInstalled
 from pleroma.index import Dz
 from pleroma.routing import SwitchId, SwitchOp
+
+MAX_OPS_PER_TURN = 500
+"""Operations that are put into batches before the event loop looks at something else."""
 
 Awaited = Mapping[SwitchId, Sequence[SwitchBatch]]
 """By switch: the batches that somebody waits for."""
@@ -33,16 +37,24 @@ class Installer:
         self._vacated: list[tuple[Sequence[Dz], Position]] = []
         """Cells that have left their trees, while switches that are behind have rules of them; with the entry."""
 
-    def give(self, position: Position, ops: Iterable[SwitchOp]) -> None:
-        """Have the operations sent that follow from the entry at this position, or from a change of the network."""
+    async def give(self, position: Position, ops: Sequence[SwitchOp]) -> None:
+        """Have the operations sent that follow from the entry at this position, or from a change of the network.
+
+        Very many are put together in another thread, as batches of their own.
+        """
+        if len(ops) > MAX_OPS_PER_TURN:
+            batches = await in_background(_large_batches, position, ops, asyncio.get_running_loop())
+            for switch, batch in batches.items():
+                self._lane(switch).give_batch(batch)
+        else:
+            for switch, its in _by_switch(ops).items():
+                self._lane(switch).give(position, its)
         self._given = position
-        by_switch: dict[SwitchId, list[SwitchOp]] = {}
-        for op in ops:
-            by_switch.setdefault(op.switch, []).append(op)
-        for switch, its in by_switch.items():
-            if switch not in self._lanes:
-                self._lanes[switch] = Lane(switch, self._network, self._lanes.pop)
-            self._lanes[switch].give(position, its)
+
+    def _lane(self, switch: SwitchId) -> Lane:
+        if switch not in self._lanes:
+            self._lanes[switch] = Lane(switch, self._network, self._lanes.pop)
+        return self._lanes[switch]
 
     @property
     def installed(self) -> Position:
@@ -107,6 +119,25 @@ class Installer:
         """Stop, whether or not the switches have confirmed everything."""
         for lane in list(self._lanes.values()):
             await lane.close()
+
+
+def _by_switch(ops: Iterable[SwitchOp]) -> dict[SwitchId, list[SwitchOp]]:
+    by_switch: dict[SwitchId, list[SwitchOp]] = {}
+    for op in ops:
+        by_switch.setdefault(op.switch, []).append(op)
+    return by_switch
+
+
+def _large_batches(
+    position: Position, ops: Iterable[SwitchOp], loop: asyncio.AbstractEventLoop
+) -> dict[SwitchId, SwitchBatch]:
+    """The operations of each switch as a batch, to be waited for on this event loop."""
+    batches = {}
+    for switch, its in _by_switch(ops).items():
+        batches[switch] = SwitchBatch(loop)
+        batches[switch].add(position, its)
+        batches[switch].order()
+    return batches
 
 
 def _not_installed(switch: SwitchId, why: str) -> NotInstalled:

@@ -16,7 +16,6 @@ from pleroma.control.state.command import canonical
 from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.errors import ControlError, PleromaError
 
-
 KeptAnswer = tuple[int, tuple[str, str]]
 """The position of a request, its key, and the answer as JSON."""
 

@@ -50,16 +50,21 @@ class Lane:
         self._network = network
         self._on_end = on_end
         self._sent: SwitchBatch | None = None
-        self._next = SwitchBatch()
+        self._waiting = [SwitchBatch()]
+        """Batches that are not sent yet, at least one. What comes is added to the last."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"lane {switch}")
 
     def give(self, position: Position, ops: Sequence[SwitchOp]) -> None:
-        self._next.add(position, ops)
+        self._waiting[-1].add(position, ops)
+
+    def give_batch(self, batch: SwitchBatch) -> None:
+        """Send a batch after all others."""
+        self._waiting.append(batch)
 
     @property
     def pending(self) -> list[SwitchBatch]:
-        """What the switch has not confirmed: the batch on its way, if there is one, before the one that gathers."""
-        return [batch for batch in (self._sent, self._next) if batch]
+        """What the switch has not confirmed: the batch on its way, if there is one, before those that wait."""
+        return [batch for batch in (self._sent, *self._waiting) if batch]
 
     @property
     def confirmed(self) -> Position:
@@ -83,16 +88,16 @@ class Lane:
     async def _run(self) -> None:
         """Send what has gathered, until nothing is left."""
         pause = FIRST_INSTALL_RETRY_SECONDS
-        while self._next:
-            batch = self._sent = self._next
-            self._next = SwitchBatch()
+        while (batch := self._take()) is not None:
+            self._sent = batch
             try:
                 if ops := batch.ops:
                     await self._network.install(ops)
             except Exception as error:
                 self.failure = error
                 # what came since may be what helps, such as a table that fits
-                self._sent, self._next = None, batch.then(self._next)
+                self._sent = None
+                self._waiting[0] = batch.then(self._waiting[0])
                 batch.fail(error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, MAX_INSTALL_RETRY_SECONDS)
@@ -101,3 +106,12 @@ class Lane:
                 pause = FIRST_INSTALL_RETRY_SECONDS
                 batch.confirmed.set_result(None)
         self._on_end(self._switch)
+
+    def _take(self) -> SwitchBatch | None:
+        """The next batch with operations, if there is one; another may gather behind it."""
+        while self._waiting:
+            batch = self._waiting.pop(0)
+            if batch:
+                self._waiting = self._waiting or [SwitchBatch()]
+                return batch
+        return None

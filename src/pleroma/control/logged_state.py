@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -51,7 +51,7 @@ class LoggedState:
         self.snapshot_failure: LogError | None = None
         """Why the last snapshot could not be saved. The log holds everything nevertheless."""
         self._answers = answers
-        self._listeners: list[Callable[[Position, Command, Result], None]] = []
+        self._listeners: list[Callable[[Position, Command, Result], Awaitable[None]]] = []
         self._snapshot_every = snapshot_every
         self._saved = after
         self._saving: asyncio.Task[None] | None = None
@@ -85,17 +85,17 @@ class LoggedState:
         return self._commit.applied
 
     async def settled(self) -> None:
-        """Wait until no other thread changes the state. It is settled until the caller waits for something else."""
+        """Wait until no large command is under way. The state is settled until the caller waits for something else."""
         await self._commit.settled()
 
     def settle(self) -> None:
-        """The same for those who cannot wait: the event loop stands still meanwhile."""
+        """Make sure that no other thread changes the state: the event loop stands still until it is done."""
         self._commit.settle()
 
-    def subscribe(self, listener: Callable[[Position, Command, Result], None]) -> None:
+    def subscribe(self, listener: Callable[[Position, Command, Result], Awaitable[None]]) -> None:
         """Have the listener called for every command from now on, in the order of the log, right after it is applied.
 
-        It must not raise an error.
+        It must not raise an error. The next command is applied when it has returned.
         """
         self._listeners.append(listener)
 
@@ -134,7 +134,7 @@ class LoggedState:
         await self.settled()
         self._is_ahead = True
         result = self.state.apply(self.position, command)
-        self._tell_listeners(self.position, command, result)
+        await self._tell_listeners(self.position, command, result)
 
     async def save_snapshot(self) -> Position:
         """Save the state, so that the next restart has little to apply."""
@@ -174,13 +174,13 @@ class LoggedState:
         assert call.result is not None  # noqa: S101 (it was folded)
         while self.state.registrations.tell(TOLD_PER_TURN):
             await asyncio.sleep(0)
-        self._tell_listeners(position, call.command, call.result)
+        await self._tell_listeners(position, call.command, call.result)
         if position - self._saved >= self._snapshot_every and self._saving is None and not self._closing:
             self._saving = asyncio.get_running_loop().create_task(self._save(), name="snapshot")
 
-    def _tell_listeners(self, position: Position, command: Command, result: Result) -> None:
+    async def _tell_listeners(self, position: Position, command: Command, result: Result) -> None:
         for listener in self._listeners:
-            listener(position, command, result)
+            await listener(position, command, result)
 
     async def _save(self) -> None:
         try:

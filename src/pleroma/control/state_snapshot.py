@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from pleroma.background import collecting_later
 from pleroma.content import Schema
 from pleroma.control.control_state import ControlState
 from pleroma.control.kept_answers import KeptAnswers, answer_line
@@ -29,7 +30,6 @@ from pleroma.errors import OtherControl
 from pleroma.index import Dz, DzSet, IndexPlan, index_from_json
 from pleroma.index.dzset import PACKED_BYTES
 from pleroma.routing import Host, Topology
-from pleroma.routing.router import collecting_later
 
 SNAPSHOT_FORMAT = 1
 

@@ -14,6 +14,7 @@ from pleroma.control.log.entry import Position
 from pleroma.index import Dz
 from pleroma.index.dz import MAX_LENGTH
 from pleroma.routing import AdmitOp, Change, Port, SwitchOp
+from pleroma.routing.detour import cell_of
 
 MAX_IDLE_CELLS = 1000
 """Cells without an operation that a batch may still know of; with more of them it is made smaller."""
@@ -24,12 +25,13 @@ _RuleKey = tuple[type[SwitchOp], Port | None, Dz]
 
 
 class SwitchBatch:
-    """What follows for one switch from some entries of the log."""
+    """What follows for one switch from some entries of the log. Another thread may make one for an event loop."""
 
-    def __init__(self) -> None:
-        self.confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or asyncio.get_running_loop()
+        self.confirmed: asyncio.Future[None] = self._loop.create_future()
         """Done when the switch has confirmed the operations, or has failed to."""
-        self.since = asyncio.get_running_loop().time()
+        self.since = self._loop.time()
         self._positions: list[Position] = []
         """The entries, in the order of the log."""
         self._ops: dict[_RuleKey, SwitchOp] = {}
@@ -57,13 +59,13 @@ class SwitchBatch:
 
     def add(self, position: Position, ops: Iterable[SwitchOp]) -> None:
         if not self._positions:
-            self.since = asyncio.get_running_loop().time()
+            self.since = self._loop.time()
         self._positions.append(position)
         for op in ops:
             self._put(op)
-            self._know(_cell(op), position)
+            self._know(cell_of(op), position)
         if len(self._positions) % ENTRIES_PER_ORDERING == 0:
-            self._order()  # so that nobody who asks has to wait for all of it
+            self.order()  # so that nobody who asks has to wait for all of it
         if len(self._first) > 2 * len(self._ops) + MAX_IDLE_CELLS:
             self._forget_idle_cells()
 
@@ -90,7 +92,7 @@ class SwitchBatch:
 
     def overlaps(self, cells: Sequence[Dz], until: Position) -> bool:
         """Whether an operation that follows from an entry up to a position is about any part of these cells."""
-        self._order()
+        self.order()
         return any(self._covers(cell, until) or self._has_within(cell, until) for cell in cells)
 
     def fail(self, error: Exception) -> None:
@@ -99,7 +101,7 @@ class SwitchBatch:
 
     def _put(self, op: SwitchOp) -> None:
         """Have an operation done after all others."""
-        key = type(op), op.port if isinstance(op, AdmitOp) else None, _cell(op)
+        key = type(op), op.port if isinstance(op, AdmitOp) else None, cell_of(op)
         before = self._ops.pop(key, None)
         come_to = op if before is None else _come_to(before, op)
         if come_to is not None or self._was_tried:
@@ -110,14 +112,15 @@ class SwitchBatch:
             self._first[cell] = position
             self._unordered.append(cell)
 
-    def _order(self) -> None:
+    def order(self) -> None:
+        """Be ready for `overlaps`. Somebody asks that of few batches, so it is not done whenever a cell comes."""
         if self._unordered:
             self._ordered += map(_place, self._unordered)
             self._ordered.sort()
             self._unordered.clear()
 
     def _forget_idle_cells(self) -> None:
-        self._first = {cell: self._first[cell] for cell in map(_cell, self._ops.values())}
+        self._first = {cell: self._first[cell] for cell in map(cell_of, self._ops.values())}
         self._ordered, self._unordered = [], list(self._first)
 
     def _covers(self, cell: int, until: Position) -> bool:
@@ -138,10 +141,6 @@ class SwitchBatch:
             if self._first[_cell_at(place)] <= until:
                 return True
         return False
-
-
-def _cell(op: SwitchOp) -> Dz:
-    return op.dz if isinstance(op, AdmitOp) else op.flow.dz
 
 
 def _come_to(first: SwitchOp, last: SwitchOp) -> SwitchOp | None:

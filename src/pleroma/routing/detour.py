@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pleroma.index.dz import Dz
 from pleroma.routing.admission import AdmitOp
 from pleroma.routing.flow import Change, Flow, FlowOp
 from pleroma.routing.topology import SwitchId
@@ -24,3 +25,8 @@ RuleOp = FlowOp | DetourOp
 """Changes to the rules by which events are forwarded."""
 SwitchOp = RuleOp | AdmitOp
 """All changes that a switch can be told to make."""
+
+
+def cell_of(op: SwitchOp) -> Dz:
+    """Where an operation changes something."""
+    return op.dz if isinstance(op, AdmitOp) else op.flow.dz

@@ -7,11 +7,10 @@ which forwards more events and never fewer.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
+from pleroma.background import collecting_later
 from pleroma.errors import PleromaError, RoutingError, UnknownName
 from pleroma.index.dz import MAX_LENGTH, Dz
 from pleroma.index.dzset import DzSet
@@ -382,18 +381,6 @@ class Router:
         self.tables |= {switch: self._fitted(switch) for switch in self._exact}
         ops = [op for s, table in self.tables.items() for op in difference(s, before.get(s, FlowTable()), table)]
         return in_safe_order(ops)
-
-
-@contextmanager
-def collecting_later() -> Iterator[None]:
-    """Collect no garbage meanwhile: among hundreds of thousands of new objects that all stay, it costs a third."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _side(registration: Registration) -> int:

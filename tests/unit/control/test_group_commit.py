@@ -382,7 +382,7 @@ class TestLargeEntries:
                 assert not list(state)
                 state.goes_on.set()
                 await settled
-                assert list(state)[0] == (1, b"large")
+                assert state[0] == (1, b"large")
                 assert await asyncio.gather(first, second) == [Appended(1), Appended(2)]
                 assert await saving >= 1
                 assert state == [(1, b"large"), (2, b"next")]
@@ -417,7 +417,7 @@ class TestLargeEntries:
 
     def test_a_large_entry_that_fails_stops_the_log(self, log):
         class Failing(Follower):
-            def fold(self, position, body, call):
+            def fold(self, *_):
                 raise ZeroDivisionError
 
             def is_large(self, _call):

@@ -61,7 +61,7 @@ class TestAnInstaller:
             installer, read = Installer(network), []
             asyncio.get_running_loop().add_reader(near, lambda: read.append((near.recv(1), list(network.calls))))
             far.send(b"x")  # ready to be read from now on
-            installer.give(1, [op("R1", "0"), op("R2", "0"), op("R3", "0")])
+            await installer.give(1, [op("R1", "0"), op("R2", "0"), op("R3", "0")])
             while not read:
                 await asyncio.sleep(0)
             assert read == [(b"x", [("R1", 1), ("R2", 1), ("R3", 1)])]
@@ -77,10 +77,10 @@ class TestAnInstaller:
             installer = Installer(network)
             network.stop("R1")
             for position in (1, 2, 3):
-                installer.give(position, [op("R1", "0" * position), op("R2", "0" * position)])
+                await installer.give(position, [op("R1", "0" * position), op("R2", "0" * position)])
             await settle()
             for position in (4, 5):
-                installer.give(position, [op("R1", "1" * position)])
+                await installer.give(position, [op("R1", "1" * position)])
             await settle()
             assert network.calls == [("R1", 3), ("R2", 3)]
             assert installer.installed == 0
@@ -97,13 +97,13 @@ class TestAnInstaller:
             network = Switches()
             installer = Installer(network)
             network.refusing.add("R1")
-            installer.give(1, [op("R1", "0"), op("R2", "0")])
+            await installer.give(1, [op("R1", "0"), op("R2", "0")])
             with pytest.raises(NotInstalled) as caught:
                 await installer.confirmed(installer.until(1))
             assert isinstance(caught.value.__cause__, OSError)
             assert caught.value.value == "R1"
             assert installer.failure is caught.value.__cause__ is installer.delays["R1"].failure
-            installer.give(2, [op("R1", "1")])
+            await installer.give(2, [op("R1", "1")])
             later = installer.following_from(2)
             network.refusing.clear()
             await installer.confirmed(later)
@@ -118,7 +118,7 @@ class TestAnInstaller:
             network = Switches()
             installer = Installer(network)
             network.refusing.add("R1")
-            installer.give(1, [op("R1", "0")])
+            await installer.give(1, [op("R1", "0")])
             for _ in range(3):
                 with pytest.raises(NotInstalled):
                     await installer.confirmed(installer.following_from(1))
@@ -141,7 +141,7 @@ class TestAnInstaller:
                 patched.setattr("pleroma.control.lane.asyncio.sleep", sleep)
                 for _ in range(2):
                     network.refusing.add("R1")
-                    installer.give(1, [op("R1", "0")])
+                    await installer.give(1, [op("R1", "0")])
                     for _ in range(9):
                         with pytest.raises(NotInstalled):
                             await installer.confirmed(installer.until(1))
@@ -157,7 +157,7 @@ class TestAnInstaller:
             network = Switches()
             installer = Installer(network)
             network.stop("R2")
-            installer.give(1, [op("R1", "0"), op("R2", "0")])
+            await installer.give(1, [op("R1", "0"), op("R2", "0")])
             with pytest.raises(NotInstalled, match=r"R2 has not confirmed it: no answer in 0.01 s") as caught:
                 await installer.confirmed(installer.until(1), 0.01)
             assert caught.value.value == "R2"
@@ -173,9 +173,9 @@ class TestAnInstaller:
             network = Switches()
             installer = Installer(network)
             network.stop("R1")
-            installer.give(1, [op("R1", "0")])
+            await installer.give(1, [op("R1", "0")])
             await settle()
-            installer.give(2, [op("R1", "1")])
+            await installer.give(2, [op("R1", "1")])
             waiting = [asyncio.create_task(installer.confirmed(installer.until(position))) for position in (1, 2)]
             await settle()
             await installer.close()
@@ -190,9 +190,9 @@ class TestAnInstaller:
             installer = Installer(network)
             network.refusing.add("R1")
             begun = loop.time()
-            installer.give(1, [op("R1", "0")])
+            await installer.give(1, [op("R1", "0")])
             await asyncio.sleep(0.02)
-            installer.give(2, [op("R1", "1")])
+            await installer.give(2, [op("R1", "1")])
             assert 0.02 <= installer.delays["R1"].seconds <= loop.time() - begun
             assert installer.delays["R1"].operations == 2
             await installer.close()

@@ -21,7 +21,11 @@ def run(scenario):
 def test_listeners_hear_of_every_command_before_its_caller_is_answered(tmp_path):
     async def scenario():
         heard, logged = [], opened(tmp_path)
-        logged.subscribe(lambda position, command, result: heard.append((position, command, type(result))))
+
+        async def hear(position, command, result):
+            heard.append((position, command, type(result)))
+
+        logged.subscribe(hear)
         for position, command in enumerate((CreateSchema(WEATHER), ANN, SUE), 2):
             assert (await logged.submit(command))[0] == position
             assert heard[-1] == (position, command, Done)
@@ -38,7 +42,11 @@ def test_a_command_that_was_overtaken_in_the_log_is_refused_where_it_stands(tmp_
         heard, logged = [], opened(tmp_path)
         for command in (CreateSchema(WEATHER), ANN, SUE):
             await logged.submit(command)
-        logged.subscribe(lambda position, _, result: heard.append((position, type(result))))
+
+        async def hear(position, _, result):
+            heard.append((position, type(result)))
+
+        logged.subscribe(hear)
         wanted = (subscribe("sue", f"temperature < {n}") for n in (2, 3, 4))
         results = await asyncio.gather(*map(logged.submit, wanted), return_exceptions=True)
         assert [type(each) for each in results] == [tuple, tuple, LimitReached]
@@ -55,7 +63,11 @@ def test_listeners_hear_nothing_of_what_an_earlier_process_did(tmp_path):
             await logged.submit(command)
         await logged.close(with_snapshot=False)
         heard, again = [], opened(tmp_path)
-        again.subscribe(lambda *each: heard.append(each))
+
+        async def hear(*each):
+            heard.append(each)
+
+        again.subscribe(hear)
         assert again.position == 4
         assert list(again.state.registrations) == ["s4"]
         with pytest.raises(NotThere):

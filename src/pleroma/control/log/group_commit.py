@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
+from pleroma.background import collecting_later, in_background
 from pleroma.control.log.entry import LOG_START, Appended, Entry, Outcome, Position
 from pleroma.control.log.sqlite_log import Log
 from pleroma.errors import LogError
@@ -23,22 +24,23 @@ _MAX_BATCH_ENTRIES = 256
 _MAX_BATCH_BYTES = 4 * 2**20
 
 Call = TypeVar("Call")
+Call_contra = TypeVar("Call_contra", contravariant=True)
 
 
-class LogFollower(Protocol[Call]):
+class LogFollower(Protocol[Call_contra]):
     """What follows a log. A call is what came along with an entry to `append`; entries that were there have none."""
 
-    def fold(self, position: Position, body: bytes, call: Call | None) -> None:
+    def fold(self, position: Position, body: bytes, call: Call_contra | None) -> None:
         """Fold an entry into the state; may run in another thread.
 
         It must accept whatever is in the log: what may be refused is checked before it is appended. If it fails
         nevertheless, the state no longer follows the log, and nothing more is appended.
         """
 
-    def is_large(self, call: Call) -> bool:
+    def is_large(self, call: Call_contra) -> bool:
         """Whether to fold the entry of this call may take long."""
 
-    async def tell(self, position: Position, call: Call) -> None:
+    async def tell(self, position: Position, call: Call_contra) -> None:
         """Tell others what was folded; on the event loop, before the next entry is folded."""
 
 
@@ -61,7 +63,10 @@ class GroupCommit(Generic[Call]):
         self._syncing = ThreadPoolExecutor(1, "log")
         self._folding = ThreadPoolExecutor(1, "fold")
         self._fold: Future[None] | None = None
-        """The entry that is folded in another thread at the moment."""
+        """The entry that another thread folds, or has folded last."""
+        self._calm = asyncio.Event()
+        """Set unless a large entry is being folded, or has been and not all are told of it."""
+        self._calm.set()
         self._work: asyncio.Task[None] | None = None
         self._saving = asyncio.Lock()
         self._refusal: LogError | None = None
@@ -84,12 +89,12 @@ class GroupCommit(Generic[Call]):
         return await pending.outcome
 
     async def settled(self) -> None:
-        """Wait until no other thread changes the state. It is settled until the caller waits for something else."""
-        while self._fold is not None and not self._fold.done():
-            await asyncio.wait([asyncio.wrap_future(self._fold)])
+        """Wait until no large entry is under way. The state is settled until the caller waits for something else."""
+        while not self._calm.is_set():
+            await self._calm.wait()
 
     def settle(self) -> None:
-        """The same for those who cannot wait: the event loop stands still meanwhile."""
+        """Make sure that no other thread changes the state: the event loop stands still until it is done."""
         if self._fold is not None:
             self._fold.exception()
 
@@ -104,7 +109,7 @@ class GroupCommit(Generic[Call]):
                 raise self._refusal
             await self.settled()
             loop, position, made = asyncio.get_running_loop(), self.applied, state()
-            snapshot = await asyncio.to_thread(made)
+            snapshot = await in_background(made)
             await loop.run_in_executor(self._syncing, self._log.save_snapshot, position, snapshot)
             while self._refusal is None and await loop.run_in_executor(self._syncing, self._log.compact) > 0:
                 pass
@@ -170,16 +175,25 @@ class GroupCommit(Generic[Call]):
                 pending.outcome.set_result(outcome)
 
     async def _advance(self, position: Position, body: bytes, call: Call | None) -> None:
-        if call is not None and self._follower.is_large(call):
-            self._fold = self._folding.submit(self._follower.fold, position, body, call)
+        if call is None or not self._follower.is_large(call):
+            self._follower.fold(position, body, call)
+            self.applied = position
+            if call is not None:
+                await self._follower.tell(position, call)
+            return
+        self._calm.clear()
+        try:
+            self._fold = self._folding.submit(self._fold_large, position, body, call)
             await asyncio.wait([asyncio.wrap_future(self._fold)])
             self._fold.result()
-            self._fold = None
-        else:
-            self._follower.fold(position, body, call)
-        self.applied = position
-        if call is not None:
+            self.applied = position
             await self._follower.tell(position, call)
+        finally:
+            self._calm.set()
+
+    def _fold_large(self, position: Position, body: bytes, call: Call) -> None:
+        with collecting_later():
+            self._follower.fold(position, body, call)
 
 
 def _fail(batch: Sequence[_PendingEntry[Call]], error: BaseException) -> None:

@@ -8,6 +8,7 @@ in the event loop, without simulated latency. No packet raises an error; packets
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import math
 import socket
@@ -19,6 +20,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from pleroma.background import in_background
 from pleroma.errors import SetupError, WireError
 from pleroma.index.address import IPV6
 from pleroma.routing.detour import SwitchOp
@@ -39,6 +41,8 @@ from pleroma.wire.socket_sessions import SocketAddress, SocketSessions
 LOOPBACK = "127.0.0.1"
 SEND_BUFFER_BYTES = 4 << 20
 """Asked for at every host's socket; the system may give less."""
+MAX_OPS_AT_ONCE = 500
+"""Operations that are carried out before the event loop looks at something else."""
 FRAMES_PER_TURN = 64
 """Frames that are read from one host's port before other ports have their turn."""
 
@@ -91,6 +95,7 @@ class LiveNetwork:
         self._network = EmbeddedNetwork(topology)
         self._paths = PathCache(self._network, guarded=guarded)
         self._outlets = {h.name: _Outlet(number, h, _frame_start(h)) for number, h in enumerate(topology.hosts)}
+        self._installing = asyncio.Lock()
         self._expiry = math.inf  # no session ends before this time
 
     async def __aenter__(self) -> Self:
@@ -128,9 +133,14 @@ class LiveNetwork:
     async def install(self, ops: Sequence[SwitchOp]) -> None:
         """Change the tables between two packets, those of each switch in one bundle.
 
-        Raises the error of the first switch that refuses its bundle; the other switches have changed nevertheless.
+        Raises the error of the first switch that refuses its bundle; the other switches have changed nevertheless. Very
+        many operations are prepared in another thread, while packets go on by the tables that there are.
         """
-        self._paths.install(ops)
+        async with self._installing:  # if nobody else installs, nothing comes in between
+            if len(ops) > MAX_OPS_AT_ONCE:
+                self._paths.exchange(await in_background(self._paths.prepare, ops))
+            else:
+                self._paths.install(ops)
 
     @property
     def tables(self) -> Mapping[SwitchId, SimulatedTable]:

@@ -10,21 +10,25 @@ these counts are added to the counters of switches, ports and rules when somebod
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pleroma.errors import RoutingError
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 from pleroma.routing.admission import AdmitOp
-from pleroma.routing.detour import RuleOp, SwitchOp
-from pleroma.routing.flow import Change, FlowOp
+from pleroma.routing.detour import RuleOp, SwitchOp, cell_of
+from pleroma.routing.flow import Change
+from pleroma.routing.topology import SwitchId
 from pleroma.switches.live.path import EventPath, count_along, find_path, lookup_in
 from pleroma.switches.simulated.embedded_network import EmbeddedNetwork
+from pleroma.switches.simulated.simulated_table import SimulatedTable
 
 MAX_PATHS = 100_000
 """Paths in the cache; when there are more, the cache is emptied, and the paths in use are computed again."""
 MAX_SINGLE_CUTS = 64
 """New rules whose ends are inserted one by one; with more, the cuts are sorted anew."""
+SORTED_AT_ONCE = 5_000
+"""Numbers that a thread sorts without giving others a turn."""
 ASTRAY = -1
 """The piece of packets that are no events."""
 
@@ -40,6 +44,18 @@ class PathCount:
     """The host may not send such events; the path is empty."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedTables:
+    """All tables after a change, with what hosts may send, and the ends of all rules."""
+
+    tables: Mapping[SwitchId, SimulatedTable]
+    admitted: list[set[Dz]]
+    cuts: list[int]
+    most_cuts: int
+    error: RoutingError | None
+    """Of the first switch that refused its part, if one did."""
+
+
 class PathCache:
     """The paths through a network, whose tables must change through `install` only.
 
@@ -52,7 +68,7 @@ class PathCache:
         self._guarded = guarded
         self._number = {(host.switch, host.port): n for n, host in enumerate(network.topology.hosts)}
         self._admitted: list[set[Dz]] = [set() for _ in network.topology.hosts]
-        self._cuts: list[int] = []  # sorted; cuts of rules that are gone do no harm, while they are not many
+        self._cuts: list[int] = []  # sorted; cuts twice, and of rules that are gone, do no harm while they are few
         self._most_cuts = 0
         self._found: list[dict[int, PathCount]] = [{} for _ in network.topology.hosts]
         self._remembered = 0
@@ -97,7 +113,7 @@ class PathCache:
             elif op.change is not Change.DELETE or self._is_there(op, rules):
                 rules.append(op)
         for each in admissions:
-            self._admit(each)
+            self._admit(each, self._admitted)
         installation = self._network.install(rules, atomic=True)
         added = {op.flow.dz for op in installation.applied if op.change is Change.ADD}
         self._cut(added | {op.dz for op in admissions if op.change is Change.ADD})
@@ -105,17 +121,55 @@ class PathCache:
             error = installation.refused[0].error
             raise error if isinstance(error, RoutingError) else RoutingError(str(error), field="install")
 
+    def prepare(self, ops: Sequence[SwitchOp]) -> PreparedTables:
+        """What `install` would make of very many operations, while packets go on by what there is.
+
+        It may run in another thread if nothing is installed meanwhile.
+        """
+        admitted = [set(cells) for cells in self._admitted]
+        by_switch: dict[SwitchId, list[RuleOp]] = {}
+        for op in ops:
+            if isinstance(op, AdmitOp):
+                self._admit(op, admitted)
+            else:
+                by_switch.setdefault(op.switch, []).append(op)
+        tables = dict(self._network.tables)
+        error: RoutingError | None = None
+        for switch, its in by_switch.items():
+            try:
+                table = self._network.table(switch).copy()
+                changed = {(type(op), op.flow.dz) for op in its if op.change is not Change.DELETE}
+                table.bundle(op for op in its if table.has(op) or (type(op), op.flow.dz) in changed)
+                tables[switch] = table
+            except RoutingError as refused:
+                error = error or refused
+        added = {cell_of(op) for op in ops if op.change is Change.ADD}
+        cuts = _in_order([*self._cuts, *_in_order(_ends(added))])
+        most_cuts = self._most_cuts
+        if len(cuts) > most_cuts:
+            cells = _cells(tables.values(), admitted)
+            cuts, most_cuts = _in_order(_ends(cells)), _most_cuts(cells)
+        return PreparedTables(tables, admitted, cuts, most_cuts, error)
+
+    def exchange(self, prepared: PreparedTables) -> None:
+        """Change all tables between two packets. Raises an error as `install` does."""
+        self._forget()
+        self._network.exchange(prepared.tables)
+        self._admitted = prepared.admitted
+        self._cuts, self._most_cuts = prepared.cuts, prepared.most_cuts
+        if prepared.error is not None:
+            raise prepared.error
+
     def _is_there(self, op: RuleOp, before: Sequence[RuleOp]) -> bool:
         """Whether there is the rule that an operation is about, or an operation before is about it too."""
         table = self._network.tables.get(op.switch)
         if table is None:  # which is refused
             return True
-        held = table if isinstance(op, FlowOp) else {flow.dz for flow in table.detours}
         here = type(op), op.switch, op.flow.dz
-        return op.flow.dz in held or any((type(each), each.switch, each.flow.dz) == here for each in before)
+        return table.has(op) or any((type(each), each.switch, each.flow.dz) == here for each in before)
 
-    def _admit(self, op: AdmitOp) -> None:
-        cells = self._admitted[self._number[op.switch, op.port]]
+    def _admit(self, op: AdmitOp, admitted: Sequence[set[Dz]]) -> None:
+        cells = admitted[self._number[op.switch, op.port]]
         if op.change is Change.DELETE:
             cells.discard(op.dz)
         else:
@@ -147,16 +201,30 @@ class PathCache:
             self._cut_anew()
 
     def _cut_anew(self) -> None:
-        cells = self._cells()
+        cells = _cells(self._network.tables.values(), self._admitted)
         self._cuts = sorted(_ends(cells))
-        self._most_cuts = 4 * len(cells) + MAX_SINGLE_CUTS
+        self._most_cuts = _most_cuts(cells)
 
-    def _cells(self) -> set[Dz]:
-        """The cells of all rules, detours and admissions."""
-        tables = self._network.tables.values()
-        rules = {flow.dz for table in tables for flows in (table, table.detours) for flow in flows}
-        return rules.union(*self._admitted)
+
+def _cells(tables: Iterable[SimulatedTable], admitted: Iterable[Set[Dz]]) -> set[Dz]:
+    """The cells of all rules, detours and admissions."""
+    rules = {flow.dz for table in tables for flows in (table, table.detours) for flow in flows}
+    return rules.union(*admitted)
 
 
 def _ends(dzs: Set[Dz]) -> set[int]:
     return {end for dz in dzs for end in (dz.start, dz.end)}
+
+
+def _most_cuts(cells: Set[Dz]) -> int:
+    """With more cuts than this, those of rules that are gone are left out."""
+    return 4 * len(cells) + MAX_SINGLE_CUTS
+
+
+def _in_order(numbers: Iterable[int]) -> list[int]:
+    """Numbers sorted in small steps: no other thread runs during a step. Those that are in order already are quick."""
+    given = list(numbers)
+    for start in range(0, len(given), SORTED_AT_ONCE):
+        given[start : start + SORTED_AT_ONCE] = sorted(given[start : start + SORTED_AT_ONCE])
+    given.sort()  # few runs that are in order each
+    return given

@@ -16,9 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from pleroma.background import in_background
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.routing import Change, SwitchId
-from pleroma.switches.openflow.change_order import bundles
+from pleroma.switches.openflow.change_order import MAX_BUNDLE_CHANGES, bundles
 from pleroma.switches.openflow.rule import CountedRule, Key, Rule, RuleChange
 from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING
 
@@ -194,7 +195,10 @@ class Agent:
         """Send the difference between known and wanted, until only what the switch refuses is left of it."""
         while keys := self._dirty - self.refused.keys():
             self._dirty -= keys
-            parts = bundles(known, self.wanted, keys, tight=self._tight)
+            if len(keys) > MAX_BUNDLE_CHANGES:
+                parts = await in_background(bundles, known, dict(self.wanted), keys, tight=self._tight)
+            else:
+                parts = bundles(known, self.wanted, keys, tight=self._tight)
             for number, part in enumerate(parts):
                 try:
                     await connection.commit(part, self._timeouts.answer)

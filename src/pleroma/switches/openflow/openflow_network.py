@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,6 +18,7 @@ from typing import Any, Protocol, Self
 
 import structlog
 
+from pleroma.background import in_background
 from pleroma.errors import SwitchError, SwitchRefused
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
@@ -31,11 +32,13 @@ from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.found_rules import FoundRules, meet_known
 from pleroma.switches.openflow.listener import OPENFLOW_PORT, SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
-from pleroma.switches.openflow.rule import MAX_PORT
+from pleroma.switches.openflow.rule import MAX_PORT, Key, Rule
 from pleroma.switches.openflow.tables import RuleLayout
 from pleroma.switches.tracing.meeting import SwitchStanding
 
 LISTEN_ADDRESS = ("127.0.0.1", OPENFLOW_PORT)
+MAX_LAID_OUT_AT_ONCE = 500
+"""Operations that are turned into rules before the event loop looks at something else."""
 QUIET_SECONDS = 0.02
 """Seconds in which several changes of the network are told as one: a switch that dies takes many ports with it."""
 
@@ -166,13 +169,19 @@ class OpenFlowNetwork:
             by_switch.setdefault(op.switch, []).append(op)
         concerned = [self._agent(name) for name in by_switch]
         for agent in concerned:
-            agent.want(map(self.rule_layout.change, by_switch[agent.name]))
+            agent.want(await self._laid_out(by_switch[agent.name]))
         first = not self._installed.is_set()
         self._installed.set()
         waited = self.agents.values() if first else concerned
         for outcome in await asyncio.gather(*(agent.confirmed() for agent in waited), return_exceptions=True):
             if isinstance(outcome, BaseException) and not (first and isinstance(outcome, SwitchRefused)):
                 raise outcome
+
+    async def _laid_out(self, ops: Sequence[SwitchOp]) -> Iterable[tuple[Key, Rule | None]]:
+        """The rules that operations are about; of very many, in another thread."""
+        if len(ops) <= MAX_LAID_OUT_AT_ONCE:
+            return map(self.rule_layout.change, ops)
+        return await in_background(lambda: [self.rule_layout.change(op) for op in ops])
 
     def _agent(self, name: SwitchId) -> Agent:
         agent = self.agents.get(name)

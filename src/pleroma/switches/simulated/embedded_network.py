@@ -103,6 +103,14 @@ class EmbeddedNetwork:
             self._finish(installation, then)
         return installation
 
+    def table(self, switch: SwitchId) -> SimulatedTable:
+        """The table of a switch; raises an error if there is no such switch."""
+        return self.tables[self._known(switch)]
+
+    def exchange(self, tables: Mapping[SwitchId, SimulatedTable]) -> None:
+        """Put other tables in the place of those of some switches."""
+        self.tables.update(tables)
+
     def _catch_up(self, ops: list[RuleOp], carry_out: Callable[[list[RuleOp]], None]) -> None:
         self._backlog[ops[0].switch] -= 1
         carry_out(ops)

@@ -41,6 +41,14 @@ class _Prefixes:
         self._by_length: dict[int, dict[int, _Entry]] = {}
         self._lengths: list[int] = []  # those present, longest first
 
+    def copy(self) -> _Prefixes:
+        """Other entries, with the same counters."""
+        made = _Prefixes()
+        made.entries = self.entries.copy()
+        made._by_length = {length: entries.copy() for length, entries in self._by_length.items()}
+        made._lengths = self._lengths.copy()
+        return made
+
     def find(self, dz: Dz) -> _Entry | None:
         full = dz.length
         for length in self._lengths:
@@ -83,6 +91,16 @@ class SimulatedTable:
 
     def __contains__(self, dz: object) -> bool:
         return dz in self._rules.entries
+
+    def copy(self) -> SimulatedTable:
+        """A table with the same rules, which share their counters with those of this table."""
+        made = SimulatedTable(self.switch, self.capacity)
+        made._rules, made._detours = self._rules.copy(), self._detours.copy()
+        return made
+
+    def has(self, op: RuleOp) -> bool:
+        """Whether there is the rule or the detour that an operation is about."""
+        return op.flow.dz in self._place(op).entries
 
     @property
     def detours(self) -> list[Flow]:
