@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 
 from pleroma.control.log.entry import Position
 from pleroma.control.southbound import Southbound
@@ -95,10 +96,9 @@ class Lane:
                     await self._network.install(ops)
             except Exception as error:
                 self.failure = error
-                # what came since may be what helps, such as a table that fits
                 self._sent = None
-                self._waiting[0] = batch.then(self._waiting[0])
                 batch.fail(error)
+                self._waiting = [reduce(SwitchBatch.then, self._waiting, batch)]
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, MAX_INSTALL_RETRY_SECONDS)
             else:
@@ -108,7 +108,12 @@ class Lane:
         self._on_end(self._switch)
 
     def _take(self) -> SwitchBatch | None:
-        """The next batch with operations, if there is one; another may gather behind it."""
+        """The next batch with operations, if there is one; another may gather behind it.
+
+        After a failure, all that came since goes along: it may be what helps, such as a table that fits.
+        """
+        if self.failure is not None:
+            self._waiting = [reduce(SwitchBatch.then, self._waiting)]
         while self._waiting:
             batch = self._waiting.pop(0)
             if batch:

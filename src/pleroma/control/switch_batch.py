@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from pleroma.control.log.entry import Position
 from pleroma.index import Dz
@@ -70,10 +71,13 @@ class SwitchBatch:
             self._forget_idle_cells()
 
     def then(self, later: SwitchBatch) -> SwitchBatch:
-        """This batch, which has failed, and one that came later. Who waits for the later batch waits for the result.
+        """This batch, which has failed or waits behind one that has, and one that came later.
 
-        It is not known which of the operations that failed are in force.
+        It is not known which of the operations that failed are in force. Who waits for either batch waits for the
+        result, unless this one has failed: who waited for it was told.
         """
+        if not self.confirmed.done():
+            later.confirmed.add_done_callback(partial(_pass_on, self.confirmed))
         both = SwitchBatch()
         both.confirmed, both.since = later.confirmed, self.since
         both._positions = self._positions + later._positions
@@ -141,6 +145,16 @@ class SwitchBatch:
             if self._first[_cell_at(place)] <= until:
                 return True
         return False
+
+
+def _pass_on(waiting: asyncio.Future[None], done: asyncio.Future[None]) -> None:
+    """Tell those who wait for a batch what became of the one that it went along with."""
+    if not waiting.done():
+        if (error := done.exception()) is not None:
+            waiting.set_exception(error)
+            waiting.exception()
+        else:
+            waiting.set_result(None)
 
 
 def _come_to(first: SwitchOp, last: SwitchOp) -> SwitchOp | None:

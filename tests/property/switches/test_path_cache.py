@@ -102,7 +102,7 @@ def operations(topology, where, tables, rng):
 def test_while_rules_change_ways_stay_true(rng, few, most):
     topology, where = any_tree(rng), some_cells(rng)
     reference, network = EmbeddedNetwork(topology), EmbeddedNetwork(topology)
-    with mock.patch.object(path_cache, "MAX_SINGLE_CUTS", few), mock.patch.object(path_cache, "MAX_PATHS", most):
+    with mock.patch.multiple(path_cache, MAX_SINGLE_CUTS=few, MAX_PATHS=most, SORTED_AT_ONCE=3):
         paths = PathCache(network)
         found, row, fullest = Counter(), 0, 0
         first = [
@@ -114,7 +114,10 @@ def test_while_rules_change_ways_stay_true(rng, few, most):
             changes = list(operations(topology, where, reference.tables, rng)) if ops is None else ops
             complete = reference.install(changes, atomic=True).complete
             try:
-                paths.install(changes)
+                if rng.random() < 0.5:
+                    paths.install(changes)
+                else:
+                    paths.exchange(paths.prepare(changes))
             except RoutingError:
                 assert not complete
             else:

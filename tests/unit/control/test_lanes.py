@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from pleroma.control import AdoptPlan, ChangePlan, Controller, CreatePrincipal, CreateSchema, PlanChangeTiming, Withdraw
+from pleroma.control import installer as installer_module
 from pleroma.control.installer import Installer
 from pleroma.control.switch_batch import SwitchBatch
 from pleroma.errors import NotInstalled
@@ -89,6 +90,51 @@ class TestAnInstaller:
             assert network.calls[2:] == [("R1", 2)]
             assert installer.installed == 5
             assert installer.delays == {}
+
+        run(scenario())
+
+    def test_very_many_operations_are_a_batch_of_their_own_and_keep_their_place(self, monkeypatch):
+        monkeypatch.setattr(installer_module, "MAX_OPS_PER_TURN", 3)
+
+        async def scenario():
+            network = Switches()
+            installer = Installer(network)
+            network.stop("R1")
+            await installer.give(1, [op("R1", "0")])
+            await settle()
+            await installer.give(2, [op("R1", "10")])
+            many = [op("R1", "11"), op("R1", "0", Change.DELETE), op("R1", "1"), op("R2", "1")]
+            await installer.give(3, many)
+            await installer.give(4, [op("R1", "111")])
+            assert (installer.installed, installer.delays["R1"].operations) == (0, 6)
+            assert list(installer.following_from(3)) in (["R1"], ["R1", "R2"])
+            assert installer.overlapping([Dz.parse("110")], 2) == {}
+            (awaited,) = installer.overlapping([Dz.parse("110")], 3)["R1"]
+            network.go_on("R1")
+            await awaited.confirmed
+            await installer.confirmed(installer.until(4))
+            assert [call for call in network.calls if call[0] == "R1"] == [("R1", 1), ("R1", 1), ("R1", 4)]
+            assert ("R2", 1) in network.calls
+            assert installer.installed == 4
+
+        run(scenario())
+
+    def test_very_many_operations_that_fail_are_tried_again_with_the_next(self, monkeypatch):
+        monkeypatch.setattr(installer_module, "MAX_OPS_PER_TURN", 1)
+
+        async def scenario():
+            network = Switches()
+            installer = Installer(network)
+            network.refusing.add("R1")
+            await installer.give(1, [op("R1", "0"), op("R1", "1")])
+            awaited = installer.until(1)
+            await installer.give(2, [op("R1", "00"), op("R1", "11")])
+            with pytest.raises(NotInstalled):
+                await installer.confirmed(awaited)
+            network.refusing.clear()
+            await installer.confirmed(installer.until(2))
+            assert network.calls == [("R1", 2), ("R1", 4)]
+            assert installer.installed == 2
 
         run(scenario())
 

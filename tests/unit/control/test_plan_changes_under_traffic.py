@@ -167,7 +167,9 @@ def test_on_several_trees_all_kinds_of_changes_lose_and_double_nothing(tmp_path,
                 choice = world.random.choice(TREE_CHOICES)
                 await world.controller.choose_trees(choice)
                 assert world.controller.schemas_on_other_trees == []
-            assert all(table.size <= (limit or table.size) for table in world.network.tables.values())
+            assert all(len(table) <= (limit or len(table)) for table in world.controller.state.router.tables.values())
+            if not world.busy:  # a switch that takes operations one by one may be between two of them
+                assert all(table.size <= (limit or table.size) for table in world.network.tables.values())
             used |= {family.tree for family in world.controller.state.router.families}
             await world.sleep(world.random.uniform(0, 0.01))
         going = False

@@ -105,15 +105,10 @@ class PathCache:
         Raises the error of the first switch that refuses its bundle; the other switches have changed nevertheless.
         """
         self._forget()
-        rules: list[RuleOp] = []
-        admissions: list[AdmitOp] = []
-        for op in ops:
-            if isinstance(op, AdmitOp):
-                admissions.append(op)
-            elif op.change is not Change.DELETE or self._is_there(op, rules):
-                rules.append(op)
+        admissions = [op for op in ops if isinstance(op, AdmitOp)]
         for each in admissions:
             self._admit(each, self._admitted)
+        rules = self._to_do(op for op in ops if not isinstance(op, AdmitOp))
         installation = self._network.install(rules, atomic=True)
         added = {op.flow.dz for op in installation.applied if op.change is Change.ADD}
         self._cut(added | {op.dz for op in admissions if op.change is Change.ADD})
@@ -127,19 +122,18 @@ class PathCache:
         It may run in another thread if nothing is installed meanwhile.
         """
         admitted = [set(cells) for cells in self._admitted]
-        by_switch: dict[SwitchId, list[RuleOp]] = {}
         for op in ops:
             if isinstance(op, AdmitOp):
                 self._admit(op, admitted)
-            else:
-                by_switch.setdefault(op.switch, []).append(op)
+        by_switch: dict[SwitchId, list[RuleOp]] = {}
+        for each in self._to_do(op for op in ops if not isinstance(op, AdmitOp)):
+            by_switch.setdefault(each.switch, []).append(each)
         tables = dict(self._network.tables)
         error: RoutingError | None = None
         for switch, its in by_switch.items():
             try:
                 table = self._network.table(switch).copy()
-                changed = {(type(op), op.flow.dz) for op in its if op.change is not Change.DELETE}
-                table.bundle(op for op in its if table.has(op) or (type(op), op.flow.dz) in changed)
+                table.bundle(its)
                 tables[switch] = table
             except RoutingError as refused:
                 error = error or refused
@@ -160,13 +154,17 @@ class PathCache:
         if prepared.error is not None:
             raise prepared.error
 
-    def _is_there(self, op: RuleOp, before: Sequence[RuleOp]) -> bool:
-        """Whether there is the rule that an operation is about, or an operation before is about it too."""
-        table = self._network.tables.get(op.switch)
-        if table is None:  # which is refused
-            return True
-        here = type(op), op.switch, op.flow.dz
-        return table.has(op) or any((type(each), each.switch, each.flow.dz) == here for each in before)
+    def _to_do(self, ops: Iterable[RuleOp]) -> list[RuleOp]:
+        """The operations without those that delete what was never there: a rule, or an operation before on such."""
+        seen: set[tuple[type[RuleOp], SwitchId, Dz]] = set()
+        kept = []
+        for op in ops:
+            table, here = self._network.tables.get(op.switch), (type(op), op.switch, op.flow.dz)
+            # an operation on a switch that is not known is refused
+            if op.change is not Change.DELETE or here in seen or table is None or table.has(op):
+                kept.append(op)
+                seen.add(here)
+        return kept
 
     def _admit(self, op: AdmitOp, admitted: Sequence[set[Dz]]) -> None:
         cells = admitted[self._number[op.switch, op.port]]
