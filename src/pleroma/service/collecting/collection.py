@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
 import structlog
@@ -28,6 +28,7 @@ from pleroma.service.collecting.landing_queue import LandingQueue, T, TableQueue
 from pleroma.service.collecting.network_landing import KnownNetwork, NetworkLanding
 from pleroma.service.collecting.registration_landing import RegistrationLanding
 from pleroma.service.collecting.sender_allowance import SenderAllowance
+from pleroma.service.collecting.settled_clock import SettledClock
 from pleroma.service.metric_families import counter, gauge
 
 if TYPE_CHECKING:
@@ -48,11 +49,12 @@ class Collection:
         self.lake = lake
         self.waiting = LandingQueue(settings.max_waiting)
         self.writer = LakeWriter(lake.url)
-        self.upkeep = LakeUpkeep(lake.url, settings.keep_days)
+        self.clock = SettledClock()
+        self.upkeep = LakeUpkeep(lake.url, settings.keep_days, self.clock)
         self._controller = controller
         self._settings = settings
-        self._registrations = RegistrationLanding(controller, lake, self.writer)
-        self._network = NetworkLanding(network, controller, lake, self.writer)
+        self._registrations = RegistrationLanding(controller, lake, self.writer, self.clock.now)
+        self._network = NetworkLanding(network, controller, lake, self.writer, self.clock.now)
         self._accepted = AcceptedBatches()
         self._allowance = SenderAllowance()
         self._rates: dict[str, float] = {}
@@ -123,7 +125,7 @@ class Collection:
         self, principal: str, counted: Mapping[str, Mapping[str, int]], batch: tuple[str, int] | None = None
     ) -> None:
         """Take the counters of a principal's subscriptions since its last report; `batch` as the client gave it."""
-        now, registered = datetime.now(UTC), self._controller.state.registrations
+        now, registered = self.clock.now(), self._controller.state.registrations
         rows: dict[tuple[str, int], list[ReportRow]] = {}
         for each, counters in counted.items():
             if each in registered:
@@ -186,7 +188,7 @@ class Collection:
         """Land what is due, or everything that has come or changed: whether events or reports were to be landed."""
         for entry in list(self._controller.state.schemas.values()):  # before its registrations, which need its schema
             if self._epochs.get(entry.name) != entry.epoch:
-                self._noticed.setdefault((entry.name, entry.epoch), datetime.now(UTC))
+                self._noticed.setdefault((entry.name, entry.epoch), self.clock.now())
                 await self.writer.try_write(f"plans of {entry.name}", self._land_plan, entry)
         await self._registrations.land(at_once=everything)
         were_due = await self._land_waiting(everything)
@@ -200,7 +202,7 @@ class Collection:
             self._rates[entry.name] = rate
         landed = self._epochs.get(entry.name, 0)
         for plan in [plan for plan in entry.plans if plan.epoch > landed]:
-            since = self._noticed.get((entry.name, plan.epoch)) or datetime.now(UTC)
+            since = self._noticed.get((entry.name, plan.epoch)) or self.clock.now()
             self.lake.land_plan(plan, since)
             self._epochs[entry.name] = plan.epoch
 

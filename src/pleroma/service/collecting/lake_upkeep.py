@@ -14,6 +14,7 @@ from threading import Event
 
 from pleroma.errors import LakeError
 from pleroma.service.collecting.lake_writer import LakeWriter
+from pleroma.service.collecting.settled_clock import SettledClock
 
 _HOUR_SECONDS = 3600.0
 _NEXT_TRY_SECONDS = 60.0
@@ -22,6 +23,8 @@ _NEXT_TRY_SECONDS = 60.0
 
 MANY_LANDED_FILES = 128
 """After so many files it is not waited until the hour is over."""
+CALM_SECONDS_BEFORE_REMOVAL = 86_400.0
+"""For so long after the clock of the machine was set, nothing is removed for being old."""
 LEAST_PAUSE_SECONDS = 300.0
 """From one maintenance to the next, however many files are landed."""
 
@@ -29,10 +32,13 @@ LEAST_PAUSE_SECONDS = 300.0
 class LakeUpkeep:
     """Call `begin_if_due` whenever nothing is to be landed."""
 
-    def __init__(self, lake_url: str, keep_days: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, lake_url: str, keep_days: float, days: SettledClock, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.writer = LakeWriter(lake_url, "lake upkeep", _HOUR_SECONDS)
         self._lake_url = lake_url
         self._keep_days = keep_days
+        self._days = days
         self._clock = clock
         self._due, self._due_for_files = -math.inf, -math.inf
         """When it is due in any case, and when it is due if many files were landed."""
@@ -45,6 +51,8 @@ class LakeUpkeep:
         """Begin maintenance in the background, if it is time for it and the last one has ended."""
         due = self._due if self._files < MANY_LANDED_FILES else min(self._due, self._due_for_files)
         if self._clock() < due or (self._running is not None and not self._running.done()):
+            return None
+        if not self._days.is_calm(CALM_SECONDS_BEFORE_REMOVAL):
             return None
         self._files = 0
         self._running = asyncio.create_task(self._maintain())
@@ -64,7 +72,9 @@ class LakeUpkeep:
         from pleroma.pipeline.lake.lake import Lake
         from pleroma.pipeline.lake.maintenance import maintain
 
-        failed = maintain(Lake(self._lake_url), keep_days=self._keep_days, advance=self._go_on).failed
+        failed = maintain(
+            Lake(self._lake_url), keep_days=self._keep_days, now=self._days.now(), advance=self._go_on
+        ).failed
         if failed:
             raise LakeError(failed[0].reason)
 

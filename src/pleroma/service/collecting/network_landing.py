@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from pleroma.control import Controller
@@ -29,7 +29,15 @@ class KnownNetwork(Protocol):
 
 
 class NetworkLanding:
-    def __init__(self, network: KnownNetwork, controller: Controller, lake: Lake, writer: LakeWriter) -> None:
+    def __init__(
+        self,
+        network: KnownNetwork,
+        controller: Controller,
+        lake: Lake,
+        writer: LakeWriter,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._now = now
         self._network = network
         self._controller = controller
         self._lake = lake
@@ -44,6 +52,6 @@ class NetworkLanding:
         self._due = time.monotonic() + _CHECK_SECONDS
         known = self._network.topology(), dict(self._network.rooms())
         if known != self._landed:
-            now, position = datetime.now(UTC), self._controller.position
+            now, position = self._now(), self._controller.position
             written = await self._writer.try_write("topology", self._lake.land_topology, *known, now, position)
             self._landed = known if written else None  # once more, also if the network is as it was before

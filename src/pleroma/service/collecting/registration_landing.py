@@ -7,8 +7,8 @@ written. Changes of about a second are landed together, with the time of the fir
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from pleroma.control import Controller
@@ -38,14 +38,15 @@ class _Part(NamedTuple):
 class RegistrationLanding:
     """Hears of all registrations of a controller; call `land` now and then."""
 
-    def __init__(self, controller: Controller, lake: Lake, writer: LakeWriter) -> None:
+    def __init__(self, controller: Controller, lake: Lake, writer: LakeWriter, now: Callable[[], datetime]) -> None:
+        self._now = now
         self._controller = controller
         self._lake = lake
         self._writer = writer
         self._in_force: dict[_Part, dict[str, Registered]] = {}
         """By id."""
         every = [_Part(table, name) for name in controller.state.schemas for table in REGISTRATION_TABLES]
-        self._changed = dict.fromkeys(every, datetime.now(UTC))
+        self._changed = dict.fromkeys(every, self._now())
         """Since when the lake does not have what is in force."""
         self._due = 0.0
         for each in controller.state.registrations.values():
@@ -55,12 +56,12 @@ class RegistrationLanding:
     def on_registered(self, registered: Registered) -> None:
         part = _Part(_TABLE_OF[registered.kind], registered.schema)
         self._in_force.setdefault(part, {})[registered.id] = registered
-        self._changed.setdefault(part, datetime.now(UTC))
+        self._changed.setdefault(part, self._now())
 
     def on_withdrawn(self, registered: Registered) -> None:
         part = _Part(_TABLE_OF[registered.kind], registered.schema)
         del self._in_force[part][registered.id]
-        self._changed.setdefault(part, datetime.now(UTC))
+        self._changed.setdefault(part, self._now())
 
     async def land(self, at_once: bool = False) -> None:
         """Land what is in force of each schema where that has changed, unless some was just landed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -85,6 +86,10 @@ class SampleIntake:
                 if self._rates.note(schema, len(sampled.events), sampled.rate, self._clock()):
                     self._announce(schema)
         return len(sampled.events) if self._collection is None else self._collection.add_samples(self._thinned(sampled))
+
+    def now(self) -> datetime:
+        """The time that samples without an age have."""
+        return datetime.now(UTC) if self._collection is None else self._collection.clock.now()
 
     def fresh(self, schema: str) -> list[SampledEvents]:
         """The samples of a schema that the planner has not seen; each is given once."""

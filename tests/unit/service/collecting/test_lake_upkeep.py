@@ -12,6 +12,7 @@ from pleroma.pipeline.lake import maintenance
 from pleroma.pipeline.lake.maintenance import FailedTable, MaintenanceResult
 from pleroma.service.collecting import lake_writer
 from pleroma.service.collecting.lake_upkeep import LEAST_PAUSE_SECONDS, MANY_LANDED_FILES, LakeUpkeep
+from pleroma.service.collecting.settled_clock import SettledClock
 from support.service.with_lake import COLUMNS, STOCK, collecting, landed, sample_body
 from support.waiting import run, until
 
@@ -34,7 +35,7 @@ def test_old_events_are_removed_and_small_files_of_past_hours_are_merged(tmp_pat
 def test_landing_goes_on_during_maintenance(tmp_path, monkeypatch):
     begun, may_end = threading.Event(), threading.Event()
 
-    def slowly(lake, keep_days, advance):
+    def slowly(lake, keep_days, advance, **_):
         begun.set()
         assert (lake.url, keep_days) == (str(tmp_path / "lake"), 30.0)
         assert may_end.wait(20)
@@ -103,7 +104,7 @@ def test_many_new_files_are_merged_before_the_hour_is_over(tmp_path, monkeypatch
     monkeypatch.setattr(maintenance, "maintain", lambda *_, **__: done.append(now[0]) or MaintenanceResult())
 
     async def main():
-        upkeep = LakeUpkeep(str(tmp_path), 30.0, lambda: now[0])
+        upkeep = LakeUpkeep(str(tmp_path), 30.0, SettledClock(), lambda: now[0])
         await upkeep.begin_if_due()
         for files, seconds, is_due in (
             (MANY_LANDED_FILES, 1.0, False),  # too soon after the last

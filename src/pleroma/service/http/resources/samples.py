@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import numpy as np
 from fastapi import APIRouter, Request
@@ -44,7 +43,7 @@ def samples(service: Service) -> APIRouter:
         if given.epoch > entry.epoch:
             raise BadRequest(f"{given.name} has no plan {given.epoch}", field="epoch", value=given.epoch)
         service.samples.check_rate(given.name, given.rate)
-        now, principal = np.datetime64(time.time_ns() // 1000, "us"), caller(request)
+        now, principal = np.datetime64(service.samples.now().replace(tzinfo=None), "us"), caller(request)
         advertised = service.advertised.of(principal.name, given.name)
         if sum(map(len, given.columns.values())) > MAX_VALUES_IN_LOOP or not advertised.is_quick:
             events, inside = await asyncio.to_thread(_events, entry.schema, given, principal, advertised)
