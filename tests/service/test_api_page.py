@@ -20,6 +20,7 @@ from pleroma.service.deployment import API_PORT
 from pleroma.service.http import paging
 from pleroma.service.http.gate import OPEN_PATHS
 from pleroma.service.http.problems import _STATUS, code_of
+from pleroma.service.turns import MAX_WAITING_PIECES
 from support.service.in_process import world
 from support.service.openapi_document import OpenApiDocument
 from support.waiting import run
@@ -111,6 +112,9 @@ def test_the_limits_are_those_in_force():
     assert settings.max_body_bytes == 2**20
     for number in (settings.requests_per_s, settings.anonymous_per_s, settings.max_subscriptions, settings.max_streams):
         assert f"{number:,.0f}" in PAGE.split("## Limits")[1]
+    assert f"{settings.max_boxes:,} unless" in PAGE
+    assert f"a page that has {paging.MAX_PAGE_BYTES // 1024} KiB ends earlier" in PAGE
+    assert f"wait for a long piece of work | {MAX_WAITING_PIECES} |" in PAGE
     assert f"{paging.DEFAULT_PAGE_ITEMS} items, or `limit` (at most {paging.MAX_PAGE_ITEMS:,})" in PAGE
     assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE
     assert f"| schemas | {2 ** ControlSettings().schema_bits} |" in PAGE

@@ -80,6 +80,10 @@ class Attribute(ABC):
     def conditions(self, part: Range) -> tuple[tuple[str, Any], ...]:
         """`part`, within `present`, as (operator, operand) pairs to be and-ed."""
 
+    def terms(self, part: Range) -> int:  # noqa: ARG002 (a category needs it)
+        """About how many values the conditions of `part` name."""
+        return 1
+
     @abstractmethod
     def to_json(self) -> dict[str, Any]: ...
 

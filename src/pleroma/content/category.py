@@ -75,5 +75,8 @@ class Category(Attribute):
         named = list(self.values[part.lo : part.hi])
         return (("==", named[0]),) if len(named) == 1 else (("in", named),)
 
+    def terms(self, part: Range) -> int:
+        return int(part.hi - part.lo)
+
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "kind": self.kind, "values": list(self.values)}

@@ -96,6 +96,12 @@ class Filter:
         masks = BoxMasks(self.boxes)
         return any(masks.meeting(box) for box in other.boxes)
 
+    @property
+    def terms(self) -> int:
+        """How many values the filter has when it is written out: those of a category are listed."""
+        pairs = ((a, part) for box in self.boxes for a, part in zip(self.schema.attributes, box.ranges, strict=True))
+        return sum(a.terms(part) for a, part in pairs if part != a.domain)
+
     def _same_space(self, other: Filter) -> None:
         if other.schema is not self.schema and other.schema != self.schema:
             raise ContentError(f"filters of different schemas: {self.schema.name!r} and {other.schema.name!r}")

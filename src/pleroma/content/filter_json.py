@@ -37,7 +37,7 @@ def from_json(schema: Schema, data: Any, work: WorkBudget = UNBOUNDED) -> Filter
         data = [data]
     if not isinstance(data, list):
         raise FilterSyntax("a filter is a list of boxes", value=data)
-    return Filter.of(schema, (box for each in data for box in _boxes(schema, each)), work)
+    return Filter.of(schema, (box for each in data for box in _boxes(schema, each, work)), work)
 
 
 def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
@@ -50,18 +50,18 @@ def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
     return conditions | ({"or_absent": True} if part.lo < inside.lo else {})
 
 
-def _boxes(schema: Schema, data: Any) -> Iterator[Box]:
+def _boxes(schema: Schema, data: Any, work: WorkBudget) -> Iterator[Box]:
     """Every choice of one range per attribute."""
     if not isinstance(data, Mapping):
         raise FilterSyntax("a box is an object of attribute to conditions", value=data)
     chosen: list[Ranges] = [(a.domain,) for a in schema.attributes]
     for name, conditions in data.items():
         position = schema.position(str(name))
-        chosen[position] = _ranges(schema.attributes[position], conditions)
+        chosen[position] = _ranges(schema.attributes[position], conditions, work)
     return map(Box, product(*chosen))
 
 
-def _ranges(attribute: Attribute, conditions: Any) -> Ranges:
+def _ranges(attribute: Attribute, conditions: Any, work: WorkBudget) -> Ranges:
     if not isinstance(conditions, Mapping) or not conditions:
         raise FilterSyntax("conditions are an object of operator to value", field=attribute.name, value=conditions)
     ranges: Ranges = (attribute.domain,)
@@ -73,6 +73,7 @@ def _ranges(attribute: Attribute, conditions: Any) -> Ranges:
                 raise FilterSyntax(reason, field=attribute.name, value=operand)
             or_absent = operand
             continue
+        work.spend(1 + 2 * len(operand) if isinstance(operand, list) else 1)
         selected = attribute.select(str(operator), operand)
         ranges = common((ranges, selected), attribute.domain)
     if or_absent:

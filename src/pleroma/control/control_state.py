@@ -34,7 +34,7 @@ from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import host_of, with_host, without_host
 from pleroma.control.state.network_rules import NO_INPUTS, NetworkOps, NetworkRules
 from pleroma.control.state.present_network import present_topology
-from pleroma.control.state.records import Principal, Registered, SchemaEntry
+from pleroma.control.state.records import Principal, Registered, SchemaEntry, box_count, kept_text
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.control.state.rights import check_lease, check_name, check_principal, check_registration, check_withdrawal
@@ -186,9 +186,9 @@ class ControlState:
         if command.name in self.principals:
             raise AlreadyThere("there is a principal of this name", field="name", value=command.name)
         check_principal(command, lambda name: self.plans.find(name).schema)
-        principal = Principal(
-            command.name, command.role, command.digest, dict(command.publish), dict(command.read), command.subscriptions
-        )
+        rights = dict(command.publish), dict(command.read)
+        limits = command.subscriptions, command.boxes
+        principal = Principal(command.name, command.role, command.digest, *rights, *limits)
 
         def carry_out(_: int) -> Done:
             self.principals[principal.name] = principal
@@ -225,7 +225,7 @@ class ControlState:
         wanted = command.parsed(entry.schema)
         if not wanted:
             raise ContentError("no event matches the filter", field="filter", value=str(wanted))
-        check_registration(principal, command.kind, wanted)
+        check_registration(principal, command.kind, wanted, command.within)
         limit = principal.subscriptions
         if (
             command.kind == "subscription"
@@ -234,7 +234,16 @@ class ControlState:
         ):
             reason = f"{principal.name} has {limit} subscriptions, and may have no more"
             raise LimitReached(reason, field="subscriptions", value=limit)
+        self._check_boxes(principal, command)
         return lambda position: self._add(position, command, entry, wanted)
+
+    def _check_boxes(self, principal: Principal, command: Register) -> None:
+        """Refuse a filter that has more boxes than the principal may still have."""
+        if principal.boxes is not None:
+            known, more = self.registrations.boxes_of(principal.name), box_count(command.boxes)
+            if known + more > principal.boxes:
+                reason = f"{principal.name} may have filters of {principal.boxes} boxes in all, has {known}"
+                raise LimitReached(f"{reason} and asks for {more} more", field="boxes", value=more)
 
     def _add(self, position: int, command: Register, entry: SchemaEntry, wanted: Filter) -> Done:
         region, opened = self.plans.cover(entry, command.kind, wanted)
@@ -248,6 +257,7 @@ class ControlState:
             region=region,
             publisher=position if command.kind == "advertisement" else 0,
             lease=command.lease,
+            _text=None if command.text is None else kept_text(command.text),
         )
         ops = self.rules.exchange(NO_INPUTS, self.plans.add(registered, wanted))
         self.registrations.add(registered)
@@ -255,7 +265,6 @@ class ControlState:
             "id": registered.id,
             "schema": entry.name,
             "host": registered.host,
-            "filter": str(wanted),
             "members": len(region),
             "epoch": entry.epoch,
         }

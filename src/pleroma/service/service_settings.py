@@ -18,6 +18,8 @@ class ServiceSettings:
     """Requests without a valid token, from everybody together, so that guessing tokens is slow."""
     max_subscriptions: int = 10_000
     """Subscriptions that a principal may have at a time, unless the request that made it says otherwise."""
+    max_boxes: int = 100_000
+    """Boxes that the filters of all registrations of a principal may have, unless it was made with another number."""
     max_attachments: int = 20_000
     """Attachments of all programs together."""
     attachment_seconds: float = 30.0

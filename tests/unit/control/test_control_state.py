@@ -143,7 +143,6 @@ class TestRegistrations:
             "id": "a7",
             "schema": "weather",
             "host": "h1",
-            "filter": "wind <= 3",
             "members": 2,
             "epoch": 1,
             "publisher": 7,

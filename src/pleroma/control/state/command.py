@@ -123,9 +123,11 @@ class CreatePrincipal:
     publish: Mapping[str, str] = field(default_factory=dict)
     read: Mapping[str, str] = field(default_factory=dict)
     subscriptions: int | None = None
+    boxes: int | None = None
+    """How many boxes the filters of all its registrations may have together."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        data = {
             "do": "create_principal",
             "name": self.name,
             "role": self.role,
@@ -134,6 +136,7 @@ class CreatePrincipal:
             "read": dict(self.read),
             "subscriptions": self.subscriptions,
         }
+        return data | _given(boxes=self.boxes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +165,14 @@ class Register:
     lease: str | None = None
     known: Filter | None = field(default=None, compare=False, repr=False)
     """The filter as whoever made the command has parsed it. It is no part of the command's JSON."""
+    within: str | None = field(default=None, compare=False, repr=False)
+    """A limit that the filter is known to lie within. It is no part of the command's JSON either."""
+    text: str | None = field(default=None, compare=False, repr=False)
+    """The filter in the filter language, if whoever made the command has it so."""
 
     @cached_property
     def boxes(self) -> str:
-        """The filter as text. It is the long part, and wanted several times."""
+        """The filter as the text of its JSON. It is the long part, and wanted several times."""
         return canonical(self.filter)
 
     def parsed(self, schema: Schema) -> Filter:
@@ -321,7 +328,13 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
     ),
     "advance": lambda data: Advance(data["schema"], data["step"]),
     "create_principal": lambda data: CreatePrincipal(
-        data["name"], data["role"], verifier_in(data), data["publish"], data["read"], data["subscriptions"]
+        data["name"],
+        data["role"],
+        verifier_in(data),
+        data["publish"],
+        data["read"],
+        data["subscriptions"],
+        data.get("boxes"),
     ),
     "remove_principal": lambda data: RemovePrincipal(data["name"]),
     "register": lambda data: Register(

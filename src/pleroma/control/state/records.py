@@ -1,14 +1,15 @@
 """The records of the state: schemas with their plans, principals, and registrations.
 
 There may be a hundred thousand registrations, so one is small: its filter is kept as the text of its JSON and parsed
-when somebody asks.
+when somebody asks. In the filter language it is kept too, from the first time that somebody has seen it so.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
@@ -23,6 +24,8 @@ MIN_KEPT_PLANS = 4
 """So many are kept however large they are: a change has two, and clients may be one behind."""
 MAX_KEPT_INDEX_BYTES = 2**20
 """Of the indexes of all plans of a schema that are kept, as JSON. In memory they take about twenty times as much."""
+MAX_UNPACKED_CHARACTERS = 4096
+"""A longer text of a filter is kept packed: to a fifth, in a millisecond."""
 
 
 @dataclass(slots=True)
@@ -87,6 +90,8 @@ class Principal:
     publish: Mapping[str, str]
     read: Mapping[str, str]
     subscriptions: int | None
+    boxes: int | None = None
+    """Boxes that the filters of all its registrations may have together; None if there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class Registered:
     region: DzSet
     publisher: int
     lease: str | None = None
+    _text: str | bytes | None = field(default=None, compare=False, repr=False)
 
     @property
     def schema(self) -> str:
@@ -114,3 +120,34 @@ class Registered:
     @property
     def filter(self) -> Filter:
         return from_json(self.entry.schema, json.loads(self.boxes))
+
+    @property
+    def has_text(self) -> bool:
+        """Whether `text` is at hand. To make the text of a large filter takes a while."""
+        return self._text is not None
+
+    @property
+    def text(self) -> str:
+        """The filter in the filter language."""
+        kept = self._text
+        if kept is None:
+            kept = kept_text(str(self.filter))
+            object.__setattr__(self, "_text", kept)
+        return kept if isinstance(kept, str) else zlib.decompress(kept).decode()
+
+    @property
+    def box_count(self) -> int:
+        return box_count(self.boxes)
+
+
+def kept_text(text: str) -> str | bytes:
+    """A text as it is kept: a long one is packed, since there are few who ask for it."""
+    return text if len(text) <= MAX_UNPACKED_CHARACTERS else zlib.compress(text.encode(), 1)
+
+
+def box_count(boxes: str) -> int:
+    """How many boxes a filter has that is given as the text of its JSON. Most have one, and that is seen at once."""
+    if "},{" not in boxes:  # it may be part of a text, too
+        return 1
+    listed = json.loads(boxes)
+    return len(listed) if isinstance(listed, list) else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Protocol, TypeVar
@@ -29,7 +30,10 @@ class Registrations(Mapping[str, Registered]):
         self.by_principal: dict[str, dict[str, Registered]] = {}
         self.by_lease: dict[Lease, dict[str, Registered]] = {}
         self._by_id: dict[str, Registered] = {}
+        self._order: list[str] = []
+        """All ids by number. Those that are gone are dropped when they are many."""
         self._subscriptions: dict[str, int] = {}
+        self._boxes: dict[str, int] = {}
         self._listeners: list[RegistrationListener] = []
         self._untold: deque[tuple[Registered, bool]] = deque()
         """What was registered (True) or withdrawn (False) since listeners were last told."""
@@ -61,12 +65,28 @@ class Registrations(Mapping[str, Registered]):
         """How many of them are subscriptions."""
         return sum(self._subscriptions.values())
 
+    def behind(self, number: int, principal: str | None = None) -> Iterator[Registered]:
+        """The registrations with larger numbers, all of them or those of a principal.
+
+        Others may come and go while they are looked at: those that come are left out.
+        """
+        order = self._order if principal is None else list(self.by_principal.get(principal, ()))
+        for place in range(bisect_right(order, number, key=_number), len(order)):
+            if (found := self._by_id.get(order[place])) is not None:
+                yield found
+
     def subscriptions_of(self, principal: str) -> int:
         """How many subscriptions a principal has."""
         return self._subscriptions.get(principal, 0)
 
+    def boxes_of(self, principal: str) -> int:
+        """How many boxes the filters of a principal's registrations have together."""
+        return self._boxes.get(principal, 0)
+
     def add(self, registered: Registered) -> None:
         self._put(registered)
+        self._order.append(registered.id)
+        self._boxes[registered.principal] = self.boxes_of(registered.principal) + registered.box_count
         if registered.kind == "subscription":
             self._subscriptions[registered.principal] = self.subscriptions_of(registered.principal) + 1
         if self._listeners:
@@ -79,11 +99,17 @@ class Registrations(Mapping[str, Registered]):
 
     def remove(self, registered: Registered) -> None:
         del self._by_id[registered.id]
+        if len(self._order) > 2 * len(self._by_id) + 1000:
+            self._order = list(self._by_id)
         _take_out(self.by_principal, registered.principal, registered.id)
         if registered.lease is not None:
             _take_out(self.by_lease, (registered.principal, registered.lease), registered.id)
         if registered.kind == "subscription":
             self._subscriptions[registered.principal] -= 1
+        self._boxes[registered.principal] -= registered.box_count
+        if registered.principal not in self.by_principal:
+            self._boxes.pop(registered.principal)
+            self._subscriptions.pop(registered.principal, None)
         if self._listeners:
             self._untold.append((registered, False))
 
@@ -100,6 +126,10 @@ class Registrations(Mapping[str, Registered]):
         self.by_principal.setdefault(registered.principal, {})[registered.id] = registered
         if registered.lease is not None:
             self.by_lease.setdefault((registered.principal, registered.lease), {})[registered.id] = registered
+
+
+def _number(id: str) -> int:
+    return int(id[1:])
 
 
 def _take_out(groups: dict[Key, dict[str, Registered]], group: Key, id: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
 
 from pleroma.content import Filter, Schema
+from pleroma.content.work_budget import MAX_BOXES, UNBOUNDED, WorkBudget
 from pleroma.control.state.command import PRINCIPAL_ROLES, CreatePrincipal, RegistrationKind
 from pleroma.control.state.records import Principal, Registered
 from pleroma.errors import ControlError, FilterSyntax, NotAllowed, UnknownName
@@ -34,12 +36,22 @@ def _check_text(field: str, name: object, max_characters: int) -> None:
         raise ControlError(f"a {field} has 1 to {max_characters} printable characters", field=field, value=name)
 
 
-def check_registration(principal: Principal, kind: RegistrationKind, filter: Filter) -> None:
-    """Refuse a filter unless the principal may publish, or read, all that it matches."""
+def check_registration(
+    principal: Principal,
+    kind: RegistrationKind,
+    filter: Filter,
+    within: str | None = None,
+    work: WorkBudget = UNBOUNDED,
+) -> str | None:
+    """Refuse a filter unless the principal may publish, or read, all that it matches. The limit is returned.
+
+    `within` is a limit that the filter is known to lie within. To compare the two may take long.
+    """
     text = limit(principal, kind, filter.schema)
-    if text is not None and not parsed(filter.schema, text).covers(filter):
+    if text is not None and text != within and not parsed(filter.schema, text).covers(filter, work):
         reason = f"{principal.name} may {_VERBS[kind]} only {text}"
         raise NotAllowed(reason, field="filter", value=str(filter), allowed=text)
+    return text
 
 
 def limit(principal: Principal, kind: RegistrationKind, schema: Schema) -> str | None:
@@ -75,9 +87,9 @@ def check_principal(command: CreatePrincipal, schema: Callable[[str], Schema]) -
         raise UnknownName("role", str(command.role), PRINCIPAL_ROLES, field="role")
     if not isinstance(command.digest, str) or not _DIGEST.fullmatch(command.digest):
         raise ControlError("is the verifier of a token, in hex", field="digest")
-    limit = command.subscriptions
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise ControlError(f"is a number from 0, not {limit!r}", field="subscriptions", value=limit)
+    for field, limit in (("subscriptions", command.subscriptions), ("boxes", command.boxes)):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise ControlError(f"is a number from 0, not {limit!r}", field=field, value=limit)
     for side in (command.publish, command.read):
         for name, text in side.items():
             check_limits(name, text, schema)
@@ -95,5 +107,8 @@ def check_limits(name: str, text: str, schema: Callable[[str], Schema]) -> None:
 
 @lru_cache(maxsize=4096)
 def parsed(schema: Schema, text: str) -> Filter:
-    """A limit as a filter. There are few, and each is asked for often."""
-    return Filter.parse(schema, text)
+    """A limit as a filter. There are few, and each is asked for often.
+
+    A log may hold limits that an earlier version needed fewer boxes for, and that was accepted then.
+    """
+    return Filter.parse(schema, text, WorkBudget(math.inf, 4 * MAX_BOXES))

@@ -20,6 +20,7 @@ from pleroma.service.replanning.plan_loop import PlanLoop
 from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
+from pleroma.service.turns import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Service:
     replanning: PlanLoop | None = None
     """The controller's own re-planning; None where it is off."""
     claims: WatcherClaims = field(default_factory=WatcherClaims)
+    turns: Turns = field(default_factory=Turns)
+    """In which long work is done for requests."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service is about to stop, so that streams end."""
 

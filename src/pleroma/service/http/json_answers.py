@@ -26,6 +26,11 @@ class _Json(Response):
         self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
 
 
+def bytes_response(body: bytes, status: int = 200) -> Response:
+    """A response with bytes that are JSON already."""
+    return _Json(body, status)
+
+
 def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     response = _Json(to_bytes(data), status)
     if headers:

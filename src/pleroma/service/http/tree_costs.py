@@ -51,22 +51,33 @@ class DeliverySums(NamedTuple):
     wanted: Ints
 
 
-def plan_nodes(index: Index, at: Dz = ROOT, depth: int | None = None) -> Iterator[PlanNode]:
-    """The nodes from `at` down to `depth` levels below it, a node before its parts and the lower part first."""
+def plan_nodes(index: Index, at: Dz = ROOT, depth: int | None = None, after: Dz | None = None) -> Iterator[PlanNode]:
+    """The nodes from `at` down to `depth` levels below it, a node before its parts and the lower part first.
+
+    Those up to and including the node `after` are left out. There may be very many, so they are not looked at.
+    """
     if isinstance(index, TreeIndex):
-        yield from _of_tree(index, at, depth)
+        found = _of_tree(index, at, depth, after)
     elif isinstance(index, GridIndex):
-        yield from _of_grid(index, at, depth)
+        found = _of_grid(index, at, depth, after)
     else:
         raise NoTree("the plan in force has rectangles, each with a grid of its own", field="plan", value="selective")
+    yield from found if after is None else (node for node in found if dz_key(node.dz) > dz_key(after))
 
 
-def _of_tree(index: TreeIndex, at: Dz, depth: int | None) -> Iterator[PlanNode]:
+def _is_over(dz: Dz, after: Dz | None) -> bool:
+    """Whether a node and all below it come before the node `after`."""
+    return after is not None and dz.end <= after.start
+
+
+def _of_tree(index: TreeIndex, at: Dz, depth: int | None, after: Dz | None) -> Iterator[PlanNode]:
     layout = index.layout
     stack = [index.node(at)]
     while stack:
         node = stack.pop()
         dz, d = Dz(layout.codes[node]), index.dimensions[node]
+        if _is_over(dz, after):
+            continue
         leaves = (layout.end[node] - node + 1) // 2
         if d == LEAF:
             yield PlanNode(dz, leaves=leaves)
@@ -76,12 +87,14 @@ def _of_tree(index: TreeIndex, at: Dz, depth: int | None) -> Iterator[PlanNode]:
             stack += (layout.right[node], node + 1)
 
 
-def _of_grid(index: GridIndex, at: Dz, depth: int | None) -> Iterator[PlanNode]:
+def _of_grid(index: GridIndex, at: Dz, depth: int | None, after: Dz | None) -> Iterator[PlanNode]:
     if at.length > index.bits:
         raise DzError(f"{at} is below a leaf", field="at", value=str(at))
     stack = [at]
     while stack:
         dz = stack.pop()
+        if _is_over(dz, after):
+            continue
         if dz.length == index.bits:
             yield PlanNode(dz)
             continue

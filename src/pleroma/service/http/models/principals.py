@@ -27,6 +27,9 @@ class NewPrincipal(StrictModel):
     publish: Rights = Field({})
     read: Rights = Field({})
     subscriptions: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+    boxes: Annotated[
+        int | None, Field(ge=0, le=1_000_000_000, description="Of the filters of all its registrations together")
+    ] = None
 
 
 class PrincipalAnswer(StrictModel):
@@ -35,6 +38,7 @@ class PrincipalAnswer(StrictModel):
     publish: dict[str, str]
     read: dict[str, str]
     subscriptions: int | None
+    boxes: int | None = Field(description="Of the filters of all its registrations together; null for no limit")
 
 
 class TokenAnswer(StrictModel):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pleroma.content import Filter
-from pleroma.control.state.rights import check_registration
 from pleroma.index import AddressRange, Dz, DzSet, IndexPlan
 from pleroma.index.explanation import explained
 from pleroma.service.http.context import Service
@@ -27,11 +25,12 @@ def explanations(service: Service) -> APIRouter:
     @router.post("", response_model=ExplanationAnswer, summary="What becomes of a filter under the plan in force")
     async def explain(request: Request, asked: NewExplanation) -> Response:
         """Of filters that the caller may subscribe to. Nothing is registered."""
-        entry, wanted = await read_given(service, asked)
-        check_registration(caller(request), "subscription", wanted)
+        principal = caller(request)
+        entry, wanted = await read_given(service, principal, "subscription", asked)
         prefix, plan = entry.prefix, entry.plan  # of now, like the sample: another plan may come while it is encoded
         sample = await service.traffic.of(entry)
-        answer = await asyncio.to_thread(_explained, plan, prefix, wanted, service.plane.addresses, sample)
+        given = plan, prefix, wanted, service.plane.addresses, sample
+        answer = await service.turns.run(principal.name, _explained, *given)
         return json_response({"schema": entry.name, "epoch": plan.epoch} | answer)
 
     return router

@@ -22,7 +22,7 @@ from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.network import FlowAnswer, NetworkAnswer, SwitchAnswer, TopologyAnswer
 from pleroma.service.http.models.pages import Page, Paging
-from pleroma.service.http.paging import behind, page
+from pleroma.service.http.paging import behind, in_turns, page_response
 from pleroma.service.http.strict_route import StrictRoute
 
 ROOT_NAME = "ε"
@@ -54,7 +54,7 @@ def network(service: Service) -> APIRouter:
     async def switches(at: Annotated[Paging, Query()]) -> Response:
         found = behind(service.plane.topology().switches, at.after, str)
         states = service.plane.switches()
-        return json_response(page(found, at.limit, lambda name: _switch(service, name, states), str))
+        return await page_response(in_turns(found), at.limit, lambda name: _switch(service, name, states), str)
 
     @router.get("/switches/{switch}/flows", response_model=Page[FlowAnswer], summary="The rules of a switch")
     async def flows(request: Request, switch: str, at: Annotated[Paging, Query()]) -> Response:
@@ -66,7 +66,7 @@ def network(service: Service) -> APIRouter:
         after = None if at.after is None else _dz(at.after)
         found = await asyncio.to_thread(_behind, list(tables[SwitchId(switch)]), after, at.limit + 1)
         show = partial(_flow, service.plane.addresses)
-        return json_response(page(found, at.limit, show, lambda flow: str(flow.dz)))
+        return await page_response(in_turns(found), at.limit, show, lambda flow: str(flow.dz))
 
     return router
 

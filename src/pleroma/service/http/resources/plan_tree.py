@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import dropwhile
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -12,13 +11,12 @@ from starlette.responses import Response
 
 from pleroma.control import SchemaEntry
 from pleroma.index import Dz, TreeIndex
-from pleroma.routing import SwitchId
+from pleroma.routing import Flow, SwitchId
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin
-from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.plan_tree import TreeAnswer, TreePaging
 from pleroma.service.http.models.problems import ErrorAnswer
-from pleroma.service.http.paging import page
+from pleroma.service.http.paging import in_turns, page_response
 from pleroma.service.http.sampled_traffic import EncodedSample
 from pleroma.service.http.strict_route import StrictRoute
 from pleroma.service.http.tree_costs import (
@@ -54,9 +52,10 @@ def plan_tree(service: Service) -> APIRouter:
         admin(request)
         entry = service.schema(name)
         index, prefix, epoch = entry.index, entry.prefix, entry.epoch  # of one moment: a plan may change meanwhile
-        found = _nodes_after(plan_nodes(index, Dz.parse(asked.at), asked.depth), asked.after)
+        after = None if asked.after is None else Dz.parse(asked.after)
+        found = plan_nodes(index, Dz.parse(asked.at), asked.depth, after)
         root = next(plan_nodes(index, depth=0))
-        tables = {switch: [flow.dz for flow in table] for switch, table in service.state.router.tables.items()}
+        tables = {switch: list(table) for switch, table in service.state.router.tables.items()}
         sums = await costs.of(entry)
         rules = await asyncio.to_thread(_sorted_keys, tables, prefix)
         answer = {
@@ -71,7 +70,8 @@ def plan_tree(service: Service) -> APIRouter:
         def shown(node: PlanNode) -> dict[str, object]:
             return node_answer(node, entry.schema.names, prefix, rules, sums)
 
-        return json_response(answer | page(found, asked.limit, shown, lambda node: str(node.dz)))
+        nodes = in_turns(found)
+        return await page_response(nodes, asked.limit, shown, lambda node: str(node.dz), answer=answer)
 
     return router
 
@@ -103,14 +103,8 @@ class _SampleCosts:
         return (HostSubscription(each.host, each.region, each.filter) for each in listed)
 
 
-def _nodes_after(nodes: Iterator[PlanNode], after: str | None) -> Iterator[PlanNode]:
-    """The nodes behind the one with this dz, in the order of their dz."""
-    if after is None:
-        return nodes
-    last = dz_key(Dz.parse(after))
-    return dropwhile(lambda node: dz_key(node.dz) <= last, nodes)
-
-
-def _sorted_keys(tables: Mapping[SwitchId, Sequence[Dz]], prefix: Dz) -> dict[SwitchId, list[int]]:
+def _sorted_keys(tables: Mapping[SwitchId, Sequence[Flow]], prefix: Dz) -> dict[SwitchId, list[int]]:
     """The sorted keys of each switch's rules below a schema's prefix."""
-    return {switch: sorted(dz_key(dz) for dz in table if prefix.covers(dz)) for switch, table in tables.items()}
+    return {
+        switch: sorted(dz_key(flow.dz) for flow in table if prefix.covers(flow.dz)) for switch, table in tables.items()
+    }

@@ -18,7 +18,7 @@ from pleroma.service.http.gate import admin, tuner
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.pages import Page, Paging
 from pleroma.service.http.models.plans import AdoptedPlan, HowToChange, NewPlan, PlanAnswer, Rollback
-from pleroma.service.http.paging import page
+from pleroma.service.http.paging import in_turns, page_response
 from pleroma.service.http.strict_route import StrictRoute
 
 MAX_INDEX_BYTES = 2**18
@@ -51,8 +51,8 @@ def plans(service: Service) -> APIRouter:
     async def history(name: str, at: Annotated[Paging, Query()]) -> Response:
         entry = service.schema(name)
         after = int(at.after) if at.after and at.after.isdecimal() and at.after.isascii() else 0
-        found = (plan for plan in entry.plans if plan.epoch > after)
-        return json_response(page(found, at.limit, lambda plan: _shape(entry, plan), lambda plan: str(plan.epoch)))
+        found = in_turns([plan for plan in entry.plans if plan.epoch > after])
+        return await page_response(found, at.limit, lambda plan: _shape(entry, plan), lambda plan: str(plan.epoch))
 
     @router.put("/plan", response_model=AdoptedPlan, summary="Move to another index", responses=_BEGUN)
     async def adopt(request: Request, name: str, new: NewPlan) -> Response:

@@ -7,19 +7,20 @@ another principal get the same answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from pleroma.content.filter_json import to_json
-from pleroma.control import Principal, Register, Registered, Withdraw
+from pleroma.control import Principal, Registered, Withdraw
 from pleroma.control.state.command import RegistrationKind
+from pleroma.control.state.records import MAX_UNPACKED_CHARACTERS
 from pleroma.errors import NotFound
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
-from pleroma.service.http.given_filter import read_given
+from pleroma.service.http.given_filter import read_registration
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.pages import Page
 from pleroma.service.http.models.registrations import (
@@ -29,7 +30,7 @@ from pleroma.service.http.models.registrations import (
     SharedSubscription,
     SubscriptionAnswer,
 )
-from pleroma.service.http.paging import page
+from pleroma.service.http.paging import in_turns, page_response
 from pleroma.service.http.sampled_traffic import EncodedSample
 from pleroma.service.http.strict_route import StrictRoute
 
@@ -49,24 +50,27 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
     @router.post("", status_code=201, response_model=shape, summary=f"Register {_article(kind)}")
     async def create(request: Request, new: NewRegistration) -> Response:
         principal = caller(request)
-        _, wanted = await read_given(service, new)
-        command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease, wanted)
+        command = await read_registration(service, principal, kind, new)
         if new.lease is not None:
             service.leases.extend(principal.name, new.lease)
         done = await service.controller.submit(command, _key(principal, new.key), CONFIRM_PATIENCE_SECONDS)
         if new.lease is not None:
             service.leases.begin(principal.name, new.lease)
-        answer = {**done.value, "principal": principal.name, "lease": new.lease}
+        answer = {**done.value, "filter": command.text, "principal": principal.name, "lease": new.lease}
         return json_response(await _with_share(service, kind, done.value["id"], answer), 201)
 
     @router.get("", response_model=Page[listed], summary=f"List the {kind}s")  # type: ignore[valid-type]
     async def many(request: Request, at: Annotated[RegistrationPaging, Query()]) -> Response:
-        found = _behind(service, kind, caller(request), at)
-        return json_response(page(found, at.limit, _shape, lambda each: each.id))
+        principal = caller(request)
+        found = _behind(service, kind, principal, at)
+        ready = partial(_make_text, service, principal)
+        return await page_response(found, at.limit, _shape, lambda each: each.id, before=ready)
 
     @router.get("/{id}", response_model=shape, summary=f"One {kind}")
     async def one(request: Request, id: str) -> Response:
-        found = _visible(service, kind, caller(request), id)
+        principal = caller(request)
+        found = _visible(service, kind, principal, id)
+        await _make_text(service, principal, found)
         return json_response(await _with_share(service, kind, id, _shape(found)))
 
     @router.delete("/{id}", status_code=204, summary=f"Withdraw {_article(kind)}")
@@ -113,19 +117,20 @@ def _sees(principal: Principal, registered: Registered) -> bool:
     return principal.role == "admin" or registered.principal == principal.name
 
 
-def _behind(
+async def _make_text(service: Service, principal: Principal, registered: Registered) -> None:
+    """See to it that the text of a filter is at hand; after a restart it may not be."""
+    if not registered.has_text and len(registered.boxes) > MAX_UNPACKED_CHARACTERS:
+        await service.turns.run(principal.name, getattr, registered, "text")
+
+
+async def _behind(
     service: Service, kind: RegistrationKind, principal: Principal, at: RegistrationPaging
-) -> Iterator[Registered]:
+) -> AsyncIterator[Registered]:
     """The registrations of a page, in the order of their numbers: a page may begin behind one that was withdrawn."""
-    after = _number(at.after)
-    for each in service.state.registrations.values():
-        if (
-            each.kind == kind
-            and _sees(principal, each)
-            and (after == 0 or _number(each.id) > after)
-            and at.name in (None, each.schema)
-            and at.principal in (None, each.principal)
-        ):
+    whose = at.principal if principal.role == "admin" else principal.name
+    found = service.state.registrations.behind(_number(at.after), whose)
+    async for each in in_turns(found):
+        if each.kind == kind and at.name in (None, each.schema) and at.principal in (None, each.principal):
             yield each
 
 
@@ -140,7 +145,7 @@ def _shape(registered: Registered) -> dict[str, Any]:
         "schema": registered.schema,
         "host": registered.host,
         "principal": registered.principal,
-        "filter": str(registered.filter),
+        "filter": registered.text,
         "members": len(registered.region),
         "epoch": registered.entry.epoch,
         "lease": registered.lease,

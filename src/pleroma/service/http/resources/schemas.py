@@ -16,7 +16,7 @@ from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.pages import Page, Paging
 from pleroma.service.http.models.schemas import NewSchema, SchemaAnswer
 from pleroma.service.http.models.strict_model import NAME_PATTERN
-from pleroma.service.http.paging import behind, page
+from pleroma.service.http.paging import behind, in_turns, page_response
 from pleroma.service.http.strict_route import StrictRoute
 from pleroma.wire import fingerprint
 
@@ -37,7 +37,7 @@ def schemas(service: Service) -> APIRouter:
     @router.get("", response_model=Page[SchemaAnswer], summary="List the schemas")
     async def many(at: Annotated[Paging, Query()]) -> Response:
         found = behind(service.state.schemas.values(), at.after, _name)
-        return json_response(page(found, at.limit, _shape, _name))
+        return await page_response(in_turns(found), at.limit, _shape, _name)
 
     @router.get("/{name}", response_model=SchemaAnswer, summary="One schema")
     async def one(name: str) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -37,13 +38,16 @@ def statistics(service: Service) -> APIRouter:
         state, reported = service.state, service.controller.client_counters
         everything = principal.role == "admin"
         own = state.registrations.by_principal.get(principal.name, {})
-        kinds = [each.kind for each in (state.registrations if everything else own).values()]
-        shown = [each for each in reported.subscriptions if everything or each in own][:MAX_LISTED_SUBSCRIPTIONS]
+        registered = state.registrations
+        count = len(registered) if everything else len(own)
+        subscribed = registered.subscriptions if everything else registered.subscriptions_of(principal.name)
+        listed = reported.subscriptions if everything else [each for each in own if each in reported.subscriptions]
+        shown = list(islice(listed, MAX_LISTED_SUBSCRIPTIONS))
         answer: dict[str, Any] = {
             "position": service.controller.position,
             "schemas": len(state.schemas),
-            "advertisements": kinds.count("advertisement"),
-            "subscriptions": kinds.count("subscription"),
+            "advertisements": count - subscribed,
+            "subscriptions": subscribed,
             "rules": sum(map(len, state.router.tables.values())),
             "trees": {
                 "dealt": state.trees,

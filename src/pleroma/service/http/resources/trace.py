@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterable
+from itertools import islice
 from typing import Annotated, Any
 
 import pydantic_core
@@ -18,11 +19,13 @@ from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.trace import TraceAnswer, TraceQuestion
 from pleroma.service.http.strict_route import StrictRoute
-from pleroma.service.http.tracing.edge_explanation import ComparedRegistrations
+from pleroma.service.http.tracing.edge_explanation import ComparedRegistration, ComparedRegistrations
 from pleroma.service.http.tracing.traced_event import EventTracer
 from pleroma.service.http.tracing.verdict import EventJudge
 
 MAX_EXPLAINED_REGISTRATIONS = 1000
+MAX_EXPLAINED_CHARACTERS = 2**20
+"""Registrations are listed until their filters have so many characters together."""
 
 
 def trace(service: Service) -> APIRouter:
@@ -31,7 +34,7 @@ def trace(service: Service) -> APIRouter:
     @router.get("", response_model=TraceAnswer, summary="Follow an event through the network")
     async def follow(request: Request, asked: Annotated[TraceQuestion, Query()]) -> Response:
         """Whether it is admitted; at every switch the rule or the detour that it follows; which subscriptions match."""
-        admin(request)
+        me = admin(request).name
         entry = service.state.schemas.get(asked.name)
         if entry is None:
             raise UnknownName("schema", asked.name, service.state.schemas, field="schema")
@@ -39,7 +42,8 @@ def trace(service: Service) -> APIRouter:
         for field, name in (("host", asked.host), ("to", asked.to)):
             if name is not None and name not in service.state.topology.host:
                 raise UnknownName("host", name, service.state.topology.host, field=field)
-        compared = await asyncio.to_thread(ComparedRegistrations.of, list(service.state.registrations.values()), event)
+        everyone = list(service.state.registrations.values())
+        compared = await service.turns.run(me, ComparedRegistrations.of, everyone, event)
         covering = (each.host for each in compared.advertisements if each.matches)
         host = asked.host if asked.host is not None else next(covering, None)
         plane = service.plane
@@ -47,7 +51,7 @@ def trace(service: Service) -> APIRouter:
         plans = await tracer.by_all_plans(entry, event, None if host is None else HostId(host))
         if asked.live:  # reading takes a while
             everyone = list(service.state.registrations.values())
-            compared = await asyncio.to_thread(ComparedRegistrations.of, everyone, event)
+            compared = await service.turns.run(me, ComparedRegistrations.of, everyone, event)
         reached: set[str] = {receiver for plan in plans for receiver in plan.receivers}
         judge = EventJudge(host, compared, plane.topology(), plane.presence(), asked.live)
         advertised = [each for each in compared.advertisements if each.matches or each.host == host]
@@ -62,12 +66,12 @@ def trace(service: Service) -> APIRouter:
             "plans": [{"epoch": plan.epoch, "plan": plan.plan, "dz": [str(dz) for dz in plan.dzs]} for plan in plans],
             "ways": [way.to_json(plan.epoch, plan.plan) for plan in plans for way in plan.ways],
             "reached": sorted(reached),
-            "verdicts": [each.to_json() for each in judge.verdicts(plans, asked.to)],
-            "advertisements": [each.to_json() for each in advertised[:MAX_EXPLAINED_REGISTRATIONS]],
-            "subscriptions": [
-                each.to_json() | {"reached": each.host in reached} for each in wanted[:MAX_EXPLAINED_REGISTRATIONS]
-            ],
         }
+        run = service.turns.run
+        answer["verdicts"] = await run(me, lambda: [each.to_json() for each in judge.verdicts(plans, asked.to)])
+        answer["advertisements"] = await run(me, _listed, advertised)
+        listed = await run(me, _listed, wanted)
+        answer["subscriptions"] = [each | {"reached": each["host"] in reached} for each in listed]
         return json_response(answer)
 
     return router
@@ -75,6 +79,18 @@ def trace(service: Service) -> APIRouter:
 
 _PHASES = {"next": "prepared", "last": "swapped"}
 """By the role of the other plan: the phase of the change."""
+
+
+def _listed(compared: Iterable[ComparedRegistration]) -> list[dict[str, Any]]:
+    """The first registrations, as many as an answer may have, and not much more text than it may have."""
+    listed: list[dict[str, Any]] = []
+    characters = 0
+    for each in islice(compared, MAX_EXPLAINED_REGISTRATIONS):
+        listed.append(each.to_json())
+        characters += len(each.filter)
+        if characters > MAX_EXPLAINED_CHARACTERS:
+            break
+    return listed
 
 
 def _event(entry: SchemaEntry, text: str) -> Event:

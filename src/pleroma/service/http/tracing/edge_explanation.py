@@ -25,11 +25,14 @@ def failing(filter: Filter, event: Event) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRegistration:
-    """An advertisement or a subscription, its filter as text, and the attributes by which the event misses it."""
+    """An advertisement or a subscription, and the attributes by which the event misses it."""
 
     registered: Registered
-    filter: str
     failed: tuple[str, ...]
+
+    @property
+    def filter(self) -> str:
+        return self.registered.text
 
     @property
     def host(self) -> str:
@@ -62,8 +65,7 @@ class ComparedRegistrations:
         found: dict[str, list[ComparedRegistration]] = {"advertisement": [], "subscription": []}
         for each in registered:
             if each.entry.schema == event.schema:
-                wanted = each.filter
-                found[each.kind].append(ComparedRegistration(each, str(wanted), tuple(failing(wanted, event))))
+                found[each.kind].append(ComparedRegistration(each, tuple(failing(each.filter, event))))
         return cls(tuple(found["advertisement"]), tuple(found["subscription"]))
 
 
