@@ -2,8 +2,9 @@
 
 Subscriptions here are subscribed to above, unless they lie inside others. Advertisements here are advertised above one
 by one, so that an event keeps the number it was published under. An event goes up when it was published here and down
-when it came from above, and so never the same way twice. While the broker above is away, the programs here go on among
-themselves; when it is back, it is told what is registered here.
+when it came from above, and so never the same way twice. Every broker tells which brokers are above it, so one that
+finds itself there does not join: in a circle, events would go round for ever. While the broker above is away, the
+programs here go on among themselves; when it is back, it is told what is registered here.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ MAX_REGISTRATIONS_ABOVE_IN_FLIGHT = 8
 FOREIGN_PUBLISHER_BIT = 1 << 31
 """Set in the numbers that stand for publishers above, and in no number of a publisher here."""
 MAX_FOREIGN_PUBLISHERS = 65_536
+MAX_BROKERS_ABOVE = 64
+"""On the way to the highest one."""
 
 M = TypeVar("M", Subscription, Publisher)
 
@@ -64,6 +67,10 @@ class Upstream:
         self.above = above
         self.failure: PleromaError | None = None
         """Why the broker above cannot be reached, or what it has refused."""
+        self.name = secrets.token_hex(8)
+        """By which this broker finds itself above itself."""
+        self.names_above: tuple[str, ...] = ()
+        """Of the broker above, and of those above it, as far as they tell."""
         self._needed = needed
         self._told = 0
         """The version of what is needed that the broker above knows."""
@@ -185,24 +192,35 @@ class Upstream:
                         await relay.connected()
                     await self._compare(relay, learn)
         finally:
-            self._relay = None
+            self._relay, self.names_above = None, ()
             self._subscribed.clear()
             self._advertised.clear()
             self._progress.set()
 
     async def _compare(self, relay: Relay, learn: Callable[[Schema], Awaitable[None]]) -> None:
         """Learn the schemas above and tell what is needed there, and then every change, for `COMPARE_SECONDS`."""
+        await self._check_above(relay)
         try:
             await self._learn_schemas(relay, learn)
         except PleromaError as error:
             self.failure = error
         await self._tell(relay)
+        await self._check_above(relay)  # that broker may have joined this one at the same moment
         end = asyncio.get_running_loop().time() + COMPARE_SECONDS
         with contextlib.suppress(TimeoutError):
             while relay.is_connected:
                 async with asyncio.timeout_at(end):
                     await self._needed.changed.wait()
                 await self._tell(relay)
+
+    async def _check_above(self, relay: Relay) -> None:
+        """Refuse to be joined if the brokers above lead back to this one."""
+        names = await relay.brokers()
+        if self.name in names:
+            raise ClientError("the brokers above lead back to this one: they would be a circle")
+        if len(names) > MAX_BROKERS_ABOVE:
+            raise ClientError(f"more than {MAX_BROKERS_ABOVE} brokers are above this one")
+        self.names_above = names
 
     async def _learn_schemas(self, relay: Relay, learn: Callable[[Schema], Awaitable[None]]) -> None:
         schemas = await relay.schemas()

@@ -101,6 +101,11 @@ class Client:
         pages = self._connected_parts.api.pages("/v1/schemas", patience=self.patience)
         return [Schema.from_json(each["schema"]) async for page in pages for each in page]
 
+    async def health(self) -> dict[str, Any]:
+        """What the controller says of its own state."""
+        said: dict[str, Any] = (await self._connected_parts.api.ask("GET", "/health", patience=self.patience)).body
+        return said
+
     async def create_schema(self, schema: Schema) -> None:
         """Make sure the controller has this schema. Only an administrator can create one that is not there."""
         try:

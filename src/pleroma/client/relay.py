@@ -51,6 +51,12 @@ class Relay:
         """All schemas that the controller has."""
         return await self._client.schemas()
 
+    async def brokers(self) -> tuple[str, ...]:
+        """The names of the broker that this one is joined to and of those above that one; none of another network."""
+        found = await self._client.health()
+        names = found.get("brokers")
+        return tuple(map(str, names)) if isinstance(names, list) else ()
+
     async def subscribe(self, schema: str, filter: Filter) -> Subscription:
         return await self._client.subscribe(schema, filter)
 

@@ -66,6 +66,9 @@ class DataPlane(Protocol):
 
     def presence(self) -> Presence: ...
 
+    def brokers(self) -> list[str]:
+        """The names of this broker and of those above it; none where the network is no broker."""
+
     def condition(self) -> dict[str, Any]:
         """Further fields of the answer that describes the network as a whole."""
 

@@ -156,6 +156,9 @@ class BrokerPlane:
     def presence(self) -> Presence:
         return Presence()
 
+    def brokers(self) -> list[str]:
+        return [] if self.upstream is None else [self.upstream.name, *self.upstream.names_above]
+
     def condition(self) -> dict[str, Any]:
         above = {} if self.upstream is None else {"above": self.upstream.condition()}
         return {"listening": "{}:{}".format(*self.broker.address), **above}

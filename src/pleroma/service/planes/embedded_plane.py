@@ -85,6 +85,9 @@ class EmbeddedPlane:
     def presence(self) -> Presence:
         return Presence()
 
+    def brokers(self) -> list[str]:
+        return []
+
     def condition(self) -> dict[str, Any]:
         return {}
 

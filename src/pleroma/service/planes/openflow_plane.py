@@ -192,6 +192,9 @@ class OpenFlowPlane:
     def presence(self) -> Presence:
         return self.network.presence
 
+    def brokers(self) -> list[str]:
+        return []
+
     def condition(self) -> dict[str, Any]:
         return {
             "listening": "{}:{}".format(*self.network.address),

@@ -40,7 +40,8 @@ def health(service: Service) -> APIRouter:
             "version": pleroma.__version__,
             "position": controller.position,
         }
-        return json_response(answer | failing)
+        names = service.plane.brokers()
+        return json_response(answer | failing | ({"brokers": names} if names else {}))
 
     @router.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
