@@ -24,7 +24,7 @@ from pyarrow.fs import FileType
 
 from pleroma.errors import DamagedFile, LakeError
 from pleroma.pipeline.lake.lake_tables import TableDefinition
-from pleroma.pipeline.lake.store import file_system, is_local, reason_of, storage_options
+from pleroma.pipeline.lake.store import file_system, first_link, is_local, reason_of, storage_options
 from pleroma.pipeline.lake.table_files import Condition, FileReader, TableFile, ValueSpan, files_in, spans_in, sql
 
 KEPT_HOURS = 12
@@ -259,10 +259,15 @@ class LakeTable:
     def vacuum(self, hours: float = KEPT_HOURS) -> int:
         """Remove files that no version of the last hours has, and entries of the log that are as old; how many files.
 
-        A file that no version has at all, which somebody may be about to land, stays as long.
+        A file that no version has at all, which somebody may be about to land, stays as long. The library would follow
+        symbolic links and remove files that are elsewhere, so while there is one nothing is removed.
         """
         if not self.exists:
             return 0
+        link = first_link(self.url) if is_local(self.url) else None
+        if link is not None:
+            reason = f"{link} is a symbolic link: nothing is removed while it is there"
+            raise LakeError(reason, field=f"the table {self.definition.path}", value=link)
         with self._naming("cannot be vacuumed"):
             table = self._opened()
             gone = table.vacuum(retention_hours=int(hours), dry_run=False, enforce_retention_duration=False, full=True)

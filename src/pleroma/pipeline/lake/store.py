@@ -65,6 +65,17 @@ def is_local(url: str) -> bool:
     return "://" not in url
 
 
+def first_link(folder: str) -> str | None:
+    """The path, from a local folder, of some symbolic link below it; None if there is none."""
+    with os.scandir(folder) as found:
+        for each in found:
+            if each.is_symlink():
+                return each.name
+            if each.is_dir() and (link := first_link(each.path)) is not None:
+                return f"{each.name}/{link}"
+    return None
+
+
 def storage_options(url: str) -> dict[str, str] | None:
     """How patient the library is with a store: less than it would be by itself, since landing waits meanwhile."""
     return None if is_local(url) else dict(_STORE_OPTIONS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
@@ -35,6 +36,8 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 _SQL = {"==": "=", "in": "IN", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _NOT_GIVEN = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES)
 """What a system says that has no room at the moment, or keeps a file from this user."""
+_OUTSIDE = re.compile(r"^/|^[a-z0-9]+://|(^|/)\.\.(/|$)")
+"""Of the paths that a log may say, those that lead out of the table."""
 _STATISTICS_PRECISION = timedelta(milliseconds=1)
 """The log cuts off the rest of a moment: a greatest value may be greater by less than this."""
 
@@ -119,6 +122,8 @@ class FileReader(NamedTuple):
 
     def _read(self, system: Any, root: str, file: TableFile, names: Sequence[str]) -> Any:
         fixed = dict(file.partition)
+        if _OUTSIDE.search(file.path):
+            raise DamagedFile("lies outside of the table", field=file.path)
         try:
             with system.open_input_file(f"{root}{file.path}") as opened, pq.ParquetFile(opened) as parquet:
                 there = set(parquet.schema_arrow.names)
