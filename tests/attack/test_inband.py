@@ -348,7 +348,9 @@ def as_of_format_1(path, old):
             state = state.replace(new, before)
             row = (_digest(position, state), state, position)
             connection.execute("UPDATE snapshots SET digest = ?, state = ? WHERE position = ?", row)
+        connection.execute("ALTER TABLE entries DROP COLUMN chain")
         connection.execute("PRAGMA user_version = 1")
+    path.with_name(f"{path.name}.head").unlink()
 
 
 def test_http_does_not_take_what_is_stored_nor_the_key_for_a_token(tmp_path):

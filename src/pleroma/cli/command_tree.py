@@ -12,6 +12,7 @@ from pleroma.cli.commands import lab, pipeline, plan, workload
 from pleroma.cli.commands.audit import audit
 from pleroma.cli.commands.bench import bench
 from pleroma.cli.commands.broker import broker
+from pleroma.cli.commands.check import check
 from pleroma.cli.commands.demo import demo
 from pleroma.cli.commands.experiment import experiment
 from pleroma.cli.commands.explain import explain
@@ -56,7 +57,7 @@ def _options(
 
 
 RUNNING: tuple[Callable[..., None], ...] = (
-    demo, up, broker, status, network, schema, publish, subscribe, advertise, withdraw, flows, trace, replay,
+    demo, up, broker, check, status, network, schema, publish, subscribe, advertise, withdraw, flows, trace, replay,
 )  # fmt: skip
 STUDYING: tuple[Callable[..., None], ...] = (explain, tune, audit, simulate, experiment, bench)
 PIPELINE: tuple[Callable[..., None], ...] = (watch, audit, sweep, maintain, migrate)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -16,12 +17,14 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 import uvicorn
 import uvloop
 from fastapi import FastAPI
 
 from pleroma.content import Filter, Integer, Schema
 from pleroma.control import Controller
+from pleroma.control.log.private_files import make_private
 from pleroma.index import GridIndex
 from pleroma.routing import Topology
 from pleroma.service import logs
@@ -38,6 +41,8 @@ from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
 from pleroma.service.planes.embedded_plane import over_embedded
 from pleroma.service.planes.openflow_plane import over_openflow
 from pleroma.service.tree_moves import moving_to
+
+log = structlog.get_logger("pleroma.service")
 
 TOKEN_FILE = "admin.token"  # noqa: S105
 
@@ -73,8 +78,12 @@ def serve(
     """Run until SIGTERM or SIGINT. `announce` is called once when it answers; by default it prints where and how."""
     logs.configure()
     started = running(folder, topology, deployment)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(started, announce or _announce))
+    before = os.umask(0o077)  # whatever is written from here on, others cannot read it
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(started, announce or _announce))
+    finally:
+        os.umask(before)
 
 
 async def _serve(started: AbstractAsyncContextManager[Running], announce: Callable[[Running], None]) -> None:
@@ -112,7 +121,9 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
     Parts are opened one after the other, each with those before it, and closed in the opposite order.
     """
     deployment = deployment or Deployment()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tightened = make_private(folder)
+    if tightened:
+        log.warning("others could read what is here; now only its owner can", names=tightened)
     async with AsyncExitStack() as stack:
         watch = stack.enter_context(LoopWatch().watching())
         listening, opened = _plane(folder, topology, deployment)

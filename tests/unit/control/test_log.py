@@ -284,8 +284,8 @@ def test_commits_are_synced_to_the_disk(log):
 
 
 def test_two_cannot_have_the_same_log_open(log, path, tmp_path):
-    (tmp_path / "link").symlink_to(path)
-    for way in (path, tmp_path / "data" / ".." / "data" / "control.log", tmp_path / "link"):
+    (tmp_path / "link").symlink_to(path.parent)
+    for way in (path, tmp_path / "data" / ".." / "data" / "control.log", tmp_path / "link" / "control.log"):
         with pytest.raises(LogLocked) as caught:
             Log.open(way)
         assert str(caught.value) == f"{path}: process {os.getpid()} has this log open"

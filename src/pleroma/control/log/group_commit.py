@@ -113,6 +113,8 @@ class GroupCommit(Generic[Call]):
             await loop.run_in_executor(self._syncing, self._log.save_snapshot, position, snapshot)
             while self._refusal is None and await loop.run_in_executor(self._syncing, self._log.compact) > 0:
                 pass
+            if self._refusal is None:
+                await loop.run_in_executor(self._syncing, self._log.checkpoint)
             return position
 
     async def close(self) -> None:

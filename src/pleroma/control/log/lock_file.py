@@ -12,6 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from pleroma.control.log.private_files import open_private
 from pleroma.errors import LogLocked
 
 
@@ -19,7 +20,7 @@ class LockFile:
     """Held from here to `release`, or to the end of the process. The file stays: to remove it would be a race."""
 
     def __init__(self, path: Path, guarded: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = open_private(path)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -35,3 +36,18 @@ class LockFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def lock_holder(path: Path) -> str | None:
+    """The number of the process that holds the lock, `?` if it did not say; None if nobody does."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "?"
+    finally:
+        os.close(descriptor)

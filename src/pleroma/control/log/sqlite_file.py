@@ -1,7 +1,8 @@
 """The file under the log: one locked SQLite database, written in durable transactions.
 
 A transaction is on the disk when `writing` is left (SQLite's write-ahead log, synced at every commit), or else it has
-not happened and one error tells why. Every use holds the same lock, so any thread may use the file.
+not happened and one error tells why. Every use holds the same lock, so any thread may use the file. How far the log has
+come is noted in a second file after each transaction; a log that has lost something since is not opened.
 """
 
 from __future__ import annotations
@@ -9,46 +10,54 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
+import structlog
+
+from pleroma.control.log.head_file import HeadFile, HeadMark
 from pleroma.control.log.lock_file import LockFile
-from pleroma.errors import DiskFull, ForeignLog, LogDamaged, LogError
+from pleroma.control.log.log_examination import examine, head_path, read_only
+from pleroma.control.log.log_tables import LOG_FORMAT, add_chain, format_of, has_chain, last_entry, make_tables
+from pleroma.control.log.mount_kind import is_shared, mount_kind
+from pleroma.control.log.private_files import PRIVATE_FOLDER_MODE, open_private
+from pleroma.errors import DiskFull, LogDamaged, LogError, LogLocked
 
-SQLITE_APPLICATION_ID = 0x506C726D  # "Plrm", where SQLite and `file` look for it
-LOG_FORMAT = 2
-_EARLIER_FORMATS = (1,)
-"""Formats that can be brought to the present one. Format 1 has, of tokens, the clients' keys."""
-
-_TABLES = (
-    "CREATE TABLE entries (position INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, body BLOB NOT NULL)",
-    "CREATE TABLE keys (position INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)",
-    "CREATE TABLE snapshots (position INTEGER PRIMARY KEY, digest BLOB NOT NULL, state BLOB NOT NULL)",
-)
 _LARGEST_IDLE_WAL = 16 * 2**20
+_BUSY_MILLISECONDS = 5000
 _FULL = "the disk is full; nothing was written"
+_WAL_INDEX = struct.Struct("=16xI12x8s")
+"""The beginning of the index of the write-ahead log: frames up to the last commit, and the salts."""
+
+log = structlog.get_logger("pleroma.control")
 
 
 class LogFile:
     """Open from here to `close`, and to nobody else meanwhile."""
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.realpath(path))  # one lock, whichever way leads to the file
+        self.path = Path(os.path.realpath(path.parent)) / path.name  # one lock, whichever way leads to the file
         self.format = LOG_FORMAT
         self._busy = threading.RLock()
         self._lock: LockFile | None = None
+        self._head: HeadFile | None = None
+        self._wal_index = -1
         self._connection: sqlite3.Connection | None = None
         try:
-            with self._clear_errors():
+            with clear_errors(self.path):
                 missing = [folder for folder in self.path.parents if not folder.exists()]
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.parent.mkdir(mode=PRIVATE_FOLDER_MODE, parents=True, exist_ok=True)
                 self._lock = LockFile(Path(f"{self.path}.lock"), self.path)
+                os.close(open_private(self.path))  # SQLite gives its other files the same mode
+                self._examine()
                 self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
                 self._prepare(self._connection)
+                self._claim(self._connection)
                 for folder in missing:  # a file lasts no longer than the names that lead to it
-                    _sync(folder.parent)
+                    sync_folder(folder.parent)
         except BaseException:
             self.close()
             raise
@@ -58,15 +67,20 @@ class LogFile:
             connection, self._connection = self._connection, None
             try:
                 if connection is not None:
-                    with self._clear_errors():
-                        connection.close()
+                    with clear_errors(self.path):
+                        self._close(connection)
             finally:
+                if self._wal_index >= 0:  # after the connection: to close it before would drop SQLite's locks
+                    os.close(self._wal_index)
+                    self._wal_index = -1
+                if self._head is not None:
+                    self._head.close()
                 if self._lock is not None:
                     self._lock.release()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        with self._busy, self._clear_errors():
+        with self._busy, clear_errors(self.path):
             if self._connection is None:
                 raise LogError("the log is closed", field=str(self.path))
             yield self._connection
@@ -75,16 +89,23 @@ class LogFile:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction: durable when this ends, undone when it fails."""
         with self.reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            if self._head is not None:
+                self._head.check()
+            with self._transaction(connection):
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException as error:
-                if connection.in_transaction:  # after some errors SQLite has rolled back itself
-                    connection.execute("ROLLBACK")
-                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-                    self._make_room(connection)
-                raise
+            self._note(connection)
+
+    def checkpoint(self) -> None:
+        """Move everything into the database and empty the write-ahead log, unless somebody else reads it just now."""
+        with self.reading() as connection:
+            if self._head is not None:
+                self._head.check()
+            connection.execute("PRAGMA busy_timeout = 0")  # appends wait for us: do not wait for others
+            try:
+                self._empty_wal(connection)
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+            self._note(connection)
 
     def leave_no_trace(self) -> None:
         """Write the file anew without anything that was dropped or exchanged, and note that its format is the present.
@@ -92,73 +113,112 @@ class LogFile:
         SQLite only marks what is dropped as free, and it stays readable there.
         """
         with self.reading() as connection:
+            if self._head is not None:
+                self._head.check()
             connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._empty_wal(connection)
             connection.execute(f"PRAGMA user_version = {LOG_FORMAT}")
             self.format = LOG_FORMAT
+            self._note(connection)
 
-    def _make_room(self, connection: sqlite3.Connection) -> None:
-        """Empty the write-ahead log into the database, if that works: the next transaction may then fit."""
-        with suppress(sqlite3.Error):
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    @contextmanager
+    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:  # after some errors SQLite has rolled back itself
+                connection.execute("ROLLBACK")
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                with suppress(sqlite3.Error):  # the next transaction may then fit
+                    self._empty_wal(connection)
+            raise
+
+    def _empty_wal(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+    def _note(self, connection: sqlite3.Connection) -> None:
+        """Write down what is durable by now."""
+        if self._head is not None:
+            position, chain = last_entry(connection)
+            frames, salts = _WAL_INDEX.unpack(os.pread(self._wal_index, _WAL_INDEX.size, 0))
+            self._head.note(position, chain, salts, frames)
+
+    def _close(self, connection: sqlite3.Connection) -> None:
+        if self._head is None:
+            connection.close()
+            return
+        try:
+            self._head.check()
+        except (
+            LogLocked
+        ):  # the write-ahead log is another's: while a second connection is open, closing leaves it alone
+            with closing(read_only(self.path)) as other:
+                last_entry(other)
+                connection.close()
+            return
+        position, chain = last_entry(connection)
+        connection.close()
+        self._head.note(position, chain, bytes(8), 0)
+
+    def _examine(self) -> None:
+        found = examine(self.path)
+        if found.faults:
+            folder = self.path.parent
+            reason = f"{'; '.join(found.faults)}. Nothing was changed; `pleroma check {folder}` tells what can be done"
+            raise LogDamaged(reason, field=str(self.path), value=found.mark)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        new = self._is_new(connection)
+        version = format_of(connection, self.path)
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise LogError("the file system cannot hold a write-ahead log", field=str(self.path))
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = OFF")  # to overwrite what is dropped would make compaction expensive
         connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_IDLE_WAL}")
-        if new:
-            with self.writing():
-                for table in _TABLES:
-                    connection.execute(table)
-                connection.execute(f"PRAGMA application_id = {SQLITE_APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {LOG_FORMAT}")
-            _sync(self.path.parent)
+        self.format = version or LOG_FORMAT
+        if version == 0 or not has_chain(connection):
+            with self._transaction(connection):
+                make_tables(connection) if version == 0 else add_chain(connection)
+            sync_folder(self.path.parent)
 
-    def _is_new(self, connection: sqlite3.Connection) -> bool:
-        """Whether this is still an empty file. One that is not ours is refused, and left as it is."""
-        try:
-            application, version, tables = (
-                connection.execute(question).fetchone()[0]
-                for question in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-            )
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
-                raise
-            raise ForeignLog("this file is not a log", field=str(self.path)) from None
-        if (application, version, tables) == (0, 0, 0):
-            return True
-        if application != SQLITE_APPLICATION_ID:
-            reason = "this database belongs to another application"
-            raise ForeignLog(reason, field=str(self.path), value=application)
-        self.format = version
-        if version != LOG_FORMAT and version not in _EARLIER_FORMATS:
-            reason = f"the log has format {version}, and this program reads format {LOG_FORMAT}"
-            raise ForeignLog(reason, field=str(self.path), value=version)
-        return False
-
-    @contextmanager
-    def _clear_errors(self) -> Iterator[None]:
-        path = str(self.path)
-        try:
-            yield
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise DiskFull(_FULL, field=path, value=error.errno) from error
-            raise LogError(f"the log cannot be used: {error.strerror}", field=path, value=error.errno) from error
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-            # the index of the write-ahead log is a file too, and not to be able to extend it has a code of its own
-            if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE):
-                raise DiskFull(_FULL, field=path, value=code) from error
-            if code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise LogDamaged(f"the file is damaged: {error}", field=path, value=code) from error
-            raise LogError(f"the log cannot be used: {error}", field=path, value=code) from error
+    def _claim(self, connection: sqlite3.Connection) -> None:
+        """Be the one process that writes, also for those who do not see our lock."""
+        kind = mount_kind(self.path.parent)
+        if is_shared(kind):
+            log.warning("the log is on a network file system: start no controller on another machine", kind=kind)
+        position, chain = last_entry(connection)
+        self._wal_index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with ExitStack() as failing:
+            head = failing.enter_context(closing(HeadFile(head_path(self.path), reopen=is_shared(kind))))
+            head.claim(HeadMark(position=position, chain=chain))
+            failing.pop_all()
+        self._head = head
+        self._note(connection)
+        sync_folder(self.path.parent)
 
 
-def _sync(folder: Path) -> None:
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """Turn what the disk and SQLite raise into errors of ours that name the file."""
+    field = str(path)
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise DiskFull(_FULL, field=field, value=error.errno) from error
+        raise LogError(f"the log cannot be used: {error.strerror}", field=field, value=error.errno) from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        # the index of the write-ahead log is a file too, and not to be able to extend it has a code of its own
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE):
+            raise DiskFull(_FULL, field=field, value=code) from error
+        if code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise LogDamaged(f"the file is damaged: {error}", field=field, value=code) from error
+        raise LogError(f"the log cannot be used: {error}", field=field, value=code) from error
+
+
+def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

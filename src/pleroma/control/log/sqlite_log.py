@@ -12,13 +12,15 @@ import hashlib
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from pleroma.control.log.entry import LOG_START, Appended, Conflict, Entry, Outcome, Position, Repeated
-from pleroma.control.log.sqlite_file import LOG_FORMAT, LogFile
+from pleroma.control.log.head_file import CHAIN_BYTES
+from pleroma.control.log.log_tables import LOG_FORMAT, last_entry
+from pleroma.control.log.sqlite_file import LogFile
 from pleroma.errors import EntriesDropped, LogDamaged, LogError
 
 REMEMBERED_POSITIONS = 100_000
@@ -47,10 +49,27 @@ class Recovery:
         return self.snapshot.position if self.snapshot else LOG_START
 
 
+class LogStorage(Protocol):
+    """A database with the tables of a log: `LogFile`, or `ReadOnlyFile` for looking only."""
+
+    path: Path
+    format: int
+
+    def leave_no_trace(self) -> None: ...
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]: ...
+
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]: ...
+
+    def checkpoint(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Log:
     """Use `Log.open`. Any thread may call its methods; one call at a time is carried out."""
 
-    def __init__(self, file: LogFile, remember: int) -> None:
+    def __init__(self, file: LogStorage, remember: int = REMEMBERED_POSITIONS) -> None:
         self._file = file
         self._remember = remember
 
@@ -69,6 +88,12 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def first(self) -> Position:
+        """The position of the first entry that is kept."""
+        with self._file.reading() as connection:
+            return _first(connection) or LOG_START
 
     @property
     def head(self) -> Position:
@@ -109,13 +134,15 @@ class Log:
         the log if the machine stops before the next append succeeds; their keys tell.
         """
         with self._file.writing() as connection:
-            position = _head(connection)
+            last, chain = last_entry(connection)
+            position = Position(last)
             outcomes: list[Outcome] = []
             for entry in entries:
                 known = _known(connection, entry)
                 if known is None:
                     position = Position(position + 1)
-                    _insert(connection, position, entry)
+                    chain = _chained(chain, position, entry.body)
+                    _insert(connection, position, entry, chain)
                 outcomes.append(known or Appended(position))
         return outcomes
 
@@ -130,20 +157,24 @@ class Log:
         return self._read(Position(after))
 
     def _read(self, after: Position) -> Iterator[tuple[Position, bytes]]:
+        before: bytes | None = None
         while rows := self._next_rows(after):
-            for position, checksum, body in rows:
+            for position, checksum, body, chain in rows:
                 if position != after + 1:
                     self._explain_gap(after)
                 if checksum != _checksum(position, body):
-                    raise LogDamaged(
-                        f"entry {position} is not what was written", field=str(self._file.path), value=position
-                    )
+                    raise self._damaged(f"entry {position} is not what was written", position)
+                if before is not None and chain != _chained(before, position, body):
+                    raise self._damaged(f"entry {position} does not follow the one before it", position)
                 yield position, body
-                after = position
+                after, before = position, chain
 
-    def _next_rows(self, after: Position) -> list[tuple[Position, int, bytes]]:
+    def _damaged(self, reason: str, position: Position) -> LogDamaged:
+        return LogDamaged(reason, field=str(self._file.path), value=position)
+
+    def _next_rows(self, after: Position) -> list[tuple[Position, int, bytes, bytes | None]]:
         rows, size = [], 0
-        question = "SELECT position, checksum, body FROM entries WHERE position > ? ORDER BY position LIMIT ?"
+        question = "SELECT position, checksum, body, chain FROM entries WHERE position > ? ORDER BY position LIMIT ?"
         with (
             self._file.reading() as connection,
             closing(connection.execute(question, (after, _MAX_READ_ROWS))) as found,
@@ -186,6 +217,15 @@ class Log:
                 damaged.append(position)
         return Recovery(None, tuple(damaged))
 
+    def intact_snapshots(self) -> dict[Position, bool]:
+        """For each snapshot, the newest first, whether it is what was saved."""
+        with self._file.reading() as connection:
+            return {position: _load(connection, position) is not None for position in _snapshots(connection)}
+
+    def checkpoint(self) -> None:
+        """Leave nothing in the write-ahead log, so that damage there can concern only what comes from now on."""
+        self._file.checkpoint()
+
     def compact(self, max_rows: int = 1000) -> int:
         """Drop some rows that need not be kept, and tell how many: 0 means that nothing is left to drop.
 
@@ -222,9 +262,9 @@ def _known(connection: sqlite3.Connection, entry: Entry) -> Repeated | Conflict 
     return Repeated(position) if digest == _body_digest(entry) else Conflict(position)
 
 
-def _insert(connection: sqlite3.Connection, position: Position, entry: Entry) -> None:
-    row = (position, _checksum(position, entry.body), entry.body)
-    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+def _insert(connection: sqlite3.Connection, position: Position, entry: Entry, chain: bytes) -> None:
+    row = (position, _checksum(position, entry.body), entry.body, chain)
+    connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
     if entry.key is not None:
         connection.execute("INSERT INTO keys VALUES (?, ?, ?)", (position, entry.key, _body_digest(entry)))
 
@@ -258,6 +298,11 @@ def _drop(connection: sqlite3.Connection, table: str, last: int, max_rows: int) 
 def _body_digest(entry: Entry) -> bytes:
     """Stands for the body of an entry when the log has only its key left."""
     return hashlib.sha256(entry.body).digest()
+
+
+def _chained(before: bytes, position: int, body: bytes) -> bytes:
+    """Stands for the entry at this position and, with the chain of the entry before, for all that came before it."""
+    return hashlib.blake2b(b"%d " % position + body, key=before, digest_size=CHAIN_BYTES).digest()
 
 
 # Checksum and digest cover the position, so that a row in the wrong place is noticed as well.
