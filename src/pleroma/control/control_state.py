@@ -246,7 +246,7 @@ class ControlState:
                 raise LimitReached(f"{reason} and asks for {more} more", field="boxes", value=more)
 
     def _add(self, position: int, command: Register, entry: SchemaEntry, wanted: Filter) -> Done:
-        region, opened = self.plans.cover(entry, command.kind, wanted)
+        region, opened = self.plans.cover(entry, command.kind, wanted, command.region)
         registered = Registered(
             id=f"{command.kind[0]}{position}",
             kind=command.kind,

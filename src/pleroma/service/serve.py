@@ -12,6 +12,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ from pleroma.service.tree_moves import moving_to
 log = structlog.get_logger("pleroma.service")
 
 TOKEN_FILE = "admin.token"  # noqa: S105
+THREAD_TURN_SECONDS = 0.001
+"""After so long a thread lets another have its turn, so that the event loop waits less while threads work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def serve(
 ) -> None:
     """Run until SIGTERM or SIGINT. `announce` is called once when it answers; by default it prints where and how."""
     logs.configure()
+    sys.setswitchinterval(THREAD_TURN_SECONDS)
     started = running(folder, topology, deployment)
     before = os.umask(0o077)  # whatever is written from here on, others cannot read it
     try:

@@ -10,13 +10,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
 from pleroma.control.state.tree_choice import DealtTree
 from pleroma.errors import ControlError, shown
-from pleroma.index import Index, index_from_json
+from pleroma.index import Dz, DzSet, Index, IndexPlan, index_from_json
 from pleroma.wire.token_proof import verifier_of
 
 Role = Literal["admin", "publisher", "subscriber", "both", "tuner"]
@@ -149,6 +149,15 @@ class RemovePrincipal:
         return {"do": "remove_principal", "name": self.name}
 
 
+class KnownRegion(NamedTuple):
+    """The region of a filter, and the index that gives it, found beforehand by the plan that was in force then."""
+
+    kind: RegistrationKind
+    prefix: Dz
+    plan: IndexPlan
+    found: tuple[Index, DzSet]
+
+
 @dataclass(frozen=True)
 class Register:
     """`filter` is a filter as JSON (`content.filter_json`).
@@ -169,6 +178,7 @@ class Register:
     """A limit that the filter is known to lie within. It is no part of the command's JSON either."""
     text: str | None = field(default=None, compare=False, repr=False)
     """The filter in the filter language, if whoever made the command has it so."""
+    region: KnownRegion | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def boxes(self) -> str:

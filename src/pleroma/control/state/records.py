@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
@@ -145,6 +146,7 @@ def kept_text(text: str) -> str | bytes:
     return text if len(text) <= MAX_UNPACKED_CHARACTERS else zlib.compress(text.encode(), 1)
 
 
+@lru_cache(maxsize=64)
 def box_count(boxes: str) -> int:
     """How many boxes a filter has that is given as the text of its JSON. Most have one, and that is seen at once."""
     if "},{" not in boxes:  # it may be part of a text, too

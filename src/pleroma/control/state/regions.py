@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pleroma.arrays.jit  # noqa: F401  # covers run compiled
 from pleroma.content import Filter
-from pleroma.control.state.command import CreateSchema, RegistrationKind
+from pleroma.control.state.command import CreateSchema, KnownRegion, RegistrationKind
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.errors import AlreadyThere, LimitReached, PlanError
@@ -68,6 +68,12 @@ def cover(prefix: Dz, kind: RegistrationKind, filter: Filter, index: Index, max_
         except PlanError:
             index = opened
     return index, covering.under(prefix)
+
+
+def known_region(entry: SchemaEntry, kind: RegistrationKind, filter: Filter) -> KnownRegion:
+    """What `cover` gives for a filter by the plan in force. Another thread may change the plan meanwhile."""
+    prefix, plan = entry.prefix, entry.plan
+    return KnownRegion(kind, prefix, plan, cover(prefix, kind, filter, plan.index, plan.members))
 
 
 def covered_anew(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from pleroma.content import Filter
-from pleroma.control.state.command import AdoptPlan, Advance, ChangePlan, CreateSchema, RegistrationKind
+from pleroma.control.state.command import AdoptPlan, Advance, ChangePlan, CreateSchema, KnownRegion, RegistrationKind
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.network_rules import NetworkRules, RuleInputs, inputs_of
 from pleroma.control.state.records import Registered, SchemaEntry
@@ -66,9 +66,17 @@ class SchemaPlans:
         ops = self._rules.open_prefix(prefix)
         return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1}, *ops)
 
-    def cover(self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter) -> tuple[DzSet, bool]:
-        """The region of a filter in the plan in force, and whether that plan had to be opened for it."""
-        index, region = cover(entry.prefix, kind, wanted, entry.index, entry.members)
+    def cover(
+        self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter, known: KnownRegion | None = None
+    ) -> tuple[DzSet, bool]:
+        """The region of a filter in the plan in force, and whether that plan had to be opened for it.
+
+        The region may be known: to cover a filter of many boxes takes long.
+        """
+        if known is not None and known.plan is entry.plan and (known.kind, known.prefix) == (kind, entry.prefix):
+            index, region = known.found
+        else:
+            index, region = cover(entry.prefix, kind, wanted, entry.index, entry.members)
         opened = index is not entry.index
         if opened:
             entry.move_to(IndexPlan(entry.epoch + 1, index, entry.members))

@@ -14,6 +14,7 @@ from pleroma.content.filter_json import from_json, to_json
 from pleroma.content.work_budget import WorkBudget
 from pleroma.control import Principal, Register, SchemaEntry
 from pleroma.control.state.command import RegistrationKind
+from pleroma.control.state.regions import known_region
 from pleroma.control.state.rights import check_registration, limit
 from pleroma.errors import ContentError, FilterTooCostly, UnknownName
 from pleroma.service.http.context import Service
@@ -48,14 +49,15 @@ async def read_registration(
     service: Service, principal: Principal, kind: RegistrationKind, new: NewRegistration
 ) -> Register:
     """The command that registers what a request asks for, with all that takes long prepared."""
-    schema = _entry(service, principal, kind, new).schema
+    entry = _entry(service, principal, kind, new)
 
     def read(work: WorkBudget) -> Register:
-        wanted = _filter(schema, new, work)
+        wanted = _filter(entry.schema, new, work)
         within = check_registration(principal, kind, wanted, work=work)
         work.spend(wanted.terms)
-        text = str(wanted)
-        command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease, wanted, within, text)
+        region = known_region(entry, kind, wanted) if len(wanted.boxes) > _MAX_BOXES_IN_LOOP else None
+        known = wanted, within, str(wanted), region
+        command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease, *known)
         _ = command.boxes  # is kept
         return command
 
