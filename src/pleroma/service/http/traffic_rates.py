@@ -21,9 +21,10 @@ REPORTED_AFTER_SECONDS = 3.0
 """How old the events of a report may be: as long as clients wait from one report to the next."""
 RATE_COUNTERS = ("published", "delivered", "wanted", "wasted")
 
-_Source = tuple[str, str | None]
-"""A principal and a schema; None where the report did not say of which schema events were published."""
-_Counts = dict[_Source, Counter[str]]
+_Counts = dict[str | None, dict[str | None, Counter[str]]]
+"""By principal, and under None of all principals together: by schema, and under None where the report did not say of
+which schema events were published.
+"""
 
 
 class TrafficRates:
@@ -42,7 +43,7 @@ class TrafficRates:
     def add(self, principal: str, schema: str | None, counted: Mapping[str, int]) -> None:
         """Take what a principal counted; what is no rate is passed over."""
         self._notice()
-        slot, source = int(self._clock() // SLOT_SECONDS), (principal, schema)
+        slot = int(self._clock() // SLOT_SECONDS)
         if not self._slots or self._slots[-1][0] != slot:
             self._slots.append((slot, {}))
         while self._slots[0][0] <= slot - SLOTS:
@@ -52,7 +53,8 @@ class TrafficRates:
         if schema in self._plans and self._clock() >= self._plans[schema][1]:
             sums.append(self._since_plan)
         for counts in sums:
-            counts.setdefault(source, Counter()).update(more)
+            for whose in (principal, None):
+                counts.setdefault(whose, {}).setdefault(schema, Counter()).update(more)
 
     def last_minute(self, principal: str | None = None, schema: str | None = None) -> dict[str, Any]:
         """The rates of a principal or of all, of a schema or of all."""
@@ -85,7 +87,8 @@ class TrafficRates:
             epoch, _ = self._plans.get(name, (None, 0.0))
             if epoch != entry.epoch:
                 self._plans[name] = entry.epoch, self._clock() + (REPORTED_AFTER_SECONDS if epoch else 0.0)
-                self._since_plan = {source: each for source, each in self._since_plan.items() if source[1] != name}
+                for counted in self._since_plan.values():
+                    counted.pop(name, None)
 
 
 def waste_at_hosts(counted: Mapping[str, int]) -> float | None:
@@ -97,8 +100,8 @@ def waste_at_hosts(counted: Mapping[str, int]) -> float | None:
 def _total(principal: str | None, schema: str | None, *parts: _Counts) -> Counter[str]:
     total: Counter[str] = Counter()
     for each in parts:
-        for (who, what), counted in each.items():
-            if principal in (None, who) and schema in (None, what):
+        for what, counted in each.get(principal, {}).items():
+            if schema in (None, what):
                 total.update(counted)
     return total
 
