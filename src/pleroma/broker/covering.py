@@ -10,7 +10,14 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 
 from pleroma.content import Event, Filter, Key
+from pleroma.content.work_budget import WorkBudget
+from pleroma.errors import FilterTooCostly
 from pleroma.matching.edge_filter import EdgeFilter
+
+MAX_COVERING_WORK_UNITS = 30_000
+"""What comparing a new filter with all others may take, about 30 ms. What is not known to lie inside another counts as
+outermost, too: more is subscribed to than need be, and nothing is lost.
+"""
 
 
 class Covering:
@@ -34,13 +41,15 @@ class Covering:
         return self._outermost
 
     def add(self, name: str, wanted: Filter) -> None:
+        work = WorkBudget(MAX_COVERING_WORK_UNITS)
         for other in self._edge.wanting(_corner(wanted)):
-            if self._outermost[other].covers(wanted):
+            if _covers(self._outermost[other], wanted, work):
                 self._inside[name] = other, wanted
                 self._held[other][name] = None
                 return
         held: dict[str, None] = {}
-        for other in [each for each in self._corners.within(wanted) if wanted.covers(self._outermost[each])]:
+        within = self._corners.within(wanted)
+        for other in [each for each in within if _covers(wanted, self._outermost[each], work)]:
             held.update(self._held[other], **{other: None})
             inner = self._take_out(other)
             self._inside[other] = name, inner
@@ -95,6 +104,14 @@ class _Corners:
                 line, first, end = min(spans, key=lambda span: span[2] - span[1])
                 found.update(name for _, name in line[first:end])
         return found
+
+
+def _covers(outer: Filter, inner: Filter, work: WorkBudget) -> bool:
+    """Whether the outer filter covers the inner one, as far as can be said with the work that is left."""
+    try:
+        return outer.covers(inner, work)
+    except FilterTooCostly:
+        return False
 
 
 def _corner(wanted: Filter) -> Event:

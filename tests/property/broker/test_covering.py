@@ -1,8 +1,11 @@
 """Covering between brokers: what is asked for is what all want together, and nothing of it lies inside the rest."""
 
+from unittest.mock import patch
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pleroma.broker import covering as covering_module
 from pleroma.broker.covering import Covering
 from pleroma.content import Filter, Integer, Schema, Text
 from support.strategies import STOCK, filters, schemas
@@ -90,3 +93,19 @@ def test_what_was_never_there_can_be_removed():
     covering.add("wide", Filter.parse(STOCK, "price < 500"))
     covering.remove("nothing")
     assert list(covering.outermost) == ["wide"]
+
+
+@given(st.lists(small_filters(), max_size=12), st.integers(0, 40))
+@settings(deadline=None, max_examples=50)
+def test_where_comparing_takes_too_long_more_is_outermost_and_nothing_is_lost(wanted, units):
+    with patch.object(covering_module, "MAX_COVERING_WORK_UNITS", units):
+        covering = Covering()
+        for number, each in enumerate(wanted):
+            covering.add(str(number), each)
+        for number in range(0, len(wanted), 3):
+            covering.remove(str(number))
+        there = {str(number): each for number, each in enumerate(wanted) if number % 3}
+        assert len(covering) == len(there)
+        assert all(any(other.covers(each) for other in covering.outermost.values()) for each in there.values())
+        if not units:
+            assert dict(covering.outermost) == there
