@@ -15,6 +15,7 @@ from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.recent_events import RecentEvents
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
 from pleroma.service.http.tokens import digest
+from pleroma.service.http.tree_costs import plan_nodes
 from pleroma.service.planes.embedded_plane import EmbeddedPlane
 from pleroma.switches.live.live_network import LiveNetwork
 from support.service.in_process import ADMIN, UNLIMITED, Api, world
@@ -209,3 +210,15 @@ def test_only_so_many_events_are_kept():
     assert len(kept) == 10
     assert kept.columns[PRICE].tolist() == [4.0] * 2 + [5.0] * 4 + [6.0] * 4
     assert recent.of("other") is None
+
+
+def test_the_nodes_behind_one_are_found_without_looking_at_those_before():
+    schema = Schema.from_json(EXAMPLE_SCHEMA)
+    tree = TreeIndex(schema, 3, (0, 1, LEAF, 0, LEAF, LEAF, LEAF), (0.5, 0.5, 0.5))
+    for index in (tree, GridIndex.regular(schema, 5)):
+        everything = list(plan_nodes(index))
+        for place, node in enumerate(everything):
+            assert list(plan_nodes(index, after=node.dz)) == everything[place + 1 :]
+    deep = GridIndex.regular(schema, 40)  # nobody can look at all of it
+    last = Dz.parse("1" * 39 + "0")
+    assert [str(node.dz) for node in plan_nodes(deep, after=last)] == ["1" * 40]

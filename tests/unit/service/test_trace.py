@@ -13,6 +13,7 @@ from pleroma.index.selective_index import Rectangle, SelectiveIndex, SelectiveRe
 from pleroma.routing import Change, DetourOp, Flow, FlowOp, Presence
 from pleroma.routing.admission import AdmitOp
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
+from pleroma.service.http.resources import trace as trace_resource
 from pleroma.switches.tracing.meeting import SwitchStanding
 from support.service.in_process import world
 from support.waiting import run
@@ -430,5 +431,21 @@ def test_a_switch_that_has_not_confirmed_or_does_not_answer_makes_the_verdict_un
             assert (verdict(answer), answer["reached"]) == (("h3", "switch_silent"), ["h3"])
             marked = {x["switch"]: [y["kind"] for y in x["differences"]] for x in answer["ways"][0]["steps"]}
             assert marked == {"R1": [], "R2": ["not_answering"], "R3": []}
+
+    run(main)
+
+
+def test_registrations_are_compared_in_pieces_and_listed_until_their_filters_are_long(tmp_path, monkeypatch):
+    async def main():
+        async with world(tmp_path) as api:
+            await api.advertise()
+            for price in range(7):
+                await api.subscribe(f"price > {price}")
+            whole = await traced(api)
+            monkeypatch.setattr(trace_resource, "COMPARED_IN_A_TURN", 2)
+            assert await traced(api) == whole
+            assert len(whole["subscriptions"]) == 7
+            monkeypatch.setattr(trace_resource, "MAX_EXPLAINED_CHARACTERS", 20)
+            assert (await traced(api))["subscriptions"] == whole["subscriptions"][:3]
 
     run(main)

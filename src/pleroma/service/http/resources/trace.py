@@ -24,6 +24,8 @@ from pleroma.service.http.tracing.traced_event import EventTracer
 from pleroma.service.http.tracing.verdict import EventJudge
 
 MAX_EXPLAINED_REGISTRATIONS = 1000
+COMPARED_IN_A_TURN = 2000
+"""Registrations that are compared with an event before others have their turn."""
 MAX_EXPLAINED_CHARACTERS = 2**20
 """Registrations are listed until their filters have so many characters together."""
 
@@ -42,16 +44,14 @@ def trace(service: Service) -> APIRouter:
         for field, name in (("host", asked.host), ("to", asked.to)):
             if name is not None and name not in service.state.topology.host:
                 raise UnknownName("host", name, service.state.topology.host, field=field)
-        everyone = list(service.state.registrations.values())
-        compared = await service.turns.run(me, ComparedRegistrations.of, everyone, event)
+        compared = await _compared(service, me, event)
         covering = (each.host for each in compared.advertisements if each.matches)
         host = asked.host if asked.host is not None else next(covering, None)
         plane = service.plane
         tracer = EventTracer(service.state, plane, live=asked.live)
         plans = await tracer.by_all_plans(entry, event, None if host is None else HostId(host))
         if asked.live:  # reading takes a while
-            everyone = list(service.state.registrations.values())
-            compared = await service.turns.run(me, ComparedRegistrations.of, everyone, event)
+            compared = await _compared(service, me, event)
         reached: set[str] = {receiver for plan in plans for receiver in plan.receivers}
         judge = EventJudge(host, compared, plane.topology(), plane.presence(), asked.live)
         advertised = [each for each in compared.advertisements if each.matches or each.host == host]
@@ -79,6 +79,16 @@ def trace(service: Service) -> APIRouter:
 
 _PHASES = {"next": "prepared", "last": "swapped"}
 """By the role of the other plan: the phase of the change."""
+
+
+async def _compared(service: Service, principal: str, event: Event) -> ComparedRegistrations:
+    """All registrations of this moment, compared with the event in pieces that others need not wait long for."""
+    everyone = list(service.state.registrations.values())
+    compared = ComparedRegistrations((), ())
+    for begin in range(0, len(everyone), COMPARED_IN_A_TURN):
+        some = everyone[begin : begin + COMPARED_IN_A_TURN]
+        compared += await service.turns.run(principal, ComparedRegistrations.of, some, event)
+    return compared
 
 
 def _listed(compared: Iterable[ComparedRegistration]) -> list[dict[str, Any]]:

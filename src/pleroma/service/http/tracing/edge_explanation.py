@@ -60,6 +60,9 @@ class ComparedRegistrations:
     advertisements: tuple[ComparedRegistration, ...]
     subscriptions: tuple[ComparedRegistration, ...]
 
+    def __add__(self, more: ComparedRegistrations) -> ComparedRegistrations:
+        return ComparedRegistrations(self.advertisements + more.advertisements, self.subscriptions + more.subscriptions)
+
     @classmethod
     def of(cls, registered: Iterable[Registered], event: Event) -> ComparedRegistrations:
         found: dict[str, list[ComparedRegistration]] = {"advertisement": [], "subscription": []}
