@@ -73,11 +73,16 @@ class Broker:
         """Give up the socket. The counters stay."""
         self._socket.close()
 
-    def admit(self, secret: bytes, owner: ProgramOwner, seconds: float) -> None:
-        """Let a program with this secret attach a socket, for as long as it says so every `seconds`."""
+    def admit(
+        self, secret: bytes, owner: ProgramOwner, seconds: float, on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """Let a program with this secret attach a socket, for as long as it says so every `seconds`.
+
+        `on_end` is called when it no longer does.
+        """
         now = self._clock()
         self.programs.sessions.expire(now)
-        self.programs.sessions.admit(secret, owner, seconds, now)
+        self.programs.sessions.admit(secret, owner, seconds, now, on_end)
 
     def attached(self) -> int:
         """How many programs are admitted, whether they have attached a socket or not yet."""

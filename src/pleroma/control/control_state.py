@@ -34,6 +34,7 @@ from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import host_of, with_host, without_host
 from pleroma.control.state.network_rules import NO_INPUTS, NetworkOps, NetworkRules
 from pleroma.control.state.present_network import present_topology
+from pleroma.control.state.principals import Principals
 from pleroma.control.state.records import Principal, Registered, SchemaEntry, box_count, kept_text
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import CommandRefused, Done, Result
@@ -67,7 +68,7 @@ class ControlState:
         self.network = fingerprint(topology)
         self.learned: dict[HostId, Host] = {}
         """Hosts that were learned while the controller ran."""
-        self.principals: dict[str, Principal] = {}
+        self.principals = Principals()
         self.registrations = Registrations()
         self.rules = NetworkRules(topology, self.settings.max_length)
         self.there = Rewire()
@@ -191,7 +192,7 @@ class ControlState:
         principal = Principal(command.name, command.role, command.digest, *rights, *limits)
 
         def carry_out(_: int) -> Done:
-            self.principals[principal.name] = principal
+            self.principals.add(principal)
             return Done({"name": principal.name})
 
         return carry_out
@@ -202,7 +203,7 @@ class ControlState:
         def carry_out(_: int) -> Done:
             withdrawn = list(self.registrations.by_principal.get(name, {}).values())
             ops = self._remove(withdrawn)
-            del self.principals[name]
+            self.principals.remove(name)
             return Done({"name": name, "withdrawn": [each.id for each in withdrawn]}, *ops)
 
         return carry_out

@@ -92,7 +92,8 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
             host = Host(**each)
             state.learn(host, with_host(state.topology, host))
         _restore_network(state, read)
-        state.principals = {each["name"]: _read_principal(each) for each in read["principals"]}
+        for each in read["principals"]:
+            state.principals.add(_read_principal(each))
         count = read["registrations"]
         _, *lines, regions = data.split(b"\n", 1 + count + read["answers"])
         at = _restore_registrations(state, lines[:count], regions)

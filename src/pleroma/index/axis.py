@@ -62,7 +62,9 @@ class Axis:
             return self.low
         if cell >= 1 << self.bits:
             return high
-        return self.boundaries[cell - 1] if self.boundaries else self.low + cell / self.scale
+        if self.boundaries:
+            return self.boundaries[cell - 1]
+        return min(self.low + cell / self.scale, high) if self.scale else high  # without a scale, all is in cell 0
 
 
 def _check(attribute: Attribute, bits: int, boundaries: tuple[float, ...]) -> None:

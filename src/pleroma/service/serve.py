@@ -33,9 +33,10 @@ from pleroma.service.collecting.collection import Collection
 from pleroma.service.deployment import Deployment
 from pleroma.service.http.admin_token import make_admin_token
 from pleroma.service.http.application import create_app
+from pleroma.service.http.connections.descriptors import raise_descriptor_limit
+from pleroma.service.http.connections.http_server import http_server
 from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
-from pleroma.service.http.http_server import http_server
 from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of
 from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
@@ -81,6 +82,7 @@ def serve(
     """Run until SIGTERM or SIGINT. `announce` is called once when it answers; by default it prints where and how."""
     logs.configure()
     sys.setswitchinterval(THREAD_TURN_SECONDS)
+    raise_descriptor_limit()
     started = running(folder, topology, deployment)
     before = os.umask(0o077)  # whatever is written from here on, others cannot read it
     try:

@@ -24,12 +24,13 @@ SocketAddress = tuple[Any, ...]
 class SocketSession(Generic[T]):
     """`owner` is whatever the caller admitted the session for; `seconds` of silence end the session."""
 
-    __slots__ = ("ends", "owner", "seconds", "socket")
+    __slots__ = ("ends", "on_end", "owner", "seconds", "socket")
 
-    def __init__(self, owner: T, seconds: float, ends: float) -> None:
+    def __init__(self, owner: T, seconds: float, ends: float, on_end: Callable[[], None]) -> None:
         self.owner = owner
         self.seconds = seconds
         self.ends = ends
+        self.on_end = on_end
         self.socket: SocketAddress | None = None
 
 
@@ -40,7 +41,7 @@ class AttachOutcome(NamedTuple):
     answer: bytes | None = None
 
 
-def _ignore(_: object) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
@@ -65,14 +66,15 @@ class SocketSessions(Generic[T]):
         """How many sessions are admitted, with a socket or still without."""
         return len(self._by_secret)
 
-    def admit(self, secret: bytes, owner: T, seconds: float, now: float) -> None:
+    def admit(self, secret: bytes, owner: T, seconds: float, now: float, on_end: Callable[[], None] = _ignore) -> None:
+        """Begin a session. `on_end` is called when it ends, for whatever reason."""
         if len(secret) != SECRET_BYTES:
             raise RoutingError(f"has {SECRET_BYTES} bytes, not {len(secret)}", field="secret", value=len(secret))
         if not (math.isfinite(seconds) and seconds > 0):
             raise RoutingError(f"{seconds} is not a time to live", field="seconds", value=seconds)
         if secret in self._by_secret:
             raise RoutingError("is in use", field="secret")
-        self._by_secret[secret] = SocketSession(owner, seconds, now + seconds)
+        self._by_secret[secret] = SocketSession(owner, seconds, now + seconds, on_end)
         self._next_end = min(self._next_end, now + seconds)
 
     def take(self, frame: bytes, sender: SocketAddress, now: float) -> AttachOutcome:
@@ -106,6 +108,7 @@ class SocketSessions(Generic[T]):
         session = self._by_secret.pop(secret, None)
         if session is not None:
             self._detach(session)
+            session.on_end()
         return session is not None
 
     def expire(self, now: float) -> float:

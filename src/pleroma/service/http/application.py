@@ -16,6 +16,8 @@ from pleroma.service.collecting.influence_limit import InfluenceLimit
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import SamplingRates
 from pleroma.service.http import openapi, problems
+from pleroma.service.http.connections.connection_table import ConnectionTable
+from pleroma.service.http.connections.descriptors import free_descriptors
 from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.gate import Gate
@@ -49,8 +51,10 @@ from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.replanning_settings import ReplanningSettings
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
+from pleroma.service.shares import Shares
 
 _DESCRIPTION = "The controller of a content-based publish/subscribe network. docs/api.md is the guide to this."
+_STREAM_RETRY_SECONDS = 5.0
 
 
 def create_app(
@@ -70,7 +74,12 @@ def create_app(
     traffic_rates = TrafficRates(controller.state.schemas)
     watch = watch or LoopWatch()
     influence = InfluenceLimit(controller.state.registrations, plane)
-    metrics = Metrics(partial(gauges, controller, plane, collection, traffic_rates, watch, influence))
+    attachments = Shares("attachments", settings.max_attachments, settings.attachment_seconds)
+    streaming = Shares("streams", settings.max_streams, _STREAM_RETRY_SECONDS)
+    connections = ConnectionTable(min(settings.max_connections, free_descriptors() // 2))
+    metrics = Metrics(
+        partial(gauges, controller, plane, collection, traffic_rates, watch, influence, streaming, connections)
+    )
     leased = LeaseKeeper(controller, settings.lease_seconds)
     rates = None if replanning is None else SamplingRates()
     samples = SampleIntake(collection, rates, partial(_announce_rate, controller), influence)
@@ -90,6 +99,9 @@ def create_app(
         traffic_rates,
         planner,
         watch,
+        attachments,
+        streaming,
+        connections,
         collection,
         loop,
         claims,
@@ -105,6 +117,7 @@ def create_app(
         title="Pleroma",
         version=pleroma.__version__,
         description=_DESCRIPTION,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -10,6 +10,7 @@ from pleroma.errors import NotFound, UnknownName
 from pleroma.service.collecting.advertised_events import AdvertisedEvents
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.sample_intake import SampleIntake
+from pleroma.service.http.connections.connection_table import ConnectionTable
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.metrics import Metrics
 from pleroma.service.http.sampled_traffic import SampledTraffic
@@ -20,6 +21,7 @@ from pleroma.service.replanning.plan_loop import PlanLoop
 from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
+from pleroma.service.shares import Shares
 from pleroma.service.turns import Turns
 
 
@@ -36,6 +38,9 @@ class Service:
     rates: TrafficRates
     planner: Planner
     watch: LoopWatch
+    attachments: Shares
+    streams: Shares
+    connections: ConnectionTable
     collection: Collection | None = None
     """What is collected for the pipeline; None where there is no lake."""
     replanning: PlanLoop | None = None

@@ -6,7 +6,7 @@ in whether parts of them may be away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -40,8 +40,13 @@ class DataPlane(Protocol):
     def rooms(self) -> Mapping[SwitchId, int]:
         """How many rules switches turned out to have room for, where that is known."""
 
-    def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:
-        """Let a program join at a host; returns what it needs to know for that. `lease` is what it registers under."""
+    def attach(
+        self, host: Host, seconds: float, principal: str, lease: str | None, on_end: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Let a program join at a host; returns what it needs to know for that.
+
+        `lease` is what it registers under. `on_end` is called when the network has forgotten the program.
+        """
 
     def attached(self) -> Mapping[HostId, int]:
         """How many programs are at each host, as far as the network knows."""

@@ -1,6 +1,9 @@
-"""The gate in front of all routes: a path that is not listed as open needs a token, and each principal has a rate.
+"""The gate in front of all routes: a path that is not listed as open needs a token, and each caller has a rate.
 
-The gate does not know the routes, so a route that is added later is guarded without further code.
+A principal has one rate, wherever its requests come from. A caller without a valid token has rates by address: one for
+each open path and one for all else. So whoever tries tokens or reads the documentation without end does not keep
+`/health` from answering, and an operator who shows a token is not held up by anybody. The gate does not know the
+routes, so a route that is added later is guarded without further code.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pleroma.control import Principal
 from pleroma.errors import NotAllowed, NotAuthenticated, PleromaError, TooFast
 from pleroma.routing import HostId
+from pleroma.service.http.connections.caller_address import caller_address
+from pleroma.service.http.connections.guarded_http import CONNECTION_SCOPE, GuardedHttp
 from pleroma.service.http.limits import Buckets
 from pleroma.service.http.problems import problem_response
 from pleroma.service.http.tokens import Callers
@@ -21,7 +26,8 @@ from pleroma.service.http.tokens import Callers
 OPEN_PATHS = frozenset({"/health", "/metrics", "/docs", "/openapi.json"})
 IN_BAND_SCOPE = "pleroma.in_band"
 """The key of the `InBandCaller` in the ASGI scope of a request that came through the network; no server sets it."""
-_ANONYMOUS = "nobody"
+_OPEN_COSTS = {"/metrics": 10.0}
+"""How many requests an anonymous request counts as, where it is not one: metrics are collected anew each time."""
 _TUNER = {
     "GET": re.compile("/v1/schemas(/[^/]+(/plans?|/plan/replanning)?)?"),
     "PUT": re.compile("/v1/schemas/[^/]+/plan"),
@@ -46,34 +52,43 @@ class Gate:
         self._anonymous = anonymous
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+        if scope["type"] == "http":
             try:
-                scope["caller"] = self._admit(scope)
+                scope["caller"] = self._admit(scope, is_open=scope["path"] in OPEN_PATHS)
             except PleromaError as error:
                 await problem_response(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _admit(self, scope: Scope) -> Principal:
-        principal = self._known(scope[IN_BAND_SCOPE]) if IN_BAND_SCOPE in scope else self._bearer(scope)
-        if principal.role == "tuner":
+    def _admit(self, scope: Scope, *, is_open: bool) -> Principal | None:
+        """The principal that asks; None for an open path if it shows no valid token."""
+        connection: GuardedHttp | None = scope.get(CONNECTION_SCOPE)
+        try:
+            principal = self._who(scope)
+        except NotAuthenticated:
+            if connection is not None:
+                connection.belong_to(None)
+            self._limit_anonymous(scope, is_open=is_open)
+            if is_open:
+                return None
+            raise
+        if connection is not None:
+            connection.belong_to(principal.name)
+        _keep_to(self._buckets, principal.name)
+        if principal.role == "tuner" and not is_open:
             _check_tuner(scope["method"], scope["path"])
         return principal
 
-    def _bearer(self, scope: Scope) -> Principal:
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), None)
-        try:
-            principal = self._callers.who(given)
-        except NotAuthenticated:
-            _keep_to(self._anonymous, _ANONYMOUS)
-            raise
-        _keep_to(self._buckets, principal.name)
-        return principal
+    def _who(self, scope: Scope) -> Principal:
+        asking: InBandCaller | None = scope.get(IN_BAND_SCOPE)
+        if asking is not None:
+            return self._callers.still(asking.principal, asking.digest)
+        return self._callers.who(next((value for name, value in scope["headers"] if name == b"authorization"), None))
 
-    def _known(self, asking: InBandCaller) -> Principal:
-        principal = self._callers.still(asking.principal, asking.digest)
-        _keep_to(self._buckets, principal.name)
-        return principal
+    def _limit_anonymous(self, scope: Scope, *, is_open: bool) -> None:
+        address = caller_address(scope["client"][0] if scope["client"] else "")
+        path = scope["path"] if is_open else "other"
+        _keep_to(self._anonymous, f"{address} {path}", _OPEN_COSTS.get(path, 1.0))
 
 
 def host_of(scope: Scope) -> HostId | None:
@@ -94,8 +109,8 @@ def _check_tuner(method: str, path: str) -> None:
         )
 
 
-def _keep_to(buckets: Buckets, name: str) -> None:
-    seconds = buckets.take(name)
+def _keep_to(buckets: Buckets, name: str, tokens: float = 1.0) -> None:
+    seconds = buckets.take(name, tokens)
     if seconds:
         raise TooFast(f"more than {buckets.per_s:g} requests a second", seconds)
 

@@ -10,10 +10,12 @@ from pleroma.control import Controller
 from pleroma.control.trees_in_use import trees_in_use
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.influence_limit import InfluenceLimit
+from pleroma.service.http.connections.connection_table import ConnectionTable
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.traffic_rates import TrafficRates
 from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.metric_families import counter, gauge
+from pleroma.service.shares import Shares
 
 _REPORTED = {
     "published": "Events that clients published",
@@ -33,6 +35,8 @@ def gauges(
     rates: TrafficRates,
     watch: LoopWatch,
     influence: InfluenceLimit,
+    streams: Shares,
+    connections: ConnectionTable,
 ) -> Iterator[Metric]:
     """Sums over all principals only, because reading metrics needs no token."""
     state = controller.state
@@ -67,6 +71,8 @@ def gauges(
     what = "How long the oldest change that a switch has not confirmed has been waiting"
     yield gauge("pleroma_switch_unconfirmed_seconds", what, waiting, "switch")
     yield from watch.metrics()
+    yield gauge("pleroma_streams", "Open event streams", [("", len(streams))])
+    yield from connections.metrics()
     yield from network.metrics()
     what = "Samples that were left out, because their sender had handed over its share"
     yield counter("pleroma_samples_beyond_share", what, [("", influence.left_out)])

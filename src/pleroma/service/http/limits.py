@@ -29,18 +29,19 @@ class Buckets:
         self._levels: dict[str, tuple[float, float]] = {}
         self._forget_at = _MAX_BUCKETS
 
-    def take(self, name: str) -> float:
-        """Take a token: 0 if there was one, else the seconds until there will be one."""
+    def take(self, name: str, tokens: float = 1.0) -> float:
+        """Take tokens: 0 if there were enough, else the seconds until there will be. A full bucket has enough."""
+        tokens = min(tokens, self.size)
         now = self._clock()
         level, then = self._levels.get(name, (self.size, now))
         level = min(self.size, level + (now - then) * self.per_s)
-        if level < 1:
+        if level < tokens:
             self._levels[name] = (level, now)
-            return (1 - level) / self.per_s
+            return (tokens - level) / self.per_s
         if len(self._levels) > self._forget_at:
             self._forget(now)
             self._forget_at = max(_MAX_BUCKETS, 2 * len(self._levels))  # or each new name would have all looked through
-        self._levels[name] = (level - 1, now)
+        self._levels[name] = (level - tokens, now)
         return 0.0
 
     def _forget(self, now: float) -> None:

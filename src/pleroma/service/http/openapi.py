@@ -59,7 +59,7 @@ def _made(app: FastAPI) -> dict[str, Any]:
 def _complete(operation: dict[str, Any], *, guarded: bool, changing: bool) -> None:
     responses = operation.setdefault("responses", {})
     responses.pop("422", None)
-    possible = {"503": _ALWAYS["503"]}
+    possible = {status: _ALWAYS[status] for status in ("429", "503")}
     if guarded:
         operation["security"] = [{"token": []}]
         possible = {**_ALWAYS, **_GUARDED, **(_CHANGES if changing else {})}

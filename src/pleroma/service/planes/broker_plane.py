@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -126,9 +126,16 @@ class BrokerPlane:
     def rooms(self) -> Mapping[SwitchId, int]:
         return {}
 
-    def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
+    def attach(
+        self,
+        host: Host,  # noqa: ARG002
+        seconds: float,
+        principal: str,
+        lease: str | None,
+        on_end: Callable[[], None],
+    ) -> dict[str, Any]:
         secret = secrets.token_bytes(SECRET_BYTES)
-        self.broker.admit(secret, ProgramOwner(principal, lease), seconds)
+        self.broker.admit(secret, ProgramOwner(principal, lease), seconds, on_end)
         address, port = self.broker.address
         # a broker that listens on all addresses leaves out its own: the program used the one that it reaches
         known = {} if ip_address(address).is_unspecified else {"udp_host": address}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -54,9 +54,16 @@ class EmbeddedPlane:
     def rooms(self) -> Mapping[SwitchId, int]:
         return {}
 
-    def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
+    def attach(
+        self,
+        host: Host,
+        seconds: float,
+        principal: str,  # noqa: ARG002
+        lease: str | None,  # noqa: ARG002
+        on_end: Callable[[], None],
+    ) -> dict[str, Any]:
         secret = secrets.token_bytes(SECRET_BYTES)
-        self.network.admit(host.name, secret, seconds)
+        self.network.admit(host.name, secret, seconds, on_end)
         return {
             "network": "tunnel",
             "udp_host": LOOPBACK,

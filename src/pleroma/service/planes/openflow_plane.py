@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -163,11 +163,19 @@ class OpenFlowPlane:
     def rooms(self) -> Mapping[SwitchId, int]:
         return self.network.limits
 
-    def attach(self, host: Host, seconds: float, principal: str, lease: str | None) -> dict[str, Any]:  # noqa: ARG002
+    def attach(
+        self,
+        host: Host,
+        seconds: float,  # noqa: ARG002
+        principal: str,  # noqa: ARG002
+        lease: str | None,  # noqa: ARG002
+        on_end: Callable[[], None],
+    ) -> dict[str, Any]:
         """Let a program use its host's own network, for as long as its lease lasts."""
         is_away = host.switch in self.network.presence.absent
         if is_away or host.name not in self._controller.state.router.topology.host:
             raise SetupError(f"{host.name} is not connected at the moment", field="host", value=host.name)
+        on_end()  # nothing is kept of the program: its host is on the network anyway
         return {"network": "native", "port": EVENTS_PORT}
 
     def attached(self) -> Mapping[HostId, int]:

@@ -157,11 +157,14 @@ class LiveNetwork:
         admitted = {host.port: self._paths.admitted(self._outlets[host.name].number) for host in hosts}
         return TracedTables(table.flows(), FlowTable(table.detours), admitted)
 
-    def admit(self, host: str, secret: bytes, seconds: float) -> None:
-        """Let a client with this secret attach a socket to a host, for as long as it repeats that every `seconds`."""
+    def admit(self, host: str, secret: bytes, seconds: float, on_end: Callable[[], None] = lambda: None) -> None:
+        """Let a client with this secret attach a socket to a host, for as long as it repeats that every `seconds`.
+
+        `on_end` is called when it no longer does.
+        """
         self._expire()
         now = self._clock()
-        self._outlet(host).sessions.admit(secret, None, seconds, now)
+        self._outlet(host).sessions.admit(secret, None, seconds, now, on_end)
         self._expiry = min(self._expiry, now + seconds)
 
     def dismiss(self, host: str, secret: bytes) -> bool:

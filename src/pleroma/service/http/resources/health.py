@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
 import pleroma
@@ -13,7 +15,7 @@ from pleroma.errors import SetupError
 from pleroma.routing import SwitchId
 from pleroma.service.http.context import Service
 from pleroma.service.http.docs_page import page
-from pleroma.service.http.json_answers import json_response
+from pleroma.service.http.json_answers import json_response, to_bytes
 from pleroma.service.http.metrics import CONTENT_TYPE
 from pleroma.service.http.models.health import HealthAnswer
 
@@ -43,9 +45,21 @@ def health(service: Service) -> APIRouter:
         names = service.plane.brokers()
         return json_response(answer | failing | ({"brokers": names} if names else {}))
 
+    pages: asyncio.Future[_DocPages] | None = None
+
+    async def documentation(app: FastAPI) -> _DocPages:
+        """Both are made once, in a thread: that takes a while, and anybody may ask."""
+        nonlocal pages
+        pages = pages or asyncio.ensure_future(asyncio.to_thread(_document, app))
+        return await asyncio.shield(pages)
+
     @router.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
-        return HTMLResponse(page(request.app.openapi()))
+        return HTMLResponse((await documentation(request.app)).page)
+
+    @router.get("/openapi.json", include_in_schema=False)
+    async def document(request: Request) -> Response:
+        return Response((await documentation(request.app)).document, media_type="application/json")
 
     @router.get(
         "/metrics",
@@ -58,6 +72,16 @@ def health(service: Service) -> APIRouter:
         return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     return router
+
+
+class _DocPages(NamedTuple):
+    document: bytes
+    page: bytes
+
+
+def _document(app: FastAPI) -> _DocPages:
+    document = app.openapi()
+    return _DocPages(to_bytes(document), page(document).encode())
 
 
 def _silence(delays: Mapping[SwitchId, SwitchDelay]) -> str | None:

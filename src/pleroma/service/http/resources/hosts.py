@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from pleroma.control import ForgetHost, LearnHost
-from pleroma.errors import AlreadyThere, BadRequest, NotAllowed, NotFound, PleromaError, TooFast, UnknownName
+from pleroma.errors import AlreadyThere, BadRequest, NotAllowed, NotFound, PleromaError, UnknownName
 from pleroma.routing import HostId
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin, caller, host_of
@@ -56,17 +56,20 @@ def hosts(service: Service) -> APIRouter:
     )
     async def attach(request: Request, host: str, asked: Annotated[AttachmentQuestion, Query()]) -> Response:
         used = service.plane.attached()
-        if sum(used.values()) >= service.settings.max_attachments:
-            reason = f"there are {service.settings.max_attachments} attachments, and no room for more"
-            raise TooFast(reason, service.settings.attachment_seconds)
         there = service.state.topology.host[_any(service, request, used) if host == ANY_HOST else _known(service, host)]
-        seconds = service.settings.attachment_seconds
+        seconds, principal = service.settings.attachment_seconds, caller(request).name
+        give_back = service.attachments.take(principal)
+        try:
+            known = service.plane.attach(there, seconds, principal, asked.lease, give_back)
+        except PleromaError:
+            give_back()
+            raise
         answer = {
             "host": there.name,
             "address": there.address,
             "range": str(service.plane.addresses.base),
             "seconds": seconds,
-            **service.plane.attach(there, seconds, caller(request).name, asked.lease),
+            **known,
         }
         return json_response(answer, 201)
 

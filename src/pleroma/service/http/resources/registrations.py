@@ -40,6 +40,9 @@ CONFIRM_PATIENCE_SECONDS = 8.0
 It is less than the ten seconds after which a client gives up a request, so that the client is told why.
 """
 
+_KEY_DIGEST_CHARACTERS = 16
+"""How much of the digest of a principal's token is in its keys: enough to tell two principals of a name apart."""
+
 
 def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
     is_publisher = kind == "advertisement"
@@ -88,8 +91,8 @@ def _article(kind: RegistrationKind) -> str:
 
 
 def _key(principal: Principal, key: str | None) -> str | None:
-    """Keys of different principals are different keys."""
-    return None if key is None else f"{principal.name}/{key}"
+    """Keys of different principals are different keys, also of two that had the same name one after the other."""
+    return None if key is None else f"{principal.name}/{principal.digest[:_KEY_DIGEST_CHARACTERS]}/{key}"
 
 
 async def _with_share(service: Service, kind: RegistrationKind, id: str, answer: dict[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from pleroma.control.feed import FEED_TYPES
-from pleroma.errors import TooFast, UnknownName
+from pleroma.errors import UnknownName
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
 from pleroma.service.http.models.streams import StreamQuestion
@@ -17,12 +18,10 @@ from pleroma.service.http.stream import events
 from pleroma.service.http.strict_route import StrictRoute
 
 _EXAMPLE = 'event: plan\ndata: {"type":"plan","schema":"stock","epoch":2}\n\n'
-_RETRY_SECONDS = 5.0
 
 
 def streams(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1/stream", tags=["stream"], route_class=StrictRoute)
-    open_streams = 0
 
     @router.get(
         "",
@@ -36,22 +35,23 @@ def streams(service: Service) -> APIRouter:
         types = frozenset(asked.types.split(",")) if asked.types else FEED_TYPES
         for name in sorted(types - FEED_TYPES):
             raise UnknownName("type", name, sorted(FEED_TYPES), field="types")
-        if open_streams >= service.settings.max_streams:
-            raise TooFast(f"there are {service.settings.max_streams} streams, and no room for more", _RETRY_SECONDS)
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         principal = caller(request)
-
-        async def counted() -> AsyncIterator[bytes]:
-            nonlocal open_streams
-            open_streams += 1
-            service.metrics.streams.inc()
-            try:
-                async for each in events(service, principal, types):
-                    yield each
-            finally:
-                open_streams -= 1
-                service.metrics.streams.dec()
-
-        return StreamingResponse(counted(), headers=headers, media_type="text/event-stream")
+        give_back = service.streams.take(principal.name)
+        return _EventStream(events(service, principal, types), give_back)
 
     return router
+
+
+class _EventStream(StreamingResponse):
+    """Gives the stream back when it is over, also one whose client was gone before the first event."""
+
+    def __init__(self, content: AsyncIterator[bytes], give_back: Callable[[], None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(content, headers=headers, media_type="text/event-stream")
+        self._give_back = give_back
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._give_back()
