@@ -151,12 +151,13 @@ def test_a_principal_that_is_removed_hears_no_more(tmp_path):
 
 def test_a_stream_that_is_left_is_forgotten_and_there_are_not_too_many(tmp_path):
     async def main():
-        async with served(tmp_path, max_streams=2, heartbeat_seconds=0.1) as api:
+        async with served(tmp_path, max_streams=4, heartbeat_seconds=0.1) as api:
             feed = api.app.state.service.controller.feed
             async with stream(api), stream(api):
                 assert len(feed) == 2
                 answer = await api("GET", "/v1/stream", 429)
                 assert answer.headers["retry-after"] == "5"
+                assert answer.json()["error"]["reason"].startswith("admin has 2 streams")
                 assert "pleroma_streams 2.0" in (await api("GET", "/metrics")).text
             for _ in range(100):
                 if not feed:

@@ -59,7 +59,7 @@ def test_any_host_is_the_one_with_the_fewest_attachments(tmp_path):
 
 def test_there_are_not_too_many_attachments(tmp_path):
     async def main():
-        settings = ServiceSettings(max_attachments=3, attachment_seconds=0.5)
+        settings = ServiceSettings(max_attachments=6, attachment_seconds=0.5)
         async with world(tmp_path, settings=settings) as api:
             for _ in range(3):
                 await api.post("/v1/hosts/any/attachments", None)

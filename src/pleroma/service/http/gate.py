@@ -86,7 +86,7 @@ class Gate:
         return self._callers.who(next((value for name, value in scope["headers"] if name == b"authorization"), None))
 
     def _limit_anonymous(self, scope: Scope, *, is_open: bool) -> None:
-        address = caller_address(scope["client"][0] if scope["client"] else "")
+        address = caller_address(scope["client"][0] if scope.get("client") else "")
         path = scope["path"] if is_open else "other"
         _keep_to(self._anonymous, f"{address} {path}", _OPEN_COSTS.get(path, 1.0))
 

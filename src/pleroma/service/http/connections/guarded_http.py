@@ -25,7 +25,7 @@ MAX_WAITING_REQUESTS = 16
 """Requests that a client may send before it has the answer to an earlier one."""
 HEAD_SECONDS = 10
 """From the connection, or the first byte of a later request, to the end of the headers."""
-REQUEST_SECONDS = 60
+ARRIVAL_SECONDS = 60
 """From the first byte of a request to the last of its body."""
 UNREAD_SECONDS = 30
 """How long the client may let an answer wait that is longer than what the operating system keeps for it."""
@@ -77,7 +77,7 @@ class GuardedHttp(HttpToolsProtocol):
         if self._unread_since is not None and now - self._unread_since > UNREAD_SECONDS:
             return "unread"
         if self._began is not None:
-            return "late" if now - self._began > (HEAD_SECONDS if self._in_head else REQUEST_SECONDS) else None
+            return "late" if now - self._began > (HEAD_SECONDS if self._in_head else ARRIVAL_SECONDS) else None
         return "idle" if self._is_quiet and now - self._quiet_since > KEEP_ALIVE_SECONDS else None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
