@@ -21,12 +21,12 @@ from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.http.connections import guarded_http
 from pleroma.service.http.connections.descriptors import free_descriptors, raise_descriptor_limit
 from pleroma.service.http.connections.guarded_http import (
+    ARRIVAL_SECONDS,
     HEAD_SECONDS,
     KEEP_ALIVE_SECONDS,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     MAX_WAITING_REQUESTS,
-    ARRIVAL_SECONDS,
     UNREAD_SECONDS,
 )
 from support.service.process import ServiceProcess
