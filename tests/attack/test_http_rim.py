@@ -284,8 +284,14 @@ def test_requests_sent_ahead_without_end_are_cut(tmp_path):
             writer.write(b"GET /health HTTP/1.1\r\n\r\n" * MAX_WAITING_REQUESTS)
             await asyncio.sleep(0.1)
             assert service.cut("large") == 0
+            ahead, writer = await service.sent(b"GET /v1/stream HTTP/1.1\r\n" + service.token + b"\r\n")
+            await ahead.readuntil(b": alive\n\n")
+            writer.write(b"GET /health HTTP/1.1\r\n\r\n" * (MAX_WAITING_REQUESTS + 1))
+            with contextlib.suppress(ConnectionError):
+                assert b"HTTP/1.1" not in await ahead.read()  # no answer comes in the middle of another
+            assert service.cut("large") == 1
             _, writer = await service.sent(b"GET /health HTTP/1.1\r\n\r\n" * 10_000)
-            await until(lambda: service.cut("large") == 1)
+            await until(lambda: service.cut("large") == 2)
 
     run(main)
 

@@ -13,8 +13,7 @@ class Connection:
         self.seat = table.join(self, address)
 
     def cut(self):
-        self.is_cut = True
-        self.seat.leave()
+        self.is_cut = True  # that it is closed, a server learns only later
 
     def overdue(self):
         return self.late
@@ -93,6 +92,32 @@ def test_a_principal_does_not_push_out_the_connections_of_another():
         each.seat.weigh(2 * SLOT_BYTES)
     assert not mine.is_cut
     assert is_cut(theirs) == [True] * 5 + [False] * 3  # of 24 slots, ann has 1 and ben at most 11
+
+
+def test_a_principal_with_too_many_connections_loses_its_oldest():
+    crowd = table()
+    mine = [Connection(crowd, f"a{i}") for i in range(2)]
+    for _ in range(12):
+        mine.append(Connection(crowd, f"a{len(mine)}"))
+        mine[-3].seat.belong_to("ann")
+    assert (is_cut(mine), len(crowd.known)) == ([False] * 14, 12)
+    mine[-2].seat.belong_to("ann")
+    assert is_cut(mine) == [True] + [False] * 13
+
+
+def test_a_connection_may_show_the_tokens_of_several_principals_and_belongs_to_the_last():
+    crowd = table()
+    shared = Connection(crowd)
+    shared.seat.belong_to("ann")
+    shared.seat.belong_to("ben")
+    assert (shared.seat.owner, len(crowd.known), crowd.known.taken) == ("ben", 1, 1)
+
+
+def test_owners_without_connections_are_forgotten():
+    crowd = table()
+    for number in range(100):
+        Connection(crowd, f"a{number}").seat.leave()
+    assert crowd.anonymous._by_owner == crowd.anonymous._taken_by == {}
 
 
 def test_what_a_connection_holds_counts_like_further_connections():
