@@ -39,6 +39,7 @@ NOW_AND_THEN = {
     "client/session/subscription.py",
     "client/session/waste_attribution.py",
     "control/client_counters.py",
+    "service/http/connections/http_server.py",
     "service/http/models/leases.py",
     "service/http/models/statistics.py",
     "service/http/resources/leases.py",
@@ -47,7 +48,7 @@ NOW_AND_THEN = {
     "service/loop_watch.py",
     "wire/socket_sessions.py",
 }
-"""What is done by clocks (leases, reports, samples, attachments, the watch): it may be in a trace or not."""
+"""What is done by clocks (leases, reports, samples, attachments, the watch, the sweep of connections): it may be in a trace or not."""
 
 
 def listed(title):
