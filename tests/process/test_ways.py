@@ -48,7 +48,7 @@ NOW_AND_THEN = {
     "service/loop_watch.py",
     "wire/socket_sessions.py",
 }
-"""What is done by clocks (leases, reports, samples, attachments, the watch, the sweep of connections): it may be in a trace or not."""
+"""What is done by clocks (leases, reports, samples, attachments, watch, connections): it may be in a trace or not."""
 
 
 def listed(title):
