@@ -1,6 +1,8 @@
 """A disk that takes seconds for a sync, or has no room: who needs it waits or is told, and nobody else notices."""
 
 import asyncio
+import errno
+import shutil
 import time
 from contextlib import asynccontextmanager, contextmanager
 
@@ -9,7 +11,7 @@ import pytest
 
 import pleroma
 from pleroma.control.log.sqlite_file import LogFile
-from pleroma.errors import RequestRefused
+from pleroma.errors import DiskFull, RequestRefused
 from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings
 from pleroma.service.serve import running
@@ -127,3 +129,28 @@ def test_on_a_full_disk_events_flow_requests_are_refused_and_all_goes_on_when_th
 
     with small_disk(tmp_path / "disk", megabytes=2) as folder:
         asyncio.run(asyncio.wait_for(main(folder), 60))
+
+
+def test_a_first_start_without_room_fails_with_one_error_and_the_next_one_succeeds(tmp_path):
+    async def starts(folder):
+        async with running(folder, build("line:3"), Deployment(port=0)) as service:
+            assert service.token_file.read_text().strip()
+
+    with small_disk(tmp_path / "disk") as disk:
+        outcomes = []
+        for room in (0, 4, 12, 40, 64, 100, 400):
+            state = disk / f"state {room}"
+            ballast = disk / "ballast"
+            ballast.write_bytes(bytes(free_bytes(disk) - room * 1024))
+            try:
+                asyncio.run(asyncio.wait_for(starts(state), 30))
+                outcomes.append("started")
+            except DiskFull:
+                outcomes.append("full")
+            except OSError as error:  # which commands show in one line as well
+                outcomes.append("full" if error.errno == errno.ENOSPC else str(error))
+            ballast.unlink()
+            asyncio.run(asyncio.wait_for(starts(state), 30))
+            shutil.rmtree(state)
+    assert sorted(outcomes) == outcomes
+    assert set(outcomes) == {"full", "started"}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from structlog.testing import capture_logs
 
 from pleroma.control import Appended, Entry, Log
 from pleroma.control.log.head_file import read_mark
@@ -148,6 +149,16 @@ def test_a_head_file_that_somebody_removes_is_made_again(folder):
         log.append([Entry(b"a")])
         log.append([Entry(b"b")])
         assert read_mark(Path(f"{path}.head")).position == 2
+
+
+def test_a_start_without_a_head_file_says_what_cannot_be_told(folder):
+    path = folder / "log"
+    for warnings in (0, 0, 1):
+        if warnings:
+            Path(f"{path}.head").unlink()
+        with capture_logs() as said, Log.open(path) as log:
+            log.append([Entry(b"a")])
+        assert [each["event"].partition(":")[0] for each in said] == ["there is no head file"] * warnings
 
 
 def test_network_file_systems_are_known_by_the_list_of_mounts(tmp_path):

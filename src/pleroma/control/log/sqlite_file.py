@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from pleroma.control.log.head_file import HeadFile, HeadMark
+from pleroma.control.log.head_file import HeadFile, HeadMark, read_mark
 from pleroma.control.log.lock_file import LockFile
 from pleroma.control.log.log_examination import examine, head_path, read_only
 from pleroma.control.log.log_tables import LOG_FORMAT, add_chain, format_of, has_chain, last_entry, make_tables
@@ -188,6 +188,8 @@ class LogFile:
         if is_shared(kind):
             log.warning("the log is on a network file system: start no controller on another machine", kind=kind)
         position, chain = last_entry(connection)
+        if position and read_mark(head_path(self.path)) is None and self.format == LOG_FORMAT:
+            log.warning("there is no head file: whether the log has lost its end cannot be told", position=position)
         self._wal_index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with ExitStack() as failing:
             head = failing.enter_context(closing(HeadFile(head_path(self.path), reopen=is_shared(kind))))
