@@ -1,5 +1,6 @@
 """The folder of a controller: nobody else reads it, nobody leads it astray, and one process writes to it."""
 
+import errno
 import os
 import sqlite3
 import stat
@@ -149,6 +150,21 @@ def test_a_head_file_that_somebody_removes_is_made_again(folder):
         log.append([Entry(b"a")])
         log.append([Entry(b"b")])
         assert read_mark(Path(f"{path}.head")).position == 2
+
+
+def test_an_entry_that_is_durable_is_acknowledged_though_it_cannot_be_noted(folder, monkeypatch):
+    """Else the log would hold an entry that nobody applied."""
+    with Log.open(folder / "log") as log:
+        with monkeypatch.context() as failing:
+            failing.setattr("pleroma.control.log.head_file.os.pwrite", _fails)
+            failing.setattr("pleroma.control.log.sqlite_file.last_entry", _fails)
+            assert log.append([Entry(b"a")]) == [Appended(1)]
+        assert log.append([Entry(b"b")]) == [Appended(2)]
+    assert found(folder / "log") == [b"a", b"b"]
+
+
+def _fails(*_):
+    raise OSError(errno.EIO, "Input/output error")
 
 
 def test_a_start_without_a_head_file_says_what_cannot_be_told(folder):

@@ -103,7 +103,7 @@ class HeadFile:
             raise LogLocked(reason, field=str(self._path), value=found.holder)
 
     def note(self, position: int, chain: bytes, wal_salts: bytes, wal_frames: int) -> None:
-        """Write down what is durable. If that fails, the mark stays older than the log, which is always allowed."""
+        """Write down what is durable. If that fails, the mark stays older than the log, which is allowed."""
         mark = replace(self._mark, position=position, chain=chain, wal_salts=wal_salts, wal_frames=wal_frames)
         with suppress(OSError):
             self._write(replace(mark, sequence=self._mark.sequence + 1))

@@ -52,6 +52,8 @@ def make_private(folder: Path) -> list[str]:
         if tightened and (late := list(_foreign(folder, descriptor))):
             raise SetupError(late[0], field=str(folder))
         for name in _state_files(descriptor):
+            if not os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode & _OTHERS:
+                continue  # to open and close a file would drop the locks that SQLite has on it in this process
             file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
             try:
                 if _tighten(file):

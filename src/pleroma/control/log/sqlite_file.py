@@ -139,11 +139,12 @@ class LogFile:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _note(self, connection: sqlite3.Connection) -> None:
-        """Write down what is durable by now."""
+        """Write down what is durable by now. It is durable all the same if that fails, so nobody is told."""
         if self._head is not None:
-            position, chain = last_entry(connection)
-            frames, salts = _WAL_INDEX.unpack(os.pread(self._wal_index, _WAL_INDEX.size, 0))
-            self._head.note(position, chain, salts, frames)
+            with suppress(OSError, sqlite3.Error, struct.error):
+                position, chain = last_entry(connection)
+                frames, salts = _WAL_INDEX.unpack(os.pread(self._wal_index, _WAL_INDEX.size, 0))
+                self._head.note(position, chain, salts, frames)
 
     def _close(self, connection: sqlite3.Connection) -> None:
         if self._head is None:
@@ -151,16 +152,18 @@ class LogFile:
             return
         try:
             self._head.check()
-        except (
-            LogLocked
-        ):  # the write-ahead log is another's: while a second connection is open, closing leaves it alone
+        except LogLocked:
+            # the write-ahead log is another's, and to close the last connection would empty and remove it
             with closing(read_only(self.path)) as other:
                 last_entry(other)
                 connection.close()
             return
-        position, chain = last_entry(connection)
+        last: tuple[int, bytes] | None = None
+        with suppress(sqlite3.Error):
+            last = last_entry(connection)
         connection.close()
-        self._head.note(position, chain, bytes(8), 0)
+        if last is not None:
+            self._head.note(*last, bytes(8), 0)
 
     def _examine(self) -> None:
         found = examine(self.path)
