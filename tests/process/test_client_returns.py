@@ -129,7 +129,6 @@ def test_a_controller_that_lost_the_registrations_gets_them_again(service, tmp_p
         ):
             subscription = await far.subscribe("stock", "price < 500")
             publisher = await near.advertise("stock", "price < 900")
-            number = publisher.number
             publisher.publish_many(quote(100.0) for _ in range(50))
             for _ in range(50):
                 await subscription.receive()
@@ -139,16 +138,6 @@ def test_a_controller_that_lost_the_registrations_gets_them_again(service, tmp_p
             await asyncio.to_thread(service.start)
             await flows(publisher, subscription, 7.0)
             await until_registered(service, lambda: [publisher.id, subscription.id])
-
-            # the number that was ours may be another's now, and what it sends is no repetition
-            async with pleroma.connect(service.url, service.token, "h3") as other:
-                second = await other.advertise("stock")
-                while subscription.waiting:
-                    await subscription.receive()
-                second.reroute(number=number)
-                second.publish_many(quote(50.0 + n) for n in range(5))
-                got = [(await subscription.receive()).event["price"] for _ in range(5)]
-                assert got == [50.0, 51.0, 52.0, 53.0, 54.0]
 
     run(work())
 

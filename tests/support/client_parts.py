@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from ipaddress import IPv6Address
 from typing import Any
 
+from pleroma.client.session.receiver import PacketReceiver
 from pleroma.client.session.schema_channel import SchemaChannel
+from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Event, Filter, Schema
 from pleroma.index import Dz, GridIndex, Index, IndexPlan, Rectangle, SelectiveIndex, SelectiveRegion
+from pleroma.wire.event_tags import SchemaSeals
 from pleroma.wire.tunnel import wrap
 from support.strategies import STOCK
 
@@ -47,6 +50,12 @@ def twice(schema: Schema = STOCK, quiet: bool = False) -> SelectiveIndex:
         repeated=True,
         quiet=quiet,
     )
+
+
+def listen(receiver: PacketReceiver, through: SchemaChannel, listener: EventListener, key: bytes | None = None) -> None:
+    """Have a listener hear of events, as when the controller has answered; with a key, of those with genuine tags."""
+    receiver.schemas.listen(through, listener)
+    receiver.schemas.open(through.schema.name, None if key is None else SchemaSeals(key))
 
 
 class Wire:

@@ -2,7 +2,8 @@
 
 There is no dz here, and no event is delivered in vain: an event is matched exactly with every subscription in force,
 and sent once to each program that has a matching one, but never back to its sender. An event that its sender has not
-advertised is dropped. Nothing that arrives raises an error; what is dropped is counted (Zhao and Wu 2011, IV).
+advertised is dropped, and so is one without the tag of its publisher, where events have tags. Nothing that arrives
+raises an error; what is dropped is counted (Zhao and Wu 2011, IV).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Broker:
 
     `on_request` gets every datagram that is a request to the API, and returns whether it takes requests now. `pass_up`
     gets every event that was published here, and returns whether it could be passed up to the broker above.
+    `on_forged` gets the program from whose socket a forged event came.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Broker:
         *,
         on_request: Callable[[bytes, SocketAddress], bool] = lambda *_: False,
         pass_up: Callable[[BrokerAdvertisement, EventPacket], bool] | None = None,
+        on_forged: Callable[[Program], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.counters = BrokerCounters()
@@ -58,6 +61,7 @@ class Broker:
         self.match_state = match_state
         self._on_request = on_request
         self._pass_up = pass_up
+        self._on_forged = on_forged
         self._clock = clock
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             with suppress(OSError):
@@ -99,8 +103,10 @@ class Broker:
     def relay(self, schema: MatchedSchema, packet: EventPacket) -> None:
         """Deliver an event from the broker above; its publisher's number is one that this broker gave out."""
         self.counters.relayed += 1
-        frame = _NO_ADDRESS + schema.codec.encode(packet)
-        self._deliver(schema, packet.event, frame, None)
+        data = schema.codec.encode(packet)
+        if schema.seals is not None:
+            data = schema.seals.sealed(data)
+        self._deliver(schema, packet.event, _NO_ADDRESS + data, None)
 
     def take(self, frame: bytes, sender: SocketAddress) -> None:
         """Handle a datagram from anybody."""
@@ -130,19 +136,22 @@ class Broker:
             else:
                 counters.malformed += 1
             return
+        data = frame[tunnel.TUNNEL_HEAD_BYTES :]
         try:
-            packet = schema.codec.decode(frame[tunnel.TUNNEL_HEAD_BYTES :])
+            packet = schema.codec.decode(data)
         except WireError:
             counters.malformed += 1
             return
         advertisement = self.match_state.advertisements.get(packet.publisher)
         event = packet.event
-        if (
-            advertisement is None
-            or not advertisement.owner.has(program.owner)
-            or advertisement.schema is not schema
-            or not advertisement.has(event)
-        ):
+        if advertisement is None:
+            counters.unadvertised += 1
+            return
+        if not advertisement.owner.has(program.owner) or not (schema.seals is None or schema.seals.is_genuine(data)):
+            counters.forged += 1
+            self._on_forged(program)
+            return
+        if advertisement.schema is not schema or not advertisement.has(event):
             counters.unadvertised += 1
             return
         counters.published += 1

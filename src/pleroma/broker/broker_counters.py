@@ -35,3 +35,5 @@ class BrokerCounters:
     """Attempts to attach or detach with a secret that is not known."""
     unadvertised: int = 0
     """Events that their sender has not advertised."""
+    forged: int = 0
+    """Events under the number of somebody else's advertisement, without a tag, or with one that is not genuine."""

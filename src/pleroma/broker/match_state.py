@@ -16,6 +16,7 @@ from pleroma.control.state.registrations import Registrations
 from pleroma.matching.edge_filter import MIN_ENGINE_FILTERS, EdgeFilter
 from pleroma.matching.filter_matcher import FilterMatcher
 from pleroma.wire import Codec
+from pleroma.wire.event_tags import SchemaSeals, schema_key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +32,8 @@ class MatchedSchema:
 
     entry: SchemaEntry
     codec: Codec
+    seals: SchemaSeals | None = None
+    """Checks and makes the tags of its events; None where events have no tags."""
     edge: EdgeFilter[BrokerSubscription] | FilterMatcher[BrokerSubscription] = field(default_factory=EdgeFilter)
 
     def owners(self, event: Event) -> set[ProgramOwner]:
@@ -52,9 +55,13 @@ class BrokerAdvertisement:
 
 
 class MatchState:
-    """Only to be read; it changes with the registrations that it follows."""
+    """Only to be read; it changes with the registrations that it follows.
 
-    def __init__(self) -> None:
+    With a `secret`, events have tags, whose keys follow from the secret (`pleroma.wire.event_tags`).
+    """
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        self._secret = secret
         self.schemas: dict[int, MatchedSchema] = {}
         """By the number of the schema."""
         self.advertisements: dict[int, BrokerAdvertisement] = {}
@@ -119,7 +126,8 @@ class MatchState:
     def _schema(self, entry: SchemaEntry) -> MatchedSchema:
         schema = self.schemas.get(entry.number)
         if schema is None:
-            schema = self.schemas[entry.number] = MatchedSchema(entry, Codec(entry.schema, entry.number))
+            seals = None if self._secret is None else SchemaSeals(schema_key(self._secret, entry.number, entry.name))
+            schema = self.schemas[entry.number] = MatchedSchema(entry, Codec(entry.schema, entry.number), seals)
             self._by_name[entry.name] = schema
         return schema
 

@@ -178,7 +178,6 @@ class Upstream:
             above.url,
             above.token,
             lambda packet: self._pass_down(broker, packet),
-            self._numbers.clear,
             principal=above.principal,
             patience=ABOVE_PATIENCE_SECONDS,
         )

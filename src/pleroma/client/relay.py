@@ -16,17 +16,17 @@ from pleroma.client.session.subscribed_schemas import SubscribedSchemas
 from pleroma.client.session.subscription import Subscription
 from pleroma.content import Filter, Schema
 from pleroma.wire import EventPacket
+from pleroma.wire.event_tags import identity
 
 
 class Relay:
-    """`on_event` gets every event that arrives. `on_forget` is called when publishers' numbers are given out anew."""
+    """`on_event` gets every event that arrives."""
 
     def __init__(
         self,
         url: str,
         token: str | None,
         on_event: Callable[[EventPacket], None],
-        on_forget: Callable[[], None] = lambda: None,
         *,
         principal: str | None = None,
         patience: float = PATIENCE_SECONDS,
@@ -36,7 +36,7 @@ class Relay:
             token,
             principal=principal,
             patience=patience,
-            receiver=lambda on_outdated: RelayReceiver(on_event, on_forget, on_outdated),
+            receiver=lambda on_outdated: RelayReceiver(on_event, on_outdated),
         )
 
     @property
@@ -74,20 +74,10 @@ class Relay:
 class RelayReceiver:
     """Hands every event over once, instead of matching it with the subscriptions of this client."""
 
-    def __init__(
-        self,
-        on_event: Callable[[EventPacket], None],
-        on_forget: Callable[[], None],
-        on_outdated: Callable[[str], object],
-    ) -> None:
+    def __init__(self, on_event: Callable[[EventPacket], None], on_outdated: Callable[[str], object]) -> None:
         self.schemas = SubscribedSchemas(on_outdated)
         self._on_event = on_event
-        self._on_forget = on_forget
         self._duplicates = Duplicates()
-
-    def forget_publishers(self) -> None:
-        self._duplicates.clear()
-        self._on_forget()
 
     def cover_next(self) -> bool:
         """A relay does not count waste, so it needs no covers."""
@@ -101,5 +91,5 @@ class RelayReceiver:
         found = self.schemas.read(data)
         if found is not None:
             _, packet = found
-            if not self._duplicates.repeats(packet.publisher, packet.sequence):
+            if not self._duplicates.repeats(identity(data)):
                 self._on_event(packet)

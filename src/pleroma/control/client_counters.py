@@ -13,8 +13,8 @@ from pleroma.control.state.records import Registered
 from pleroma.control.state.registrations import Registrations
 from pleroma.errors import ControlError, NotThere, UnknownName
 
-CLIENT_COUNTER_NAMES = ("delivered", "wanted", "wasted", "duplicates", "dropped")
-"""`delivered` counts events at each subscription, `wanted` and `wasted` count packets that come to a client, once."""
+CLIENT_COUNTER_NAMES = ("delivered", "wanted", "wasted", "duplicates", "dropped", "forged")
+"""`delivered` counts events at each subscription; `wanted`, `wasted`, `forged` count packets at a client, each once."""
 COUNT_LIMIT = 2**53
 
 

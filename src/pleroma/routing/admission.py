@@ -46,6 +46,18 @@ class Admissions:
         cells: set[int] = self._outermost.get(host, set())  # type: ignore[assignment]  # a Dz is an int
         return any(above in cells for above in _upward(dz))
 
+    def meets(self, host: HostId, region: Iterable[Dz]) -> bool:
+        """Whether a host may send any event in a region. It takes a step for every cell that the host may send in."""
+        cells: set[int] = set(region)
+        outermost = self._outermost.get(host, ())
+        return any(self.admits(host, dz) for dz in cells) or any(
+            above in cells for dz in outermost for above in _upward(dz)
+        )
+
+    def cells_of(self, host: HostId) -> int:
+        """How many rules there are at the port of a host."""
+        return len(self._outermost.get(host, ()))
+
     def add(self, host: HostId, region: Iterable[Dz]) -> AdmissionChanges:
         """Add an advertisement of a host. Cells that the new ones cover go."""
         advertised = self._advertised.setdefault(host, Counter())

@@ -29,5 +29,7 @@ class Deployment:
     """Where there is one, what the pipeline needs goes into a lake."""
     replanning: ReplanningSettings | None = None
     """With these, the controller looks for better plans by itself. A broker, which wastes nothing, does not."""
+    event_tags: bool = True
+    """Whether events have tags, by which receivers know those that are not from the publisher that they name."""
     trees: TreeChoice | None = None
     """How trees are dealt out; None leaves it as the log has it, and is a single tree for a new log."""

@@ -37,6 +37,7 @@ from pleroma.service.http.connections.descriptors import raise_descriptor_limit
 from pleroma.service.http.connections.http_server import http_server
 from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
+from pleroma.service.http.forgery.event_keys import EventKeys
 from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of
 from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
@@ -140,7 +141,8 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
         collecting = deployment.collecting
         collection = None if collecting is None else await Collection.open(controller, collecting, plane)
         replanning = None if isinstance(deployment.plane, BrokerSettings) else deployment.replanning
-        app = create_app(controller, plane, deployment.settings, collection, replanning, watch)
+        keys = EventKeys.open(folder) if deployment.event_tags else None
+        app = create_app(controller, plane, deployment.settings, collection, replanning, watch, keys)
         await stack.enter_async_context(plane.serving(app))
         if collection is not None:
             await stack.enter_async_context(collection)
@@ -160,7 +162,7 @@ def _plane(
     host, port, control, plane = deployment.host, deployment.port, deployment.control, deployment.plane
     if isinstance(plane, BrokerSettings):
         listening, datagrams = bind_tcp_and_udp(host, port)
-        return listening, over_broker(folder, control, plane, datagrams)
+        return listening, over_broker(folder, control, plane, datagrams, has_tags=deployment.event_tags)
     listening = bind_tcp(host, port)
     if plane is not None:
         return listening, over_openflow(folder, topology, control, plane)

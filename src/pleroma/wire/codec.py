@@ -1,8 +1,8 @@
 """Event packets to bytes and back, for one schema.
 
-A packet is the header, one bit for each optional attribute (set where the value is absent), and the present values. A
-codec computes the layouts of its schema once, so that encoding and decoding is a few calls into `struct`. Each event
-has one form only: a packet that can be decoded is what encoding the event gives.
+A packet is the header, one bit for each optional attribute (set where the value is absent), the present values, and a
+tag if it is of that kind. A codec computes the layouts of its schema once, so that encoding and decoding is a few calls
+into `struct`. Each event has one form only: a packet that can be decoded is what encoding the event gives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from functools import lru_cache
 from pleroma.content import Event, Key, Schema
 from pleroma.errors import WireError, shown
 from pleroma.wire.fingerprint import fingerprint
-from pleroma.wire.header import EVENT_START, HEADER_FORM, MAX_PACKET_BYTES, cut_short, read, too_large
+from pleroma.wire.header import (
+    HEADER_FORM,
+    MAX_EVENT_BYTES,
+    PLAIN_START,
+    TAG_BYTES,
+    TAGGED_START,
+    cut_short,
+    read,
+    too_large,
+)
 from pleroma.wire.value_layout import ValueLayout
 
 _WIDTHS = {"schema_number": 2, "epoch": 4, "sequence": 8, "time": 8, "publisher": 4}
@@ -50,10 +59,11 @@ class Codec:
         self._start = HEADER_FORM.size + (len(optional) + 7) // 8
         self._layout = lru_cache(_REMEMBERED)(self._make_layout)
         smallest = self._layout((1 << len(optional)) - 1).size
-        if smallest > MAX_PACKET_BYTES:
-            raise too_large(smallest)
+        if smallest > MAX_EVENT_BYTES:
+            raise too_large(smallest + TAG_BYTES)
 
     def encode(self, packet: EventPacket) -> bytes:
+        """A packet without a tag."""
         event = packet.event
         if event.schema is not self.schema and event.schema != self.schema:
             reason = f"the event is of another schema than {self.schema.name}"
@@ -64,7 +74,7 @@ class Codec:
             raise WireError(f"{len(self.schema)} keys expected", field="keys", value=event.keys)
         try:
             header = HEADER_FORM.pack(
-                EVENT_START,
+                PLAIN_START,
                 packet.schema_number,
                 packet.epoch,
                 packet.sequence,
@@ -83,11 +93,14 @@ class Codec:
         return header + marks + self._layout(absences).write(event.keys)
 
     def decode(self, data: bytes) -> EventPacket:
+        """What a packet carries. Its tag, if it has one, is passed over: only who has the key can check it."""
         schema_number, epoch, sequence, time, publisher, given = read(data)
         if schema_number != self.schema_number:
             raise self._other("schema_number", schema_number, self.schema_number)
         if given != self.fingerprint:
             raise self._other("fingerprint", given, self.fingerprint)
+        if data.startswith(TAGGED_START):
+            data = data[:-TAG_BYTES]
         absences = 0
         if self._absent:
             if len(data) < self._start:

@@ -12,12 +12,20 @@ from struct import Struct
 from pleroma.errors import WireError
 
 EVENT_VERSION = 1
-EVENT_KIND = 1
-"""The kind of packet that carries an event; the other 255 kinds are free."""
-EVENT_START = bytes((EVENT_VERSION, EVENT_KIND))
+PLAIN_KIND = 1
+"""The kind of packet that carries an event and nothing else."""
+TAGGED_KIND = 2
+"""The kind of packet whose event is followed by a tag (`pleroma.wire.event_tags`); the other 254 kinds are free."""
+PLAIN_START = bytes((EVENT_VERSION, PLAIN_KIND))
+TAGGED_START = bytes((EVENT_VERSION, TAGGED_KIND))
+TAG_BYTES = 8
 MAX_PACKET_BYTES = 1232
 """Bytes of a packet: every IPv6 link carries 1280 in one piece, of which IPv6 takes 40 and UDP 8."""
+MAX_EVENT_BYTES = MAX_PACKET_BYTES - TAG_BYTES
+"""Bytes of a header and an event that leave room for a tag."""
 HEADER_FORM = Struct("!2sHIQQIH")
+PUBLISHER_PLACE = slice(24, 28)
+"""Where a packet has the number of its publisher."""
 
 _Fields = tuple[int, int, int, int, int, int]
 
@@ -41,12 +49,14 @@ def peek(data: bytes) -> Header:
 
 def read(data: bytes) -> _Fields:
     """The fields of a packet's header, in the order of `Header`."""
-    if data[:2] != EVENT_START:
+    start = data[:2]
+    if start != PLAIN_START and start != TAGGED_START:
         raise _wrong_start(data)
     if len(data) > MAX_PACKET_BYTES:
         raise too_large(len(data))
-    if len(data) < HEADER_FORM.size:
-        raise cut_short(data, HEADER_FORM.size)
+    needed = HEADER_FORM.size + TAG_BYTES if start == TAGGED_START else HEADER_FORM.size
+    if len(data) < needed:
+        raise cut_short(data, needed)
     return HEADER_FORM.unpack_from(data)[1:]
 
 
@@ -59,8 +69,10 @@ def too_large(size: int) -> WireError:
 
 
 def _wrong_start(data: bytes) -> WireError:
-    """The error of a packet whose first two bytes are not the known version and kind."""
-    for name, known, given in zip(("version", "kind"), EVENT_START, data, strict=False):
-        if given != known:
-            return WireError(f"{given} is not known, only {known} is", field=name, value=given)
+    """The error of a packet whose first two bytes are not the known version and a known kind."""
+    if data and data[0] != EVENT_VERSION:
+        return WireError(f"{data[0]} is not known, only {EVENT_VERSION} is", field="version", value=data[0])
+    if len(data) > 1:
+        known = f"only {PLAIN_KIND} and {TAGGED_KIND} are"
+        return WireError(f"{data[1]} is not known, {known}", field="kind", value=data[1])
     return cut_short(data, HEADER_FORM.size)

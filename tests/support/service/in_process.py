@@ -16,6 +16,7 @@ from pleroma.control import Controller, CreatePrincipal, PlanChangeTiming
 from pleroma.routing import build
 from pleroma.service import ServiceSettings, create_app
 from pleroma.service.http.examples import EXAMPLE_SCHEMA
+from pleroma.service.http.forgery.event_keys import EventKeys
 from pleroma.service.http.tokens import digest
 from pleroma.service.planes.embedded_plane import EmbeddedPlane
 from pleroma.switches.live.live_network import LiveNetwork
@@ -80,6 +81,7 @@ async def world(
     schema: bool = True,
     timing: PlanChangeTiming | None = None,
     limit: int | None = None,
+    keys: EventKeys | None = None,
 ) -> AsyncIterator[Api]:
     """Requests of the administrator to a service with the stock schema."""
     shape = build(topology).with_limit(limit)
@@ -89,7 +91,7 @@ async def world(
     ):
         if "admin" not in controller.state.principals:
             await controller.submit(CreatePrincipal("admin", "admin", digest(ADMIN)))
-        api = Api(create_app(controller, EmbeddedPlane(network), settings))
+        api = Api(create_app(controller, EmbeddedPlane(network), settings, keys=keys))
         async with api.client:
             if schema and "stock" not in controller.state.schemas:
                 await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA})

@@ -12,6 +12,7 @@ from pleroma.content import Event, Filter
 from pleroma.content.filter_json import to_json
 from pleroma.control import Register, Withdraw
 from pleroma.wire import Codec, EventPacket, attach, tunnel
+from pleroma.wire.event_tags import PublisherSeal, publisher_key, schema_key
 from support.broker_parts import here
 from support.strategies import STOCK
 from support.waiting import until
@@ -55,11 +56,16 @@ class Program:
         )
         return done.value
 
-    def publish(self, number, event):
+    def publish(self, number, event, *, signer=None):
+        """With the tag of the publisher, or with that of another one."""
         self.sequence += 1
         entry = self.broker.controller.state.schemas["stock"]
         packet = EventPacket(entry.epoch, entry.number, number, self.sequence, 0, event)
-        self.socket.send(tunnel.TUNNEL_START + ADDRESS + Codec(STOCK, entry.number).encode(packet))
+        key = publisher_key(
+            schema_key(self.broker.running.service.keys.secret, entry.number, "stock"), signer or number
+        )
+        data = PublisherSeal(key).sealed(Codec(STOCK, entry.number).encode(packet))
+        self.socket.send(tunnel.TUNNEL_START + ADDRESS + data)
 
     async def next(self):
         return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 2048), 20)
@@ -117,8 +123,25 @@ def test_what_is_not_advertised_by_its_sender_goes_nowhere(tmp_path):
             one.publish(999, quote(5.0))  # nobody's
             one.publish(narrow["publisher"], quote(99.0))
             assert await subscriber.event() == quote(99.0)
-            assert broker.counters.unadvertised == 3
+            assert (broker.counters.unadvertised, broker.counters.forged) == (2, 1)
             assert subscriber.waiting() is None
+
+    run(work())
+
+
+def test_what_has_not_the_tag_of_its_publisher_goes_nowhere_and_is_counted_with_its_sender(tmp_path):
+    async def work():
+        async with world(tmp_path, ("admin", "a"), ("admin", "b")) as (broker, sender, reader):
+            await reader.register("subscription", "true")
+            own, other = [(await sender.register("advertisement", "true"))["publisher"] for _ in range(2)]
+            entry = broker.controller.state.schemas["stock"]
+            plain = Codec(STOCK, entry.number).encode(EventPacket(1, entry.number, own, 7, 0, quote(1.0)))
+            sender.socket.send(tunnel.TUNNEL_START + ADDRESS + plain)
+            sender.publish(own, quote(2.0), signer=other)
+            sender.publish(own, quote(3.0))
+            assert await reader.event() == quote(3.0)
+            assert broker.counters.forged == 2
+            assert broker.plane.forged() == {("broker", "admin"): 2}
 
     run(work())
 
@@ -212,7 +235,8 @@ def test_no_bytes_at_the_port_raise_anything_and_all_are_counted(tmp_path, seed)
             number = (await sender.register("advertisement", "true"))["publisher"]
             entry = broker.controller.state.schemas["stock"]
             whole = tunnel.TUNNEL_START + ADDRESS
-            whole += Codec(STOCK, entry.number).encode(EventPacket(1, entry.number, number, 1, 0, quote(1.0)))
+            plain = Codec(STOCK, entry.number).encode(EventPacket(1, entry.number, number, 1, 0, quote(1.0)))
+            whole += broker.plane.broker.match_state.schemas[entry.number].seals.sealed(plain)
             taken, address = broker.plane.broker, sender.socket.getsockname()
             before, many = total(broker), 3000
             for _ in range(many):
@@ -231,7 +255,7 @@ def test_no_bytes_at_the_port_raise_anything_and_all_are_counted(tmp_path, seed)
 def total(broker):
     """Datagrams, by whatever became of them: an event that was taken counts as published, and as such alone."""
     counters, requests = broker.counters, broker.plane.requests
-    fates = ("published", "unattached", "malformed", "refused", "unadvertised")
+    fates = ("published", "unattached", "malformed", "refused", "unadvertised", "forged")
     return sum(getattr(counters, each) for each in fates) + sum(
         count for reason, count in requests.counts.items() if reason != "unsent"
     )

@@ -80,7 +80,7 @@ def test_a_batch_is_sent_as_a_whole_or_not_at_all():
 def test_a_new_plan_changes_address_and_epoch_together():
     publisher, wire = source(bits=24)
     publisher.publish(quote(60.0))
-    publisher.reroute(channel(bits=24, epoch=2, dimensions=["volume"]))
+    publisher.follow(channel(bits=24, epoch=2, dimensions=["volume"]))
     publisher.publish(quote(60.0))
     first, second = map(unwrap, wire.frames)
     assert first[0] != second[0]
@@ -94,7 +94,7 @@ def test_sequence_numbers_go_on_under_another_number_and_socket():
     publisher, _ = source()
     publisher.publish(quote(1))
     other = Wire()
-    publisher.reroute(number=33, sender=other)
+    publisher.reroute(publisher.channel, 33, other, None)
     assert publisher.publish(quote(1)) == 2
     assert [p.publisher for p in packets(publisher, other)] == [33]
 

@@ -42,12 +42,12 @@ def test_what_is_missing_after_an_unbroken_lease_was_withdrawn():
         controller = Controller(standing("s1"), standing("s1"), standing("s2"))
         lease = controller.lease()
         assert lease.pause is None
-        assert await lease.renew() == ({"s1"}, False)  # it could have expired before
+        assert await lease.renew() == ({"s1"}, False, "off")  # it could have expired before
         assert lease.pause == 10.0
         controller.now += 29.9
-        assert await lease.renew() == ({"s1"}, True)
+        assert await lease.renew() == ({"s1"}, True, "off")
         controller.now += 30
-        assert await lease.renew() == ({"s2"}, False)
+        assert await lease.renew() == ({"s2"}, False, "off")
         assert controller.asked == [("PUT", f"/v1/leases/{lease.name}")] * 3
 
     asyncio.run(main())

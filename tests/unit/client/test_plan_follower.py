@@ -13,7 +13,7 @@ from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Filter
 from pleroma.errors import ControllerAway
 from pleroma.index import IPV4, IPV6, GridIndex, IndexPlan
-from support.client_parts import Wire, channel, quote
+from support.client_parts import Wire, channel, listen, quote
 from support.strategies import STOCK
 
 
@@ -100,7 +100,7 @@ def test_a_packet_of_a_later_plan_says_that_there_is_one():
     wire, heard = Wire(), []
     receiver = Receiver(heard.append)
     everything = EventListener(Filter.everything(STOCK), Inbox())
-    receiver.schemas.listen(channel(epoch=2), everything)
+    listen(receiver, channel(epoch=2), everything)
     for epoch in (1, 2, 3):
         EventSource(Filter.everything(STOCK), channel(epoch=epoch), epoch, wire).publish(quote(5.0))
     for packet in wire.packets:

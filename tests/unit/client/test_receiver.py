@@ -8,10 +8,12 @@ from pleroma.client.session.inbox import Inbox, SubscriptionInfo
 from pleroma.client.session.receiver import Receiver
 from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Filter, Integer, Schema
-from support.client_parts import Wire, channel, quote, twice, wanted
+from pleroma.wire.event_tags import PublisherSeal, SchemaSeals, publisher_key
+from support.client_parts import Wire, channel, listen, quote, twice, wanted
 from support.strategies import STOCK, events, filters
 
 OTHER = Schema("other", (Integer("x", False, 0, 9),))
+KEY = bytes(range(32))
 
 
 def listening(*texts, through=None, queue=100):
@@ -19,7 +21,7 @@ def listening(*texts, through=None, queue=100):
     through = through or channel()
     listeners = [EventListener(wanted(text), Inbox(queue)) for text in texts]
     for each in listeners:
-        receiver.schemas.listen(through, each)
+        listen(receiver, through, each)
     all_covered(receiver)
     return receiver, *listeners
 
@@ -35,6 +37,12 @@ def sent(events, through=None, number=9):
     return wire.packets
 
 
+def plain(publisher, price):
+    """The first packet of a publisher, without a tag."""
+    ((_, packet),) = channel().datagrams(quote(price), publisher, 1, 0)
+    return packet
+
+
 def taken(listener):
     return [packet.event for packet in iter(listener.inbox.take, None)]
 
@@ -45,7 +53,7 @@ def test_each_subscription_gets_exactly_what_its_filter_matches(data):
     published = data.draw(st.lists(events(STOCK), max_size=8))
     receiver, listeners = Receiver(), [EventListener(each, Inbox()) for each in drawn]
     for each in listeners:
-        receiver.schemas.listen(channel(), each)
+        listen(receiver, channel(), each)
     for frame in sent(published):
         receiver.receive(frame)
     for each in listeners:
@@ -72,13 +80,64 @@ def test_the_same_number_of_another_publisher_is_another_event():
     assert len(taken(everything)) == 2
 
 
-def test_forgetting_lets_a_number_be_given_out_again():
+def test_other_content_under_the_same_numbers_is_another_event_and_not_a_repetition():
     receiver, everything = listening("true")
-    frames = sent([quote()])
-    receiver.receive(frames[0])
-    receiver.forget_publishers()
-    receiver.receive(frames[0])
-    assert len(taken(everything)) == 2
+    for price in (999.0, 5.0, 5.0):
+        receiver.receive(plain(9, price))
+    assert [event["price"] for event in taken(everything)] == [999.0, 5.0]
+    assert everything.inbox.info.duplicates == 1
+
+
+def test_where_there_is_a_key_only_packets_with_the_tag_of_their_publisher_are_taken():
+    receiver, cheap, dear = Receiver(), *(EventListener(wanted(text), Inbox()) for text in ("price < 10", "price > 10"))
+    for each in (cheap, dear):
+        listen(receiver, channel(), each, KEY)
+    alice, mallory = (PublisherSeal(publisher_key(KEY, number)) for number in (1, 2))
+    forged = [
+        seal.sealed(plain(1, price)) if seal else plain(1, price) for seal in (None, mallory) for price in (5, 50)
+    ]
+    for packet in (*forged, *forged):
+        receiver.receive(packet)
+    honest = alice.sealed(plain(1, 6.0))
+    for packet in (honest, honest, honest[:-1] + bytes([honest[-1] ^ 1])):
+        receiver.receive(packet)
+    assert [event["price"] for event in taken(cheap)] == [6.0]
+    assert (receiver.info.forged, receiver.info.malformed) == (9, 0)
+    assert (cheap.inbox.info.forged, dear.inbox.info.forged) == (5, 4)
+    assert (cheap.inbox.info.duplicates, cheap.inbox.info.wasted, receiver.info.stray) == (1, 0, 0)
+
+
+def test_what_is_forged_and_cannot_be_read_either_is_counted_for_some_subscription():
+    receiver, everything = Receiver(), EventListener(wanted("true"), Inbox())
+    listen(receiver, channel(), everything, KEY)
+    receiver.receive(plain(1, 5.0)[:-1])
+    assert (receiver.info.forged, everything.inbox.info.forged) == (1, 1)
+
+
+def test_nothing_is_read_before_the_controller_has_said_how_to_tell_what_is_forged():
+    receiver, everything = Receiver(), EventListener(wanted("true"), Inbox())
+    receiver.schemas.listen(channel(), everything)
+    receiver.receive(plain(1, 5.0))
+    assert (taken(everything), receiver.info.unknown) == ([], 1)
+    receiver.schemas.open("stock", SchemaSeals(KEY))
+    receiver.receive(plain(1, 5.0))
+    receiver.receive(PublisherSeal(publisher_key(KEY, 1)).sealed(plain(1, 7.0)))
+    assert [event["price"] for event in taken(everything)] == [7.0]
+
+
+def test_a_new_plan_does_not_make_a_schema_open_to_forged_packets():
+    receiver, everything = Receiver(), EventListener(wanted("true"), Inbox())
+    listen(receiver, channel(), everything, KEY)
+    receiver.schemas.adopt(channel(epoch=2))
+    receiver.receive(plain(1, 5.0))
+    assert (taken(everything), receiver.info.forged) == ([], 1)
+
+
+def test_what_this_client_sent_itself_needs_no_check():
+    receiver, everything = Receiver(), EventListener(wanted("true"), Inbox())
+    listen(receiver, channel(), everything, KEY)
+    receiver.echo(plain(1, 5.0))
+    assert len(taken(everything)) == 1
 
 
 def test_an_unwanted_event_is_charged_once_to_a_subscription_that_brought_it():
@@ -107,8 +166,8 @@ def test_until_its_cells_are_known_a_subscription_is_under_suspicion():
         EventListener(wanted("price < 10"), Inbox()),
         EventListener(wanted("price > 990"), Inbox()),
     )
-    receiver.schemas.listen(through, cheap)
-    receiver.schemas.listen(through, dear)
+    listen(receiver, through, cheap)
+    listen(receiver, through, dear)
     frames = sent([quote(600.0)] * 4, through)
     receiver.receive(frames[0])
     assert receiver.cover_next()
@@ -174,7 +233,7 @@ def test_a_schema_may_come_back_under_another_number():
 def test_schemas_are_kept_apart():
     receiver, stocks = listening("true")
     numbers = EventListener(Filter.everything(OTHER), Inbox())
-    receiver.schemas.listen(channel(number=6, schema=OTHER, bits=2), numbers)
+    listen(receiver, channel(number=6, schema=OTHER, bits=2), numbers)
     wire = Wire()
     EventSource(Filter.everything(OTHER), channel(number=6, schema=OTHER, bits=2), 7, wire).publish({"x": 3})
     for frame in [*sent([quote()]), *wire.packets]:
@@ -197,8 +256,8 @@ def test_a_closed_subscription_gets_nothing_and_its_schema_is_unknown():
 
 def test_those_who_wait_are_woken_and_no_others():
     receiver, woken = Receiver(), []
-    receiver.schemas.listen(channel(), EventListener(wanted("price < 10"), Inbox(), lambda: woken.append("cheap")))
-    receiver.schemas.listen(channel(), EventListener(wanted("price > 10"), Inbox(), lambda: woken.append("dear")))
+    listen(receiver, channel(), EventListener(wanted("price < 10"), Inbox(), lambda: woken.append("cheap")))
+    listen(receiver, channel(), EventListener(wanted("price > 10"), Inbox(), lambda: woken.append("dear")))
     for frame in sent([quote(5.0), quote(10.0), quote(11.0)]):
         receiver.receive(frame)
     assert woken == ["cheap", "dear"]
@@ -210,8 +269,8 @@ def test_a_full_inbox_does_not_keep_events_from_another():
         EventListener(wanted("true"), Inbox(2)),
         EventListener(wanted("true"), Inbox(100)),
     )
-    receiver.schemas.listen(channel(), slow)
-    receiver.schemas.listen(channel(), fast)
+    listen(receiver, channel(), slow)
+    listen(receiver, channel(), fast)
     for frame in sent([quote(float(n)) for n in range(50)]):
         receiver.receive(frame)
     assert [e["price"] for e in taken(slow)] == [48.0, 49.0]

@@ -27,8 +27,8 @@ def deliver(to, count):
         to.listener.inbox.put(EventPacket(1, 5, 9, n, 0, quote()))
 
 
-def counted(delivered=0, dropped=0, wasted=0, duplicates=0, wanted=0):
-    packets = {"wanted": wanted, "wasted": wasted}
+def counted(delivered=0, dropped=0, wasted=0, duplicates=0, wanted=0, forged=0):
+    packets = {"wanted": wanted, "wasted": wasted, "forged": forged}
     return {"delivered": delivered, "dropped": dropped, "duplicates": duplicates, **packets}
 
 

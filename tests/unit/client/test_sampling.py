@@ -75,9 +75,9 @@ def test_gaps_are_those_of_independent_choices():
 def test_the_rate_of_another_plan_counts_from_then_on():
     source = publisher(1.0)
     source.publish(quote(1.0, 1))
-    source.reroute(replace(channel(epoch=2), sample=0.0))
+    source.follow(replace(channel(epoch=2), sample=0.0))
     source.publish(quote(1.0, 2))
-    source.reroute(replace(channel(epoch=3), sample=1.0))
+    source.follow(replace(channel(epoch=3), sample=1.0))
     source.publish_many([quote(1.0, 3), quote(1.0, 4)])
     bodies = drawn(source.samples)
     assert [(body["epoch"], body["rate"], body["columns"]["volume"]) for body in bodies] == [

@@ -4,6 +4,7 @@ import pytest
 
 from pleroma.errors import WireError
 from pleroma.wire import MAX_PACKET_BYTES, Header, peek
+from pleroma.wire.header import TAG_BYTES
 
 FIELDS = "0102 03040506 0708090a0b0c0d0e 0f10111213141516 1718191a 1b1c"
 DATA = bytes.fromhex("0101" + FIELDS)
@@ -30,12 +31,12 @@ def test_a_header_that_is_cut_short_is_refused(length):
         peek(DATA[:length])
 
 
-@pytest.mark.parametrize("other", [0, 2, 255])
+@pytest.mark.parametrize("other", [0, 3, 255])
 def test_the_version_is_looked_at_before_the_kind_and_the_kind_before_the_size(other):
     with pytest.raises(WireError, match=f"version: {other} is not known, only 1 is") as refused:
         peek(bytes([other, 9]))
     assert (refused.value.field, refused.value.value) == ("version", other)
-    with pytest.raises(WireError, match=f"kind: {other} is not known, only 1 is") as refused:
+    with pytest.raises(WireError, match=f"kind: {other} is not known, only 1 and 2 are") as refused:
         peek(bytes([1, other]))
     assert (refused.value.field, refused.value.value) == ("kind", other)
 
@@ -44,3 +45,10 @@ def test_more_than_a_packet_is_refused():
     assert peek(DATA.ljust(MAX_PACKET_BYTES, b"\0"))
     with pytest.raises(WireError, match="size: a packet of 1233 bytes, 1232 is the most"):
         peek(DATA.ljust(MAX_PACKET_BYTES + 1, b"\0"))
+
+
+def test_a_tagged_packet_has_the_same_header_and_room_for_its_tag():
+    tagged = b"\1\2" + DATA[2:] + bytes(TAG_BYTES)
+    assert peek(tagged) == peek(DATA)
+    with pytest.raises(WireError, match="size: cut short: 37 bytes of at least 38"):
+        peek(tagged[:-1])

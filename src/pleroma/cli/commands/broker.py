@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.commands.up import CollectingOptions, address, show_ready
+from pleroma.cli.commands.up import CollectingOptions, EventTags, TagsOption, address, show_ready
 from pleroma.cli.options import JsonFlag, StateFolder, grouped
 from pleroma.cli.output import out, show_json
 from pleroma.cli.remote import STATE_FOLDER
@@ -31,6 +31,7 @@ def broker(
     ] = None,
     principal: Annotated[str | None, typer.Option(help="Whose token that is.")] = None,
     collecting: CollectingOptions,
+    event_tags: TagsOption = EventTags.ON,
     json: JsonFlag = False,
 ) -> None:
     """Carry events in software, until Ctrl-C: a broker for networks without programmable switches.
@@ -68,5 +69,11 @@ def broker(
             out.print(f"broker above: {above.url} ({state})")
         show_ready(running)
 
-    deployment = Deployment(host, port, plane=BrokerSettings(above), collecting=collecting.settings())
+    deployment = Deployment(
+        host,
+        port,
+        plane=BrokerSettings(above),
+        collecting=collecting.settings(),
+        event_tags=event_tags is EventTags.ON,
+    )
     serve(folder, BROKER_TOPOLOGY, deployment, announce=announce)

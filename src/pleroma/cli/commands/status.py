@@ -45,6 +45,7 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
     show_trees(totals["trees"])
     _show_schemas(schemas)
     _show_traffic(totals)
+    _show_forged(totals.get("forged") or {"entered": (), "reported": ()})
     first = sorted(switches, key=lambda each: (-each["waiting"], -each["rules"]))[:SHOWN_ROWS]
     limits = ["" if each["limit"] is None else each["limit"] for each in first]
     rows = [(each["name"], each["rules"], limit, _behind(each)) for each, limit in zip(first, limits, strict=True)]
@@ -66,15 +67,26 @@ def _behind(switch: dict[str, Any]) -> str:
 
 def _show_traffic(totals: dict[str, Any]) -> None:
     reported = totals["reported"]
-    counters = ("published", "delivered", "wanted", "wasted", "duplicates", "dropped")
+    counters = ("published", "delivered", "wanted", "wasted", "duplicates", "dropped", "forged")
     row = (*(reported[name] for name in counters), _waste(reported))
-    names = ("published", "delivered", "packets wanted", "packets wasted", "duplicates", "dropped", "waste at hosts")
+    packets = ("packets wanted", "packets wasted", "duplicates", "dropped", "forged", "waste at hosts")
+    names = ("published", "delivered", *packets)
     show_table("events since the start, as clients report them", names, [row])
     rows = [_rates("everything, last minute", totals["last_minute"])]
     for name, each in totals["by_schema"].items():
         rows.append(_rates(f"{name}, last minute", each["last_minute"]))
         rows.append(_rates(f"{name}, since plan {each['epoch']}", each["since_plan"]))
     show_table("rates", ("", "seconds", "published/s", "delivered/s", "waste at hosts"), rows)
+
+
+def _show_forged(forged: dict[str, Any]) -> None:
+    entered = [(f"from {each['principal']} at {each['host']}", each["events"], "dropped") for each in forged["entered"]]
+    reported = [
+        (f"of {each['schema']}, at subscribers", each["events"], "may enter at " + ", ".join(each["may_enter_at"]))
+        for each in forged["reported"]
+    ]
+    if entered or reported:
+        show_table("forged events", ("", "events", ""), [*entered, *reported])
 
 
 def _rates(what: str, rates: dict[str, Any]) -> tuple[str, ...]:

@@ -30,6 +30,11 @@ class Replan(StrEnum):
     OFF = "off"
 
 
+class EventTags(StrEnum):
+    ON = "on"
+    OFF = "off"
+
+
 class Trees(StrEnum):
     SINGLE = "single"
     FOREST = "forest"
@@ -39,6 +44,12 @@ class Trees(StrEnum):
 class Addresses(StrEnum):
     V6 = "ipv6"
     V4 = "ipv4"
+
+
+TagsOption = Annotated[
+    EventTags,
+    typer.Option(help="on: events carry tags, and receivers drop forged ones; off: anybody who can send can forge."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,7 @@ def up(
             "so that no cable is busier than it has to be. If not given, as before; single at first."
         ),
     ] = None,
+    event_tags: TagsOption = EventTags.ON,
     json: JsonFlag = False,
 ) -> None:
     """Start everything and serve until Ctrl-C.
@@ -167,6 +179,7 @@ def up(
         plane=openflow,
         collecting=collecting.settings(land),
         replanning=ReplanningSettings() if replan is Replan.AUTO else None,
+        event_tags=event_tags is EventTags.ON,
         trees=None if trees is None else check_choice(trees.value),
     )
     serve(folder, network, deployment, announce=announce)

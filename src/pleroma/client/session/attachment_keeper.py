@@ -94,7 +94,7 @@ class AttachmentKeeper:
 
     async def _attached(self, host: str, patience: float) -> NetworkLink:
         """A link by a new attachment, that the network has accepted."""
-        path = f"/v1/hosts/{quote(host, safe='')}/attachments?lease={self._lease}"
+        path = f"/v1/hosts/{quote(host, safe='')}/attachments?lease={self._lease}&tags=true"
         answer = (await self._api.ask("POST", path, patience=patience)).body
         attachment = HostAttachment.from_json(answer, self._api.host)
         link = open_link(attachment, self._receiver.receive, self._receiver.echo)

@@ -1,4 +1,4 @@
-"""Which events were received before, by the publisher's number and the sequence number.
+"""Which packets were received before, by what is in them (`pleroma.wire.event_tags.identity`).
 
 An event that lies in several cells of a plan may arrive several times, shortly one after another. So it is enough to
 remember the last few thousand events: in two sets, of which the older is dropped when the newer is full.
@@ -18,18 +18,14 @@ class Duplicates:
         if window < 1:
             raise ValueError(f"a window of {window} events")
         self._window = window
-        self.clear()
-
-    def clear(self) -> None:
-        self._newer: set[int] = set()
-        self._older: set[int] = set()
+        self._newer: set[bytes] = set()
+        self._older: set[bytes] = set()
 
     def __len__(self) -> int:
         return len(self._newer) + len(self._older)
 
-    def repeats(self, publisher: int, sequence: int) -> bool:
-        """Whether this event was received before. It is remembered from now on."""
-        event = publisher << 64 | sequence
+    def repeats(self, event: bytes) -> bool:
+        """Whether an event of this identity was received before. It is remembered from now on."""
         if event in self._newer or event in self._older:
             return True
         if len(self._newer) >= self._window:

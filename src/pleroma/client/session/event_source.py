@@ -1,8 +1,8 @@
 """Publishing: events are checked, numbered, encoded and sent.
 
 `publish` neither waits nor asks the controller: an event outside the advertisement is refused here, and a datagram that
-the socket does not take is counted. Channel, number and sender, which change with a new plan or a new attachment, are
-one tuple that is swapped as a whole. So events may be published from any thread meanwhile.
+the socket does not take is counted. Channel, number, seal and sender, which change with a new plan or a new attachment,
+are one tuple that is swapped as a whole. So events may be published from any thread meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pleroma.client.session.sampling import Sampler
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Event, Filter, Schema
 from pleroma.errors import ClientClosed, OutsideAdvertisement, PleromaError
+from pleroma.wire.event_tags import PublisherSeal
 
 
 class Sender(Protocol):
@@ -45,6 +46,7 @@ class EventSource:
         channel: SchemaChannel,
         number: int,
         sender: Sender,
+        seal: PublisherSeal | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.advertised = advertised
@@ -53,7 +55,7 @@ class EventSource:
         """Why nothing can be published any more."""
         self._sequence = count(1)
         self._clock = clock
-        self._route = (channel, number, sender)
+        self._route = (channel, number, sender, seal)
         self.samples = Sampler(channel)
 
     @property
@@ -68,18 +70,15 @@ class EventSource:
     def number(self) -> int:
         return self._route[1]
 
-    def reroute(
-        self, channel: SchemaChannel | None = None, number: int | None = None, sender: Sender | None = None
-    ) -> None:
-        """Go on by another plan, under another number or through another sender."""
-        old = self._route
-        if channel is not None:
-            self.samples.follow(channel)
-        self._route = (
-            old[0] if channel is None else channel,
-            old[1] if number is None else number,
-            old[2] if sender is None else sender,
-        )
+    def follow(self, channel: SchemaChannel) -> None:
+        """Go on by another plan."""
+        self.samples.follow(channel)
+        self._route = (channel, *self._route[1:])
+
+    def reroute(self, channel: SchemaChannel, number: int, sender: Sender, seal: PublisherSeal | None) -> None:
+        """Go on by this plan, under this number, through this sender, with these tags or without any."""
+        self.samples.follow(channel)
+        self._route = (channel, number, sender, seal)
 
     def publish(self, event: Event | Mapping[str, Any]) -> int:
         """Send an event; returns its sequence number."""
@@ -112,8 +111,8 @@ class EventSource:
         return sequence
 
     def _send_as(self, event: Event, sequence: int, time: int) -> None:
-        channel, number, sender = self._route
-        datagrams = channel.datagrams(event, number, sequence, time)
+        channel, number, sender, seal = self._route
+        datagrams = channel.datagrams(event, number, sequence, time, seal)
         info = self.info
         info.published += 1
         for address, packet in datagrams:

@@ -29,6 +29,8 @@ class SubscriptionInfo:
     """Packets from the network that came because of this subscription, with an event that nothing here matches."""
     duplicates: int = 0
     """Matching events that came once more."""
+    forged: int = 0
+    """Packets whose tag is not genuine; of several subscriptions that they could be for, one is charged."""
 
     def copy(self) -> SubscriptionInfo:
         return replace(self)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 RENEWALS_PER_PERIOD = 3
 """So that two may be lost."""
+NO_EVENT_KEYS = "off"
+"""Where events have no tags."""
 
 
 class LeaseRenewal(NamedTuple):
@@ -27,6 +29,8 @@ class LeaseRenewal(NamedTuple):
     """The ids of all registrations under the lease."""
     is_unbroken: bool
     """Whether the lease cannot have expired since the renewal before."""
+    event_keys: str = NO_EVENT_KEYS
+    """Which keys the tags of events are made with. When it is another, all registrations have other keys."""
 
 
 def _since_boot() -> float:
@@ -80,6 +84,7 @@ class Lease:
         try:
             answer = (await self._api.ask("PUT", f"/v1/leases/{self.name}", *using)).body
             registered, seconds = frozenset(answer["registrations"]), float(answer["seconds"])
+            event_keys = str(answer.get("event_keys") or NO_EVENT_KEYS)
         except RequestRefused as refused:
             if refused.status != 404:
                 raise
@@ -90,4 +95,4 @@ class Lease:
         shorter_period = min(seconds, self._seconds or seconds)
         is_unbroken = self._renewed is not None and self._clock() - self._renewed < shorter_period
         self._renewed, self._seconds = asked, seconds
-        return LeaseRenewal(registered, is_unbroken)
+        return LeaseRenewal(registered, is_unbroken, event_keys)

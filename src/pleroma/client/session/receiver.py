@@ -1,8 +1,8 @@
 """The edge filter: from a packet to the inboxes of the subscriptions that want the event, and to no other.
 
 The network delivers every event that lies in the cells of a subscription's cover, which is never less than was asked
-for and often more. Here each filter is checked exactly, repeated events are removed, and events that nobody wanted are
-counted. No packet can raise an error.
+for and often more. Here forged packets are dropped, each filter is checked exactly, repeated events are removed, and
+events that nobody wanted are counted. No packet can raise an error.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol
 from pleroma.client.session.duplicates import REMEMBERED_EVENTS, Duplicates
 from pleroma.client.session.subscribed_schemas import ReceiverInfo, SubscribedSchema, SubscribedSchemas
 from pleroma.wire import EventPacket
+from pleroma.wire.event_tags import identity
 
 
 class PacketReceiver(Protocol):
@@ -26,9 +27,6 @@ class PacketReceiver(Protocol):
 
     def echo(self, data: bytes) -> None:
         """Take a packet that this client sent itself, and that the network does not bring back."""
-
-    def forget_publishers(self) -> None:
-        """The numbers of publishers are given out anew: no event is taken for a repetition of an earlier one."""
 
     def cover_next(self) -> bool:
         """Do a little work that can wait (milliseconds); False if there is none."""
@@ -46,9 +44,6 @@ class Receiver:
     @property
     def info(self) -> ReceiverInfo:
         return self.schemas.info
-
-    def forget_publishers(self) -> None:
-        self._duplicates.clear()
 
     def cover_next(self) -> bool:
         return self.schemas.cover_next()
@@ -68,7 +63,7 @@ class Receiver:
             return
         schema, packet = found
         wanting = schema.edge.wanting(packet.event)
-        if self._duplicates.repeats(packet.publisher, packet.sequence):
+        if self._duplicates.repeats(identity(data)):
             for each in wanting:
                 each.inbox.info.duplicates += 1
             return

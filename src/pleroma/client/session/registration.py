@@ -15,6 +15,7 @@ from pleroma.client.session.traffic_share import TrafficShare
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.errors import ClientError
+from pleroma.wire.event_tags import EVENT_KEY_BYTES, PublisherSeal, SchemaSeals
 
 RegistrationKind = Literal["advertisements", "subscriptions"]
 
@@ -60,3 +61,28 @@ class ClientRegistration:
         """The controller does not have it any more."""
         self.id = self.host = None
         self.key = uuid.uuid4().hex
+
+
+def publisher_seal(answer: Mapping[str, Any]) -> PublisherSeal | None:
+    """What makes the tags of an advertisement's events, by the controller's answer; None where events have no tags."""
+    key = _event_key(answer)
+    return None if key is None else PublisherSeal(key)
+
+
+def schema_seals(answer: Mapping[str, Any]) -> SchemaSeals | None:
+    """What checks the tags of a subscription's events, by the controller's answer; None where events have no tags."""
+    key = _event_key(answer)
+    return None if key is None else SchemaSeals(key)
+
+
+def _event_key(answer: Mapping[str, Any]) -> bytes | None:
+    given = answer.get("event_key")
+    if given is None:
+        return None
+    try:
+        key = bytes.fromhex(given)
+    except (TypeError, ValueError):
+        key = b""
+    if len(key) != EVENT_KEY_BYTES:  # the value stays out of the error: it may be a key
+        raise ClientError("the controller's answer has a key that cannot be read", field="event_key")
+    return key

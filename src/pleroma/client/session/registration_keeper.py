@@ -26,7 +26,7 @@ from pleroma.client.session.plan_follower import PlanFollower
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.receiver import PacketReceiver
 from pleroma.client.session.registrar import Registrar
-from pleroma.client.session.registration import ClientRegistration
+from pleroma.client.session.registration import ClientRegistration, publisher_seal, schema_seals
 from pleroma.client.session.reports import UnreportedCounters
 from pleroma.client.session.sampling import send_samples
 from pleroma.client.session.schema_channel import SchemaChannel
@@ -65,6 +65,8 @@ class RegistrationKeeper:
         self._start = start
         self._unreported = UnreportedCounters()
         self._lease = lease
+        self._event_keys: str | None = None
+        """Which keys the members have; None before the first renewal of the lease tells."""
         self._registrar = Registrar(api, lease.name)
         self._restoring: dict[Member, asyncio.Task[None]] = {}
         self._undoing: set[asyncio.Task[None]] = set()
@@ -184,11 +186,13 @@ class RegistrationKeeper:
     async def _register(self, member: Member, link: NetworkLink, patience: float) -> None:
         registration = member.registration
         answer = await self._registrar.register(registration, link.attachment.host, patience)
+        if isinstance(member, Subscription):
+            self._receiver.schemas.open(registration.schema, schema_seals(answer))
         channel = await self.plans.channel(registration.schema, patience)
         if answer.get("epoch", channel.epoch) != channel.epoch:
             channel = await self.plans.read(registration.schema, patience)
         if isinstance(member, Publisher):
-            member.reroute(channel, answer["publisher"], link)
+            member.reroute(channel, answer["publisher"], link, publisher_seal(answer))
 
     async def _undo(self, registration: ClientRegistration, host: str, patience: float) -> None:
         """Repeat a request to learn whether the controller carried it out, and withdraw what it registered."""
@@ -214,7 +218,7 @@ class RegistrationKeeper:
         self._receiver.schemas.adopt(channel)
         for member in concerned:
             if isinstance(member, Publisher):
-                member.reroute(channel)
+                member.follow(channel)
         if before is not None and channel.epoch != before.epoch:
             log.info("adopted plan %d of %s", channel.epoch, name)
             if any(isinstance(each, Publisher) for each in concerned):
@@ -236,6 +240,10 @@ class RegistrationKeeper:
             log.warning("the lease expired; registering everything again")
             self._restore(self.members)
             return
+        if self._event_keys not in (None, renewal.event_keys):
+            log.warning("events have other keys now; asking for them")
+            self._restore(self.members)
+        self._event_keys = renewal.event_keys
         for member, id_before in before.items():
             has_changed = member.id != id_before or member in self._restoring or member not in self.members
             if has_changed or id_before in renewal.registered:
@@ -284,11 +292,12 @@ class RegistrationKeeper:
         there = await self._registrar.find(registration, link.attachment.host)
         if there is not None:
             if isinstance(member, Publisher):
-                member.reroute(channel, there["publisher"], link)
+                member.reroute(channel, there["publisher"], link, publisher_seal(there))
+            else:
+                self._receiver.schemas.open(registration.schema, schema_seals(there))
             return
         if registration.host == link.attachment.host:  # the controller lost it, and may give out its number again
             registration.lost()
-            self._receiver.forget_publishers()
         await self._register(member, link, 0.0)
         if member not in self.members and registration.id is not None:  # closed meanwhile
             await self._registrar.withdraw(registration, registration.id, CLOSE_SECONDS)

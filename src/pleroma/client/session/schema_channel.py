@@ -16,6 +16,7 @@ from pleroma.errors import PlanError, WireError
 from pleroma.index import IPV6, Dz, IndexPlan
 from pleroma.index.address import AddressRange
 from pleroma.wire import Codec, EventPacket
+from pleroma.wire.event_tags import PublisherSeal
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,16 @@ class SchemaChannel:
         """The same channel for a network where the addresses of events are in another range."""
         return self if addresses == self.addresses else replace(self, addresses=addresses)
 
-    def datagrams(self, event: Event, publisher: int, sequence: int, time: int) -> list[tuple[bytes, bytes]]:
-        """The addresses and the packet that carry an event: a datagram for each cell that the event lies in."""
+    def datagrams(
+        self, event: Event, publisher: int, sequence: int, time: int, seal: PublisherSeal | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """The addresses and the packet that carry an event: a datagram for each cell that the event lies in.
+
+        With a seal, the packet has a tag.
+        """
         packet = self.codec.encode(EventPacket(self.plan.epoch, self.number, publisher, sequence, time, event))
+        if seal is not None:
+            packet = seal.sealed(packet)
         made, size = [], self._address_bytes
         for dz in self.plan.index.dzs(event):
             # self.addresses.address(self.prefix.then(dz)).packed, in a seventh of the time

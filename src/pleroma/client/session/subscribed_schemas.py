@@ -1,8 +1,13 @@
-"""The schemas that a client is subscribed to, by the number that packets carry, and how a packet of one is read."""
+"""The schemas that a client is subscribed to, by the number that packets carry, and how a packet of one is read.
+
+Where the controller has given out the key of a schema, only packets with a genuine tag are read. All others are counted
+as forged, before anything else is done with them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pleroma.client.session.inbox import Inbox
@@ -12,6 +17,7 @@ from pleroma.content import Filter
 from pleroma.errors import WireError
 from pleroma.matching.edge_filter import EdgeFilter
 from pleroma.wire import EventPacket, peek
+from pleroma.wire.event_tags import SchemaSeals
 
 
 @dataclass(slots=True)
@@ -22,7 +28,9 @@ class ReceiverInfo:
     malformed: int = 0
     """Datagrams that are no packet, or one of another edition of the schema."""
     unknown: int = 0
-    """Packets of schemas that nothing here is subscribed to."""
+    """Packets of schemas that nothing here is subscribed to, or not yet: before the controller has answered."""
+    forged: int = 0
+    """Packets without a tag, or with another tag than the publisher has that they name."""
     stray: int = 0
     """Events outside every subscription's cells: for another client at the same host, or sent by an earlier plan."""
 
@@ -39,11 +47,17 @@ class EventListener:
 
 
 class SubscribedSchema:
-    """The listeners to the events of one schema."""
+    """The listeners to the events of one schema.
 
-    __slots__ = ("channel", "edge", "listeners", "waste")
+    `seals` checks the tags of packets; it is None where the controller wants none. Until the controller has said so
+    (`is_open`), no packet is read.
+    """
+
+    __slots__ = ("channel", "edge", "is_open", "listeners", "seals", "waste")
 
     def __init__(self, channel: SchemaChannel) -> None:
+        self.is_open = False
+        self.seals: SchemaSeals | None = None
         self.listeners: dict[EventListener, None] = {}
         self.edge = EdgeFilter[EventListener]()
         self.follow(channel)
@@ -59,6 +73,19 @@ class SubscribedSchema:
         self.listeners[listener] = None
         self.edge.add(listener, listener.filter)
         self.waste.add(listener, listener.filter)
+
+    def open(self, seals: SchemaSeals | None) -> None:
+        """Read packets from now on: those whose tags these seals find genuine; without seals, all."""
+        self.is_open, self.seals = True, seals
+
+    def count_forged(self, data: bytes) -> None:
+        """Charge a subscription that wants what a forged packet says, or else any: somebody has to report it."""
+        wanting: Iterable[EventListener] = ()
+        with suppress(WireError):
+            wanting = self.edge.wanting(self.channel.codec.decode(data).event)
+        for listener in (*wanting, *self.listeners):
+            listener.inbox.info.forged += 1
+            return
 
     def remove(self, listener: EventListener) -> None:
         if listener in self.listeners:
@@ -87,6 +114,14 @@ class SubscribedSchemas:
             if not schema.listeners:
                 del self._by_number[number]
 
+    def open(self, name: str, seals: SchemaSeals | None) -> None:
+        """Read the packets of a schema from now on: the controller has said how their tags are checked, or that none
+        are.
+        """
+        for schema in self._by_number.values():
+            if schema.channel.schema.name == name:
+                schema.open(seals)
+
     def adopt(self, channel: SchemaChannel) -> None:
         """Go by a new plan for a schema; the schema may have another number from now on."""
         for number, schema in list(self._by_number.items()):
@@ -101,14 +136,19 @@ class SubscribedSchemas:
         return any(schema.waste.cover_next() for schema in self._by_number.values())
 
     def read(self, data: bytes, *, is_echo: bool = False) -> tuple[SubscribedSchema, EventPacket] | None:
-        """A packet and its schema; None if it cannot be read or nothing is subscribed to its schema.
+        """A packet and its schema; None if it cannot be read, is forged, or nothing is subscribed to its schema.
 
-        That a packet that this client sent itself has a schema of no subscription is normal, and is not counted.
+        That a packet that this client sent itself has a schema of no subscription is normal, and is not counted. Nor is
+        its tag checked.
         """
         try:
             schema = self._by_number.get(peek(data).schema_number)
-            if schema is None:
+            if schema is None or not schema.is_open:
                 self.info.unknown += not is_echo
+                return None
+            if schema.seals is not None and not is_echo and not schema.seals.is_genuine(data):
+                self.info.forged += 1
+                schema.count_forged(data)
                 return None
             packet = schema.channel.codec.decode(data)
         except WireError:

@@ -1,4 +1,4 @@
-"""The registrations in force, found by id, by principal and by lease."""
+"""The registrations in force, found by id, by principal, by lease and by the publisher's number."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ class RegistrationListener(Protocol):
 
 
 class Registrations(Mapping[str, Registered]):
-    """Registrations by id, in the order of registration; `by_principal` and `by_lease` group them in the same order."""
+    """Registrations by id, in the order of registration; `by_principal` and `by_lease` group them in the same order.
+
+    `by_publisher` has the advertisements, by the number that packets carry.
+    """
 
     def __init__(self) -> None:
+        self.by_publisher: dict[int, Registered] = {}
         self.by_principal: dict[str, dict[str, Registered]] = {}
         self.by_lease: dict[Lease, dict[str, Registered]] = {}
         self._by_id: dict[str, Registered] = {}
@@ -106,6 +110,8 @@ class Registrations(Mapping[str, Registered]):
             _take_out(self.by_lease, (registered.principal, registered.lease), registered.id)
         if registered.kind == "subscription":
             self._subscriptions[registered.principal] -= 1
+        else:
+            del self.by_publisher[registered.publisher]
         self._boxes[registered.principal] -= registered.box_count
         if registered.principal not in self.by_principal:
             self._boxes.pop(registered.principal)
@@ -123,6 +129,8 @@ class Registrations(Mapping[str, Registered]):
 
     def _put(self, registered: Registered) -> None:
         self._by_id[registered.id] = registered
+        if registered.kind == "advertisement":
+            self.by_publisher[registered.publisher] = registered
         self.by_principal.setdefault(registered.principal, {})[registered.id] = registered
         if registered.lease is not None:
             self.by_lease.setdefault((registered.principal, registered.lease), {})[registered.id] = registered

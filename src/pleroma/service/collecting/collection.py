@@ -20,7 +20,14 @@ from prometheus_client.core import Metric
 from pleroma.control import Controller, SchemaEntry
 from pleroma.control.accepted_batches import AcceptedBatches
 from pleroma.errors import LakeError, SetupError
-from pleroma.pipeline.lake.landed import REGISTRATION_TABLES, BatchId, ReportedCounters, ReportRow, SampledEvents
+from pleroma.pipeline.lake.landed import (
+    REGISTRATION_TABLES,
+    REPORT_COUNTERS,
+    BatchId,
+    ReportedCounters,
+    ReportRow,
+    SampledEvents,
+)
 from pleroma.service.collecting.collecting_settings import CollectingSettings
 from pleroma.service.collecting.lake_upkeep import LakeUpkeep
 from pleroma.service.collecting.lake_writer import LakeWriter
@@ -130,7 +137,8 @@ class Collection:
         for each, counters in counted.items():
             if each in registered:
                 entry = registered[each].entry
-                rows.setdefault((entry.name, entry.number), []).append(ReportRow(each, principal, **counters))
+                landed = {name: counters.get(name, 0) for name in REPORT_COUNTERS}
+                rows.setdefault((entry.name, entry.number), []).append(ReportRow(each, principal, **landed))
         for (schema, number), reported in rows.items():
             # the reports of all schemas are one table, which takes one batch of a sender under one number
             part = None if batch is None else BatchId(f"{number}/{principal}/{batch[0]}", batch[1])

@@ -20,6 +20,7 @@ from pleroma.service.http.connections.connection_table import ConnectionTable
 from pleroma.service.http.connections.descriptors import free_descriptors
 from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
+from pleroma.service.http.forgery.event_keys import EventKeys
 from pleroma.service.http.gate import Gate
 from pleroma.service.http.gauges import gauges
 from pleroma.service.http.limits import BodyLimit, Buckets
@@ -64,8 +65,11 @@ def create_app(
     collection: Collection | None = None,
     replanning: ReplanningSettings | None = None,
     watch: LoopWatch | None = None,
+    keys: EventKeys | None = None,
 ) -> FastAPI:
     """The API of a controller and a data plane that are open and stay open. `app.state.service` holds its parts.
+
+    With `keys`, events have tags.
 
     Leases expire only inside `async with app.state.service.leases`, a collection lands only inside its own, and plans
     are looked at only inside that of `app.state.service.replanning`.
@@ -104,6 +108,7 @@ def create_app(
         connections,
         collection,
         loop,
+        keys,
         claims,
     )
     gate = Middleware(

@@ -12,6 +12,8 @@ from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.http.connections.connection_table import ConnectionTable
 from pleroma.service.http.data_plane import DataPlane
+from pleroma.service.http.forgery.event_keys import EventKeys
+from pleroma.service.http.forgery.forged_reports import ForgedReports
 from pleroma.service.http.metrics import Metrics
 from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.http.traffic_rates import TrafficRates
@@ -45,7 +47,10 @@ class Service:
     """What is collected for the pipeline; None where there is no lake."""
     replanning: PlanLoop | None = None
     """The controller's own re-planning; None where it is off."""
+    keys: EventKeys | None = None
+    """What the tags of events are made with; None where events have none."""
     claims: WatcherClaims = field(default_factory=WatcherClaims)
+    forged: ForgedReports = field(default_factory=ForgedReports)
     turns: Turns = field(default_factory=Turns)
     """In which long work is done for requests."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)

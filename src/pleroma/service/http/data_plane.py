@@ -34,6 +34,12 @@ class DataPlane(Protocol):
     def serving(self, app: FastAPI) -> AbstractAsyncContextManager[None]:
         """While it is entered, requests that come through the network itself are answered by the application."""
 
+    def forged(self) -> Mapping[tuple[HostId, str], int]:
+        """Events under the number of somebody else's advertisement that were dropped where they came in.
+
+        By host and principal, where the network can tell.
+        """
+
     def topology(self) -> Topology:
         """The whole known network, whether or not its parts are there now."""
 

@@ -24,6 +24,7 @@ _REPORTED = {
     "wasted": "Packets that came to a client and no subscription there wanted",
     "duplicates": "Matching events that came once more",
     "dropped": "Matching events that programs were too slow for",
+    "forged": "Packets that came to a client and whose tag is not genuine",
 }
 """By counter: what clients report."""
 

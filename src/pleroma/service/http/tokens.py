@@ -30,7 +30,7 @@ def digest(token: str | bytes) -> str:
 
 
 def write_private(path: Path, token: str) -> None:
-    """Write the token into a file that only its owner can read, also while it is written."""
+    """Write a token or another secret into a file that only its owner can read, also while it is written."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

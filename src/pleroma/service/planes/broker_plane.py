@@ -22,15 +22,18 @@ from prometheus_client.core import Metric
 
 from pleroma.broker import Broker, MatchState, ProgramOwner
 from pleroma.broker.needed_above import NeededAbove
+from pleroma.broker.programs import Program
 from pleroma.broker.upstream import BrokerAbove, Upstream
 from pleroma.content import Schema
 from pleroma.control import Controller, ControlSettings, CreateSchema
+from pleroma.control.entry_guard import EntryGuard
 from pleroma.errors import AlreadyThere
 from pleroma.index.address import IPV6
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Presence, SwitchId, SwitchOp, Topology
 from pleroma.routing.presence import Place
 from pleroma.routing.topology import Port
+from pleroma.service.http.forgery.event_keys import EventKeys
 from pleroma.service.inband.carrier import Peer
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.metric_families import counter, gauge
@@ -52,12 +55,17 @@ class BrokerSettings:
 
 @asynccontextmanager
 async def over_broker(
-    folder: Path, control: ControlSettings | None, settings: BrokerSettings, taken: socket.socket
+    folder: Path,
+    control: ControlSettings | None,
+    settings: BrokerSettings,
+    taken: socket.socket,
+    *,
+    has_tags: bool = False,
 ) -> AsyncIterator[tuple[Controller, BrokerPlane]]:
-    """A controller whose registrations a broker at this UDP socket follows."""
+    """A controller whose registrations a broker at this UDP socket follows. With `has_tags`, events have them."""
     # the broker matches filters and needs no regions, so a region is as coarse as can be
     coarse = replace(control or ControlSettings(), max_members=1)
-    needed, match_state = NeededAbove(), MatchState()
+    needed = NeededAbove()
     upstream = None if settings.above is None else Upstream(settings.above, needed)
     confirmed = None if upstream is None else upstream.confirmed
     async with AsyncExitStack() as stack:
@@ -65,6 +73,7 @@ async def over_broker(
         controller = await stack.enter_async_context(
             await Controller.open(folder, BROKER_TOPOLOGY, _NoSwitches(), coarse, also_wait_for=confirmed)
         )
+        match_state = MatchState(EventKeys.open(folder).secret if has_tags else None)
         match_state.follow(controller.state.registrations)
         plane = BrokerPlane(taken, match_state, controller, upstream)
         stack.callback(plane.broker.close)
@@ -99,7 +108,10 @@ class BrokerPlane:
         self, taken: socket.socket, match_state: MatchState, controller: Controller, upstream: Upstream | None
     ) -> None:
         pass_up = None if upstream is None else upstream.pass_up
-        self.broker = Broker(taken, match_state, on_request=self._on_request, pass_up=pass_up)
+        self._entry = EntryGuard()
+        self.broker = Broker(
+            taken, match_state, on_request=self._on_request, pass_up=pass_up, on_forged=self._count_forged
+        )
         self.upstream = upstream
         self._controller = controller
         self.requests: InbandServer[tuple[bytes, SocketAddress]] | None = None
@@ -119,6 +131,12 @@ class BrokerPlane:
             return False
         self.requests.arrived((payload, sender))
         return True
+
+    def _count_forged(self, program: Program) -> None:
+        self._entry.count(BROKER_HOST, program.owner.principal, program.socket)
+
+    def forged(self) -> Mapping[tuple[HostId, str], int]:
+        return self._entry.forged
 
     def topology(self) -> Topology:
         return BROKER_TOPOLOGY

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from prometheus_client.core import Metric
 
 from pleroma.control import Controller, ControlSettings
+from pleroma.control.entry_guard import EntryGuard
 from pleroma.index.address import IPV6
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
@@ -28,10 +29,12 @@ async def over_embedded(
     folder: Path, topology: Topology, control: ControlSettings | None
 ) -> AsyncIterator[tuple[Controller, EmbeddedPlane]]:
     """A controller whose rules are installed on simulated switches."""
+    entry = EntryGuard()
     async with (
-        LiveNetwork(topology, loopback=True, guarded=True) as network,
+        LiveNetwork(topology, loopback=True, guarded=True, entry=entry) as network,
         await Controller.open(folder, topology, network, control) as controller,
     ):
+        entry.follow(controller.state.registrations)
         yield controller, EmbeddedPlane(network)
 
 
@@ -48,6 +51,9 @@ class EmbeddedPlane:
     def serving(self, app: FastAPI) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
         return nullcontext()
 
+    def forged(self) -> Mapping[tuple[HostId, str], int]:
+        return self.network.forged
+
     def topology(self) -> Topology:
         return self.network.topology
 
@@ -58,12 +64,12 @@ class EmbeddedPlane:
         self,
         host: Host,
         seconds: float,
-        principal: str,  # noqa: ARG002
+        principal: str,
         lease: str | None,  # noqa: ARG002
         on_end: Callable[[], None],
     ) -> dict[str, Any]:
         secret = secrets.token_bytes(SECRET_BYTES)
-        self.network.admit(host.name, secret, seconds, on_end)
+        self.network.admit(host.name, secret, seconds, principal, on_end)
         return {
             "network": "tunnel",
             "udp_host": LOOPBACK,

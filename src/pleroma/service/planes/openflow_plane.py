@@ -153,6 +153,10 @@ class OpenFlowPlane:
         ends = (end for link in discovered.topology.links for end in link.ends)
         return self.learns and place not in discovered.borders and place not in ends
 
+    def forged(self) -> Mapping[tuple[HostId, str], int]:
+        """No switch looks into a packet; only who receives a forged one notices."""
+        return {}
+
     def topology(self) -> Topology:
         hosts, limits = self._controller.state.topology.hosts, dict(self.network.limits)
         made_of = self.network.discovered.topology, hosts, limits

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from pleroma.background import in_background
+from pleroma.control.entry_guard import EntryGuard
 from pleroma.errors import SetupError, WireError
 from pleroma.index.address import IPV6
 from pleroma.routing.detour import SwitchOp
@@ -35,8 +36,8 @@ from pleroma.switches.simulated.simulated_table import SimulatedTable
 from pleroma.switches.tracing.meeting import TracedTables
 from pleroma.wire import attach, tunnel
 from pleroma.wire.datagram_socket import DatagramSocket, ReceivedDatagram, open_socket
-from pleroma.wire.header import MAX_PACKET_BYTES
-from pleroma.wire.socket_sessions import SocketAddress, SocketSessions
+from pleroma.wire.header import MAX_PACKET_BYTES, PUBLISHER_PLACE
+from pleroma.wire.socket_sessions import SocketAddress, SocketSession, SocketSessions
 
 LOOPBACK = "127.0.0.1"
 SEND_BUFFER_BYTES = 4 << 20
@@ -50,16 +51,17 @@ _LARGEST = tunnel.TUNNEL_HEAD_BYTES + MAX_PACKET_BYTES
 _EVENT = tunnel.TUNNEL_START + IPV6.base.network_address.packed[: IPV6.base.prefixlen // 8]
 """How the frame of an event begins; then come the bits of its dz, then the packet."""
 _DZ = slice(len(_EVENT), tunnel.TUNNEL_HEAD_BYTES)
+_PUBLISHER = slice(tunnel.TUNNEL_HEAD_BYTES + PUBLISHER_PLACE.start, tunnel.TUNNEL_HEAD_BYTES + PUBLISHER_PLACE.stop)
 
 
 @dataclass(slots=True)
 class _Outlet:
-    """A host: its socket, the sessions of its clients, and the bytes that frames to the host begin with."""
+    """A host: its socket, the sessions of its clients by principal, and the bytes that frames to it begin with."""
 
     number: int
     host: Host
     start: bytes
-    sessions: SocketSessions[None] = field(default_factory=SocketSessions)
+    sessions: SocketSessions[str] = field(default_factory=SocketSessions)
     counters: HostCounters = field(default_factory=HostCounters)
     socket: DatagramSocket | None = None
 
@@ -77,7 +79,8 @@ class LiveNetwork:
 
     With `loopback`, a packet that one socket of a host sends goes to the other sockets of that host too. No switch does
     that, since it never sends back by the port of arrival, but a real host's network stack does. With `guarded`, a host
-    may send only the events that it has advertised.
+    may send only the events that it has advertised. With an `entry` guard, whoever is attached may publish only under
+    the numbers of its own advertisements at the host.
     """
 
     def __init__(
@@ -86,11 +89,13 @@ class LiveNetwork:
         *,
         loopback: bool = False,
         guarded: bool = False,
+        entry: EntryGuard | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.topology = topology
         self.ports: dict[HostId, int] = {}
         self._loopback = loopback
+        self._entry = entry
         self._clock = clock
         self._network = EmbeddedNetwork(topology)
         self._paths = PathCache(self._network, guarded=guarded)
@@ -157,14 +162,21 @@ class LiveNetwork:
         admitted = {host.port: self._paths.admitted(self._outlets[host.name].number) for host in hosts}
         return TracedTables(table.flows(), FlowTable(table.detours), admitted)
 
-    def admit(self, host: str, secret: bytes, seconds: float, on_end: Callable[[], None] = lambda: None) -> None:
+    def admit(
+        self,
+        host: str,
+        secret: bytes,
+        seconds: float,
+        principal: str = "",
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         """Let a client with this secret attach a socket to a host, for as long as it repeats that every `seconds`.
 
         `on_end` is called when it no longer does.
         """
         self._expire()
         now = self._clock()
-        self._outlet(host).sessions.admit(secret, None, seconds, now, on_end)
+        self._outlet(host).sessions.admit(secret, principal, seconds, now, on_end)
         self._expiry = min(self._expiry, now + seconds)
 
     def dismiss(self, host: str, secret: bytes) -> bool:
@@ -198,6 +210,11 @@ class LiveNetwork:
     def published(self, host: HostId) -> int:
         """How many events of a host were let in."""
         return self._outlets[host].counters.published
+
+    @property
+    def forged(self) -> Mapping[tuple[HostId, str], int]:
+        """Events under the number of somebody else's advertisement, by the host they came to and who sent them."""
+        return {} if self._entry is None else self._entry.forged
 
     @property
     def misaddressed(self) -> Mapping[HostId, int]:
@@ -244,8 +261,11 @@ class LiveNetwork:
                 counters.malformed += 1
                 return
             atom = None  # a frame whose destination is no event
-        if sender not in outlet.sessions.sockets:
+        session = outlet.sessions.sockets.get(sender)
+        if session is None:
             counters.unattached += 1
+            return
+        if self._entry is not None and not self._may_enter(self._entry, outlet, frame, session):
             return
         counted = self._paths.find(outlet.number, atom)
         if counted.refused:
@@ -264,6 +284,17 @@ class LiveNetwork:
             for other in outlet.sessions.sockets:
                 if other != sender:
                     self._send(outlet, frame, other)
+
+    def _may_enter(self, entry: EntryGuard, outlet: _Outlet, frame: bytes, session: SocketSession[str]) -> bool:
+        """Whether the sender of a frame may publish under the number that the packet names; if not, it is counted."""
+        host = outlet.host.name
+        is_own = entry.may_publish(int.from_bytes(frame[_PUBLISHER]), session.owner, host)
+        if is_own is None:
+            outlet.counters.unadvertised += 1
+        elif not is_own:
+            outlet.counters.forged += 1
+            entry.count(host, session.owner, session.socket)
+        return bool(is_own)
 
     def _deliver(self, outlet: _Outlet, frame: bytes) -> None:
         if not outlet.sessions.sockets:

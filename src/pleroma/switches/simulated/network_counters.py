@@ -43,7 +43,7 @@ class HostCounters:
     `delivered` is counted once for every attached socket; `unclaimed` came while there was none, and `dropped` the
     operating system did not take. `unattached`, `malformed`, `refused` and `unadvertised` are frames that were thrown
     away: from a socket that is not attached, of no known form, with a secret that is not known, and with an event that
-    the host has not advertised.
+    the host has not advertised. `forged` are events under the number of somebody else's advertisement.
     """
 
     published: int = 0
@@ -57,3 +57,4 @@ class HostCounters:
     malformed: int = 0
     refused: int = 0
     unadvertised: int = 0
+    forged: int = 0

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from pleroma.service.http.models.strict_model import Name, StrictModel
+from pleroma.service.http.models.strict_model import Name, QueryModel, StrictModel
 
 
 class HostAnswer(StrictModel):
@@ -31,9 +31,12 @@ class NewHost(StrictModel):
     mac: str = Field(pattern="^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$", description="Of its network card")
 
 
-class AttachmentQuestion(StrictModel):
+class AttachmentQuestion(QueryModel):
     lease: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         None, description="What the program registers under: a broker tells programs of a principal apart by it"
+    )
+    tags: bool = Field(
+        False, description="That the program makes and checks the tags of events; where events have them, it must"
     )
 
 
@@ -50,3 +53,4 @@ class AttachmentAnswer(StrictModel):
         None, description="16 bytes in hex, for the attach frame of a tunnel", examples=["0" * 32]
     )
     seconds: float = Field(description="Attach to a tunnel again within this time")
+    tags: bool = Field(description="Whether events have tags here")

@@ -18,4 +18,8 @@ class PlansInUse(StrictModel):
 class LeaseAnswer(StrictModel):
     lease: str
     seconds: float = Field(description="Renew it again within this time")
+    event_keys: str | None = Field(
+        description="When it changes, read the keys of all registrations again; null where events have no tags",
+        examples=["c9d7b2a1f05e6384"],
+    )
     registrations: list[str] = Field(description="The ids of what stands under it", examples=[["a6", "s7"]])

@@ -11,6 +11,8 @@ from pleroma.service.http.models.given_filters import GivenFilter
 from pleroma.service.http.models.pages import Paging
 from pleroma.service.http.models.strict_model import StrictModel
 
+_KEY = "5f" * 32
+
 
 class NewRegistration(GivenFilter):
     model_config = ConfigDict(
@@ -38,12 +40,21 @@ class SubscriptionAnswer(StrictModel):
 
 
 class SharedSubscription(SubscriptionAnswer):
+    event_key: str | None = Field(
+        description="Of the schema, in hex, for its owner: the tags of all events are checked with it", examples=[_KEY]
+    )
     share: ShareAnswer | None = Field(description="Of the events sampled of late; null where nothing was sampled")
 
 
 class AdvertisementAnswer(SubscriptionAnswer):
     id: str = Field(examples=["a6"])
     publisher: int = Field(description="In the header of its packets")
+
+
+class KeyedAdvertisement(AdvertisementAnswer):
+    event_key: str | None = Field(
+        description="Of the publisher, in hex, for its owner: the tags of its events are made with it", examples=[_KEY]
+    )
 
 
 class RegistrationPaging(Paging):

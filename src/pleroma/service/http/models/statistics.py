@@ -22,6 +22,7 @@ class EventCounters(StrictModel):
     wasted: Count = Field(0, description="Packets that came and no subscription of the client wanted")
     duplicates: Count = Field(0, description="Matching events that came once more")
     dropped: Count = Field(0, description="Matching events that the program was too slow for")
+    forged: Count = Field(0, description="Packets whose tag is not genuine, each counted once")
 
 
 class Counters(EventCounters):
@@ -68,6 +69,25 @@ class SchemaRates(StrictModel):
     )
 
 
+class EnteredForgery(StrictModel):
+    host: str = Field(description="Where they came in")
+    principal: str = Field(description="Who sent them")
+    events: int
+
+
+class ReportedForgery(StrictModel):
+    name: str = Field(alias="schema")
+    events: int
+    may_enter_at: list[str] = Field(
+        description="Ports of hosts that may send what the client has subscribed to", examples=[["R1 port 1 (h1)"]]
+    )
+
+
+class Forgeries(StrictModel):
+    entered: list[EnteredForgery] = Field(description="Events under the number of another, dropped where they came in")
+    reported: list[ReportedForgery] = Field(description="Events that clients received and whose tag is not genuine")
+
+
 class StatisticsAnswer(StrictModel):
     position: int
     schemas: int
@@ -84,3 +104,4 @@ class StatisticsAnswer(StrictModel):
     by_subscription: dict[str, Counters]
     principals: dict[str, PrincipalCounters] | None = Field(None, description="For administrators")
     hosts: dict[str, dict[str, int]] | None = Field(None, description="For administrators: the hosts' ports")
+    forged: Forgeries | None = Field(None, description="For administrators: events that are not from whom they say")

@@ -55,6 +55,11 @@ def hosts(service: Service) -> APIRouter:
         description="`any` chooses the host that asks, or of a simulated network the one with the fewest attachments.",
     )
     async def attach(request: Request, host: str, asked: Annotated[AttachmentQuestion, Query()]) -> Response:
+        if service.keys is not None and not asked.tags:
+            reason = (
+                "events have tags here: a program must say that it makes and checks them, and this one may be too old"
+            )
+            raise BadRequest(reason, field="tags", value=asked.tags)
         used = service.plane.attached()
         there = service.state.topology.host[_any(service, request, used) if host == ANY_HOST else _known(service, host)]
         seconds, principal = service.settings.attachment_seconds, caller(request).name
@@ -69,6 +74,7 @@ def hosts(service: Service) -> APIRouter:
             "address": there.address,
             "range": str(service.plane.addresses.base),
             "seconds": seconds,
+            "tags": service.keys is not None,
             **known,
         }
         return json_response(answer, 201)

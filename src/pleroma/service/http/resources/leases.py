@@ -26,6 +26,7 @@ def leases(service: Service) -> APIRouter:
         leased = service.leases.renew(name, lease)
         if using is not None:
             service.controller.plan_changes.adopted(name, lease, using.plans)
-        return json_response({"lease": lease, "seconds": service.leases.seconds, "registrations": list(leased)})
+        answer = {"lease": lease, "seconds": service.leases.seconds, "registrations": list(leased)}
+        return json_response(answer | {"event_keys": None if service.keys is None else service.keys.id})
 
     return router

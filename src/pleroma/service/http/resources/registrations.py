@@ -25,6 +25,7 @@ from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.pages import Page
 from pleroma.service.http.models.registrations import (
     AdvertisementAnswer,
+    KeyedAdvertisement,
     NewRegistration,
     RegistrationPaging,
     SharedSubscription,
@@ -46,7 +47,7 @@ _KEY_DIGEST_CHARACTERS = 16
 
 def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
     is_publisher = kind == "advertisement"
-    shape = AdvertisementAnswer if is_publisher else SharedSubscription
+    shape = KeyedAdvertisement if is_publisher else SharedSubscription
     listed = AdvertisementAnswer if is_publisher else SubscriptionAnswer
     router = APIRouter(prefix=f"/v1/{kind}s", tags=[f"{kind}s"], route_class=StrictRoute)
 
@@ -60,7 +61,7 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
         if new.lease is not None:
             service.leases.begin(principal.name, new.lease)
         answer = {**done.value, "filter": command.text, "principal": principal.name, "lease": new.lease}
-        return json_response(await _with_share(service, kind, done.value["id"], answer), 201)
+        return json_response(await _whole(service, principal, kind, done.value["id"], answer), 201)
 
     @router.get("", response_model=Page[listed], summary=f"List the {kind}s")  # type: ignore[valid-type]
     async def many(request: Request, at: Annotated[RegistrationPaging, Query()]) -> Response:
@@ -74,7 +75,7 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
         principal = caller(request)
         found = _visible(service, kind, principal, id)
         await _make_text(service, principal, found)
-        return json_response(await _with_share(service, kind, id, _shape(found)))
+        return json_response(await _whole(service, principal, kind, id, _shape(found)))
 
     @router.delete("/{id}", status_code=204, summary=f"Withdraw {_article(kind)}")
     async def withdraw(request: Request, id: str) -> Response:
@@ -95,9 +96,16 @@ def _key(principal: Principal, key: str | None) -> str | None:
     return None if key is None else f"{principal.name}/{principal.digest[:_KEY_DIGEST_CHARACTERS]}/{key}"
 
 
-async def _with_share(service: Service, kind: RegistrationKind, id: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer about a subscription, with the share of the traffic that it brings; one about an advertisement."""
+async def _whole(
+    service: Service, principal: Principal, kind: RegistrationKind, id: str, answer: dict[str, Any]
+) -> dict[str, Any]:
+    """The answer about one registration: for its owner with its key, and for a subscription with its share."""
     registered = service.state.registrations.get(id)
+    is_own = answer["principal"] == principal.name
+    if service.keys is not None and is_own:
+        answer["event_key"] = service.keys.of(service.schema(answer["schema"]), answer.get("publisher"))
+    else:
+        answer["event_key"] = None
     if kind == "advertisement":
         return answer
     if registered is None or (sample := await service.traffic.of(registered.entry)) is None:

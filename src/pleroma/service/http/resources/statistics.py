@@ -63,6 +63,11 @@ def statistics(service: Service) -> APIRouter:
         if everything:
             answer["principals"] = {name: _all(_NAMES, counted) for name, counted in reported.principals.items()}
             answer["hosts"] = service.plane.hosts()
+            entered = service.plane.forged()
+            answer["forged"] = {
+                "entered": [{"host": host, "principal": who, "events": n} for (host, who), n in entered.items()],
+                "reported": service.forged.shown(),
+            }
         return json_response(answer)
 
     @router.post("/reports", status_code=204, summary="Say what a client counted since its last report")
@@ -81,7 +86,9 @@ def statistics(service: Service) -> APIRouter:
         for schema, count in published.items():
             by_schema[schema if schema in service.state.schemas else None]["published"] += count
         for each, counters in counted.items():
-            by_schema[service.state.registrations[each].schema].update(counters)
+            subscription = service.state.registrations[each]
+            by_schema[subscription.schema].update(counters)
+            service.forged.add(service.state, subscription, counters.get("forged", 0))
         for schema, sums in by_schema.items():
             service.rates.add(principal, schema, sums)
         if service.collection is not None:
