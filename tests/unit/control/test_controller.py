@@ -551,7 +551,8 @@ class TestClientCounters:
                 counters = controller.client_counters
                 assert counters.subscriptions["s8"] == {"delivered": 6, "wasted": 2}
                 assert counters.totals == {
-                    "published": 10, "delivered": 6, "wanted": 0, "wasted": 2, "duplicates": 2, "dropped": 5, "forged": 0,
+                    "published": 10, "delivered": 6, "wanted": 0, "wasted": 2, "duplicates": 2, "dropped": 5,
+                    "forged": 0,
                 }  # fmt: skip
                 await controller.submit(Withdraw("s8", "sue"))
                 await controller.submit(RemovePrincipal("ben"))

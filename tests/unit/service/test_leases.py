@@ -125,7 +125,7 @@ def test_a_lease_is_renewed_over_http_by_its_own_principal(tmp_path):
                 assert answer["registrations"] == [made["id"]]
                 more = await ann.subscribe("price > 8", lease="short")
                 answer = (await ann("PUT", "/v1/leases/short", 200)).json()
-                assert answer == {"lease": "short", "seconds": 30.0, "registrations": [more["id"]]}
+                assert answer == {"lease": "short", "seconds": 30.0, "event_keys": None, "registrations": [more["id"]]}
                 error = await api.error("PUT", "/v1/leases/short", 404, "not_found")
                 assert (error["field"], error["value"]) == ("lease", "short")
                 for bad in ("", "x" * 65, "two\nlines"):

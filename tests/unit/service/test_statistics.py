@@ -16,7 +16,7 @@ def test_reports_are_added_up_for_each_subscription_and_principal(tmp_path):
                 await ann.post("/v1/reports", report, 204)
             await api.post("/v1/reports", {"subscriptions": {mine["id"]: {"duplicates": 3, "wasted": 4}}}, 204)
             seen = await ann.get("/v1/statistics")
-            counted = {"delivered": 12, "wanted": 12, "wasted": 4, "duplicates": 0, "dropped": 2}
+            counted = {"delivered": 12, "wanted": 12, "wasted": 4, "duplicates": 0, "dropped": 2, "forged": 0}
             assert seen["by_subscription"] == {hers["id"]: counted}
             assert seen["reported"] == counted | {"published": 8, "waste_at_hosts": 0.25}
             assert (seen["advertisements"], seen["subscriptions"]) == (0, 1)
