@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib.util
 import os
 import random
 import socket
@@ -20,10 +21,11 @@ from typing import Any
 import numpy as np
 from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.filter_json import to_json
 from pleroma.control import Controller, CreatePrincipal, CreateSchema, Register, Withdraw
-from pleroma.index import Dz
+from pleroma.index import Dz, GridIndex, IndexPlan
 from pleroma.index.address import IPV6
 from pleroma.lab import Lab
 from pleroma.lab.needs import check
@@ -75,7 +77,22 @@ async def _run(advance: Callable[[float], None]) -> dict[str, Any]:
     advance(2)
     figures |= await _controller()
     advance(2)
+    figures["tags"] = _tags()
     return figures
+
+
+def _tags() -> dict[str, float]:
+    """What tags add to the work of the programs at both ends; switches do not look at them."""
+    channel = SchemaChannel(1, Dz(0b10), IndexPlan(1, GridIndex.regular(SCHEMA, 16)))
+    chance = random.Random(4)
+    events = [SCHEMA.event(value=chance.randrange(65_536)) for _ in range(5_000)]
+    spec = importlib.util.spec_from_file_location("_tags", Path(__file__).with_name("_tags.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    cost: dict[str, float] = module.cost(channel, events, [Filter.everything(SCHEMA)])
+    return cost
 
 
 # -- rules -----------------------------------------------------------------------------------------------------------

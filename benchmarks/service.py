@@ -1,7 +1,8 @@
 """The controller over HTTP, events through the live network, and a restart with 100,000 subscriptions.
 
 Requests are subscriptions of the stock quotes, and once more boxes in eight attributes. Events go from one end of three
-switches to the other, where one client has 1,000 subscriptions: the highest rate at which none was lost.
+switches to the other, where one client has 1,000 subscriptions: the highest rate at which none was lost, with tags and
+without.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pleroma.client import connect
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Filter, filter_json
 from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Log, Register
 from pleroma.control.kept_answers import KeptAnswers
@@ -31,6 +33,7 @@ from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state_snapshot import snapshot
 from pleroma.experiments.demonstration.replay import difference, expected, send, subscribers
 from pleroma.experiments.demonstration.running_controller import embedded
+from pleroma.index import Dz, GridIndex, IndexPlan
 from pleroma.routing import build
 from pleroma.workloads import EXPRESSIVE, StockModel, Workload, generate, generate_stock, rates
 
@@ -49,7 +52,17 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
     boxes = asyncio.run(_requests(_workload(3 * REQUESTS_PER_RUN, 1), advance))
     figures |= {"eight_attributes": boxes}
     figures |= asyncio.run(_events(advance))
+    without = asyncio.run(_events(advance, event_tags=False))["events_per_s"]
+    figures["tags"] = {"events_per_s_without": without} | _tags()
     return figures | _restart(advance)
+
+
+def _tags() -> dict[str, float]:
+    """What tags add to the work of a publisher and of a client with 1,000 subscriptions."""
+    data = _workload(1_000, 5_000)
+    plan = IndexPlan(1, GridIndex.regular(data.schema, 48))
+    cost: dict[str, float] = _module("_tags").cost(SchemaChannel(1, Dz(0b10), plan), data.events, data.subscriptions)
+    return cost
 
 
 def _workload(subscriptions: int, events: int) -> Workload:
@@ -89,7 +102,7 @@ async def _requests(data: Workload, advance: Callable[[float], None]) -> dict[st
     }
 
 
-async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
+async def _events(advance: Callable[[float], None], *, event_tags: bool = True) -> dict[str, Any]:
     """From one end of three switches to the other, with 1,000 subscriptions there."""
     data = _workload(1_000, int(max(EVENT_RATES) * SECONDS_PER_RATE))
     topology = build("line:3")
@@ -97,7 +110,7 @@ async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
     best = 0.0
     late: tuple[float | None, float | None] = (None, None)
     lost: dict[str, int] = {}
-    async with embedded("line:3") as stage, stage.connect(first) as client:
+    async with embedded("line:3", event_tags=event_tags) as stage, stage.connect(first) as client:
         url, token = stage.url, stage.token
         await client.create_schema(data.schema)
         crowd = subscribers(url, token, data.schema.name, data.subscriptions, [last])
@@ -116,7 +129,7 @@ async def _events(advance: Callable[[float], None]) -> dict[str, Any]:
             for rate in EVENT_RATES:
                 reached, wrong = await attempt(rate)
                 lost[str(rate)] = wrong
-                advance(30 / len(EVENT_RATES))
+                advance(15 / len(EVENT_RATES))
                 if wrong or reached < 0.9 * rate:
                     break
                 best = reached

@@ -1,4 +1,4 @@
-"""A host that may send the same content as another sends packets under the other's number: receivers tell by the tag."""
+"""A host that may send the same content as another uses the number of the other: receivers tell by the tag."""
 
 import asyncio
 

@@ -90,10 +90,16 @@ def at_host(namespace: str | None) -> AbstractContextManager[None]:
 
 @asynccontextmanager
 async def embedded(
-    topology: str, members: int | None = None, collecting: bool = False, *, replan: bool = False
+    topology: str,
+    members: int | None = None,
+    collecting: bool = False,
+    *,
+    replan: bool = False,
+    event_tags: bool = True,
 ) -> AsyncIterator[RunningController]:
     """On simulated switches. Unless it may `replan`, it has the plan that it is given, or the watcher's."""
-    async with _controller(topology, members, collecting, "--replan", "auto" if replan else "off") as found:
+    more = ("--replan", "auto" if replan else "off", "--event-tags", "on" if event_tags else "off")
+    async with _controller(topology, members, collecting, *more) as found:
         url, token, lake = found
         yield RunningController(url, token, url, lake=lake)
 
