@@ -16,8 +16,9 @@ from pleroma.client.session.waste_attribution import WasteAttribution
 from pleroma.content import Filter
 from pleroma.errors import WireError
 from pleroma.matching.edge_filter import EdgeFilter
-from pleroma.wire import EventPacket, peek
+from pleroma.wire import EventPacket
 from pleroma.wire.event_tags import SchemaSeals
+from pleroma.wire.header import read
 
 
 @dataclass(slots=True)
@@ -142,7 +143,7 @@ class SubscribedSchemas:
         its tag checked.
         """
         try:
-            schema = self._by_number.get(peek(data).schema_number)
+            schema = self._by_number.get(read(data)[0])
             if schema is None or not schema.is_open:
                 self.info.unknown += not is_echo
                 return None
