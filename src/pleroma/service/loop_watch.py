@@ -1,8 +1,8 @@
 """How long the event loop stands still, and in which function.
 
 A timer of the loop measures the time from one of its ticks to the next. Meanwhile a thread looks on: when the next
-tick is overdue it notes what the loop's thread runs at that moment, so that a long stall is logged with the function
-to blame.
+tick is overdue it notes what the loop's thread runs at that moment, and what other threads run that may keep Python's
+lock from it. So a long stall is logged with the function to blame.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
+from operator import itemgetter
 from types import FrameType
 from typing import Self
 
@@ -51,8 +53,8 @@ class LoopWatch:
         """For each second of the last minute in which there was a tick: longest stall, most processor time."""
         self._long_stalls = 0
         self._stalled_seconds = 0.0
-        self._seen: Counter[str] = Counter()
-        """What the thread saw during the present stall."""
+        self._seen: list[tuple[str, list[str]]] = []
+        """What the loop ran at moments of the present stall, and what other threads worked at meanwhile."""
         self._logged: dict[str, float] = {}
 
     @contextmanager
@@ -114,33 +116,53 @@ class LoopWatch:
             self._stalled_seconds += stall
             self._log(now, stall, worked)
         if self._seen:
-            self._seen = Counter()
+            self._seen = []
 
     def _log(self, now: float, stall: float, worked: float) -> None:
-        where = self._seen.most_common(1)[0][0] if self._seen else "unknown"
+        where = _most(where for where, _ in self._seen) or "unknown"
+        beside = _most(each for _, many in self._seen for each in many)
         function = where.partition(" < ")[0]
         if now - self._logged.get(function, -_LOG_AGAIN_SECONDS) < _LOG_AGAIN_SECONDS:
             return
         if len(self._logged) == _MAX_REMEMBERED_FUNCTIONS:
             self._logged.clear()
         self._logged[function] = now
-        log.warning("the event loop stood still", ms=round(stall * 1000), busy_ms=round(worked * 1000), where=where)
+        figures = {"ms": round(stall * 1000), "busy_ms": round(worked * 1000)}
+        log.warning("the event loop stood still", **figures, where=where, **({"beside": beside} if beside else {}))
 
     def _look_on(self, watched: int, ended: threading.Event) -> None:
+        cpu: dict[int, float] = {}
         while not ended.wait(_LOOK_SECONDS):
             if time.perf_counter() - self._ticked > _LOOK_SECONDS:
-                frame = sys._current_frames().get(watched)
-                if frame is not None:
-                    self._seen[_described(frame)] += 1
+                frames = sys._current_frames()
+                del frames[threading.get_ident()]
+                where = _described(frames.pop(watched))
+                before, cpu = cpu, {each: time.clock_gettime(time.pthread_getcpuclockid(each)) for each in frames}
+                at_work = [frames[each] for each in frames if cpu[each] > before.get(each, cpu[each])]
+                self._seen.append((where, [next(_ours(frame), _name(frame)) for frame in at_work]))
+            else:
+                cpu = {}
+
+
+def _most(seen: Iterable[str]) -> str:
+    """The most frequent; empty if there is none."""
+    return max(Counter(seen).items(), key=itemgetter(1), default=("", 0))[0]
 
 
 def _described(frame: FrameType) -> str:
-    """The innermost function of ours and its callers of ours; where there is none of ours, the innermost of all."""
-    ours: list[str] = []
+    """The innermost function, and the functions of ours that called it."""
+    ours = islice(_ours(frame), _CALLERS_SHOWN)
+    first = _name(frame)
+    return " < ".join([first, *(each for each in ours if each != first)])
+
+
+def _ours(frame: FrameType) -> Iterator[str]:
     at: FrameType | None = frame
-    while at is not None and len(ours) < _CALLERS_SHOWN:
-        module = at.f_globals.get("__name__", "")
-        if module.startswith("pleroma."):
-            ours.append(f"{module}.{at.f_code.co_qualname}")
+    while at is not None:
+        if at.f_globals.get("__name__", "").startswith("pleroma."):
+            yield _name(at)
         at = at.f_back
-    return " < ".join(ours) or f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}"
+
+
+def _name(frame: FrameType) -> str:
+    return f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}"

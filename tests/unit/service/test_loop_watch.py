@@ -58,7 +58,9 @@ def test_a_stall_is_seen_in_full_and_logged_with_the_function_that_ran(loop):
         assert found["pleroma_loop_stalled_seconds_total",] >= STALL_SECONDS
         (line,) = (each for each in logged if each["ms"] >= STALL_SECONDS * 1000)
         assert line["event"] == "the event loop stood still"
-        assert line["where"].startswith("pleroma.service.http.traffic_rates.TrafficRates.__init__")
+        innermost, ours, *_ = line["where"].split(" < ")
+        assert innermost.endswith("test_loop_watch.asleep")
+        assert ours == "pleroma.service.http.traffic_rates.TrafficRates.__init__"
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(main())
@@ -81,7 +83,7 @@ def test_one_function_that_stalls_again_and_again_is_logged_once():
             for _ in range(3):
                 await stalled(watch)
         assert long_stalls(watch) >= 3
-        assert sum("TrafficRates" in each["where"] for each in logged) == 1
+        assert sum("asleep" in each["where"] for each in logged) == 1
 
     asyncio.run(main())
 
@@ -97,6 +99,19 @@ def test_the_watch_ends_with_its_block():
         asleep()
         await asyncio.sleep(0.03)
         assert watch.longest() == before
+
+    asyncio.run(main())
+
+
+def test_what_other_threads_run_meanwhile_is_told():
+    async def main():
+        with LoopWatch().watching() as watch, capture_logs() as logged:
+            working = threading.Thread(target=TrafficRates, args=({}, at_work))
+            working.start()
+            await stalled(watch)
+            working.join()
+        (line,) = (each for each in logged if "asleep" in each["where"])
+        assert line["beside"] == "pleroma.service.http.traffic_rates.TrafficRates.__init__"
 
     asyncio.run(main())
 
