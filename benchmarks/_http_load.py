@@ -8,29 +8,38 @@ from collections.abc import Sequence
 
 
 class Connection:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str | None) -> None:
         self._reader = reader
         self._writer = writer
-        self._head = (
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
-            + token
-            + "\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
-        )
+        self._head = "" if token is None else f"Authorization: Bearer {token}\r\n"
 
     @classmethod
-    async def open(cls, port: int, token: str) -> Connection:
-        return cls(*await asyncio.open_connection("127.0.0.1", port), token)
+    async def open(cls, port: int, token: str | None, source: str = "127.0.0.1") -> Connection:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0)), token)
 
-    async def post(self, path: str, body: bytes) -> int:
-        """The status of the answer."""
-        self._writer.write(self._head.format(path=path, size=len(body)).encode() + body)
+    async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """The status and the body of the answer."""
+        await self.begin(method, path, body)
+        status, size = await self.answer()
+        return status, await self._reader.readexactly(size)
+
+    async def begin(self, method: str, path: str, body: bytes = b"") -> None:
+        kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+        self._writer.write(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{self._head}{kind}\r\n".encode() + body)
+        await self._writer.drain()
+
+    async def answer(self) -> tuple[int, int]:
+        """The status of an answer, and how many bytes its body has; 0 for a stream."""
         head = await self._reader.readuntil(b"\r\n\r\n")
         size = 0
         for line in head.split(b"\r\n"):
             if line.lower().startswith(b"content-length:"):
                 size = int(line.split(b":")[1])
-        await self._reader.readexactly(size)
-        return int(head.split(b" ", 2)[1])
+        return int(head.split(b" ", 2)[1]), size
+
+    async def post(self, path: str, body: bytes) -> int:
+        """The status of the answer."""
+        return (await self.ask("POST", path, body))[0]
 
     def close(self) -> None:
         self._writer.close()

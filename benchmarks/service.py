@@ -170,8 +170,8 @@ def _restart(advance: Callable[[float], None]) -> dict[str, Any]:
     }
 
 
-def _fill(folder: Path, advance: Callable[[float], None]) -> None:
-    """What such a controller would have left behind."""
+def _fill(folder: Path, advance: Callable[[float], None], digest: str = "0" * 64) -> None:
+    """What such a controller would have left behind; the digest is that of its administrator's token."""
     data = _workload(RESTART_SUBSCRIPTIONS, 1)
     topology, settings = build("testbed"), ControlSettings()
     state = ControlState(topology, settings)
@@ -179,7 +179,7 @@ def _fill(folder: Path, advance: Callable[[float], None]) -> None:
     commands: list[Any] = [
         Begin(settings.to_json(), state.network),
         CreateSchema(data.schema),
-        CreatePrincipal("root", "admin", "0" * 64, {}, {}, None),
+        CreatePrincipal("root", "admin", digest, {}, {}, None),
         Register("advertisement", "root", topology.hosts[0].name, data.schema.name, everything),
     ]
     with Log.open(folder / LOG_FILE_NAME) as log:

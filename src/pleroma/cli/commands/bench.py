@@ -40,7 +40,8 @@ def bench(
     if json:
         show_json(figures)
         return
-    show_table(f"bench {name}", ("figure", "value"), list(_flat(figures)))
+    columns = getattr(module, "COLUMNS", ("figure", "value"))
+    show_table(f"bench {name}", columns, module.rows(figures) if hasattr(module, "rows") else list(_flat(figures)))
     out.print("Absolute figures are of this machine; ratios compare two things in the same run.")
 
 
