@@ -389,14 +389,16 @@ async def forged(a: Attack) -> None:
         own = publisher.number
         await subscription.receive()
         a.say_ready()
-        while a.goes_on:
-            seen = await subscription.receive()
-            if seen.publisher == own or subscription.waiting:
-                continue
-            publisher.reroute(number=seen.publisher)
-            for ahead in range(1, 65):
-                a.tried += 1
-                publisher.pass_on(seen.event, seen.sequence + ahead, seen.time)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(a.seconds):
+                while True:
+                    seen = await subscription.receive()
+                    if seen.publisher == own or subscription.waiting:
+                        continue
+                    publisher.reroute(number=seen.publisher)
+                    for ahead in range(1, 65):
+                        a.tried += 1
+                        publisher.pass_on(seen.event, seen.sequence + ahead, seen.time)
 
 
 async def frames(a: Attack) -> None:

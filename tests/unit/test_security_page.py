@@ -10,7 +10,10 @@ PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
 
 def promises():
-    """By promise, its tests as (file, name); a name without a file is in the file of the test before it."""
+    """By promise, its tests as (file, name).
+
+    A name without a file is in the file of the test before it; a file without a name stands for all of its tests.
+    """
     section = re.search(r"^## What is promised\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL).group(1)
     found = {}
     for line in section.splitlines():
@@ -20,8 +23,8 @@ def promises():
         promise, named = cells
         file, tests = "", []
         for each in named.replace("`", "").split(", "):
-            before, separator, name = each.rpartition("::")
-            file = before if separator else file
+            before, _, name = (f"{each}::test_" if each.endswith(".py") else each).rpartition("::")
+            file = before or file
             tests.append((file, name))
         found[promise] = tests
     return found
@@ -39,6 +42,7 @@ def test_every_promise_names_tests_that_exist(promise):
     for file, name in PROMISES[promise]:
         path = ROOT / file
         assert path.is_file(), f"{promise}: {file or name} is not there"
-        there = re.search(rf"^\s*(?:async )?def {re.escape(name)}\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+        wanted = rf"^\s*(?:async )?def {name}" + ("" if name == "test_" else r"\(")
+        there = re.search(wanted, path.read_text(encoding="utf-8"), re.MULTILINE)
         assert name.startswith("test_"), f"{promise}: {name} is no test"
         assert there, f"{promise}: no {name} in {file}"

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter
@@ -46,11 +46,12 @@ class LoopWatch:
     the processor time of the loop's thread; the rest of it waited for a disk, a lock or a processor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._ticked = 0.0
         self._busy = 0.0
-        self._longest: deque[tuple[int, float, float]] = deque()
-        """For each second of the last minute in which there was a tick: longest stall, most processor time."""
+        self._longest: deque[tuple[int, float, float]] = deque(maxlen=_WITHIN_SECONDS[-1] + 1)
+        """For each of the last seconds in which there was a tick: longest stall, most processor time."""
         self._long_stalls = 0
         self._stalled_seconds = 0.0
         self._seen: list[tuple[str, list[str]]] = []
@@ -71,7 +72,7 @@ class LoopWatch:
                 loop.call_later(_TICK_SECONDS, again)
                 self._tick()
 
-        self._ticked, self._busy = time.perf_counter(), time.thread_time()
+        self._ticked, self._busy = self._clock(), time.thread_time()
         loop.call_later(_TICK_SECONDS, again)
         thread.start()
         try:
@@ -96,11 +97,11 @@ class LoopWatch:
         yield counter("pleroma_loop_stalled_seconds", "Length of these stalls together", [("", self._stalled_seconds)])
 
     def _slots(self, within: float) -> list[tuple[int, float, float]]:
-        since = time.perf_counter() - within
+        since = self._clock() - within
         return [slot for slot in self._longest if slot[0] + 1 > since]
 
     def _tick(self) -> None:
-        now, busy = time.perf_counter(), time.thread_time()
+        now, busy = self._clock(), time.thread_time()
         stall, worked = now - self._ticked, busy - self._busy
         self._ticked, self._busy = now, busy
         second = int(now)
@@ -109,8 +110,6 @@ class LoopWatch:
             self._longest[-1] = second, max(stall, longest), max(worked, busiest)
         else:
             self._longest.append((second, stall, worked))
-            while self._longest[0][0] < second - _WITHIN_SECONDS[-1]:
-                self._longest.popleft()
         if stall > LONG_STALL_SECONDS:
             self._long_stalls += 1
             self._stalled_seconds += stall
@@ -133,7 +132,7 @@ class LoopWatch:
     def _look_on(self, watched: int, ended: threading.Event) -> None:
         cpu: dict[int, float] = {}
         while not ended.wait(_LOOK_SECONDS):
-            if time.perf_counter() - self._ticked > _LOOK_SECONDS:
+            if self._clock() - self._ticked > _LOOK_SECONDS:
                 frames = sys._current_frames()
                 del frames[threading.get_ident()]
                 where = _described(frames.pop(watched))

@@ -32,7 +32,8 @@ def asleep():
 
 
 def at_work():
-    end = time.thread_time() + STALL_SECONDS
+    """For longer, so that it is seen more often."""
+    end = time.thread_time() + 2 * STALL_SECONDS
     while time.thread_time() < end:
         pass
     return 0.0
@@ -68,7 +69,7 @@ def test_a_stall_is_seen_in_full_and_logged_with_the_function_that_ran(loop):
 
 def test_a_stall_tells_work_from_waiting():
     async def main():
-        for clock, shares in ((asleep, (0.0, 0.5)), (at_work, (0.9, 1.5))):
+        for clock, shares in ((asleep, (0.0, 0.5)), (at_work, (1.9, 2.5))):
             with LoopWatch().watching() as watch:
                 await stalled(watch, clock)
             busy = read(watch)["pleroma_loop_busy_seconds", "5s"]
@@ -84,6 +85,31 @@ def test_one_function_that_stalls_again_and_again_is_logged_once():
                 await stalled(watch)
         assert long_stalls(watch) >= 3
         assert sum("asleep" in each["where"] for each in logged) == 1
+
+    asyncio.run(main())
+
+
+def test_a_stall_is_told_for_five_seconds_and_for_a_minute():
+    passed = 0.0
+    watch = LoopWatch(lambda: time.perf_counter() + passed)
+
+    async def main():
+        with watch.watching():
+            await stalled(watch)
+
+    asyncio.run(main())
+    for passed, told in ((3.0, ("5s", "60s")), (10.0, ("60s",)), (55.0, ("60s",)), (65.0, ())):  # noqa: B007
+        longest = {within: read(watch)["pleroma_loop_stall_seconds", within] for within in ("5s", "60s")}
+        assert {within for within, seconds in longest.items() if seconds >= STALL_SECONDS} == set(told)
+
+
+def test_each_stall_is_blamed_on_what_ran_then():
+    async def main():
+        with LoopWatch().watching() as watch, capture_logs() as logged:
+            await stalled(watch, at_work)
+            await stalled(watch, asleep)
+        blamed = [each["where"].partition(" <")[0].rpartition(".")[2] for each in logged]
+        assert [each for each in blamed if each in ("at_work", "asleep")] == ["at_work", "asleep"]
 
     asyncio.run(main())
 
