@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pleroma.content import Box, Filter, Integer, Range, Schema
 from pleroma.content.box_masks import BoxMasks
 from pleroma.content.range import common, join
-from pleroma.content.work_budget import MAX_BOXES, UNBOUNDED, WorkBudget
+from pleroma.content.work_budget import MAX_BOXES, PIECES_PER_BOX, UNBOUNDED, WorkBudget
 from pleroma.errors import ContentError, FilterTooCostly
 from support.strategies import events, every_event, filter_texts, schemas, tiny_schemas
 
@@ -54,6 +54,10 @@ def test_the_normal_form_of_more_boxes_than_are_compared_at_once_is_the_same():
     assert Filter.of(PLANE, boxes).boxes == plainly_normal(large)
     with pytest.raises(ContentError, match="boxes allowed"):
         Filter.of(PLANE, small)
+    most = PIECES_PER_BOX * MAX_BOXES
+    assert Filter.of(PLANE, itertools.repeat(large[0], most)).boxes == (large[0],)
+    with pytest.raises(ContentError, match="boxes allowed"):
+        Filter.of(PLANE, itertools.repeat(large[0], most + 1))
 
 
 @given(st.data())

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from pleroma.control import SwitchDelay
+from pleroma.control import Controller, SwitchDelay
 from pleroma.errors import BadRequest, DzError, NotFound, UnknownName
 from pleroma.index import AddressRange, Dz
-from pleroma.routing import Flow, SwitchId
+from pleroma.routing import Flow, Router, SwitchId
 from pleroma.routing.topology_files import to_json
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import admin
@@ -53,8 +53,8 @@ def network(service: Service) -> APIRouter:
     @router.get("/switches", response_model=Page[SwitchAnswer], summary="The switches and how full they are")
     async def switches(at: Annotated[Paging, Query()]) -> Response:
         found = behind(service.plane.topology().switches, at.after, str)
-        states = service.plane.switches()
-        return await page_response(in_turns(found), at.limit, lambda name: _switch(service, name, states), str)
+        show = partial(_switch, service.state.router, service.controller, service.plane.switches())
+        return await page_response(in_turns(found), at.limit, show, str)
 
     @router.get("/switches/{switch}/flows", response_model=Page[FlowAnswer], summary="The rules of a switch")
     async def flows(request: Request, switch: str, at: Annotated[Paging, Query()]) -> Response:
@@ -87,8 +87,9 @@ def _dz(text: str) -> Dz:
         raise BadRequest(error.reason, field="after", value=text) from None
 
 
-def _switch(service: Service, name: SwitchId, states: Mapping[SwitchId, dict[str, Any]]) -> dict[str, Any]:
-    router, controller = service.state.router, service.controller
+def _switch(
+    router: Router, controller: Controller, states: Mapping[SwitchId, dict[str, Any]], name: SwitchId
+) -> dict[str, Any]:
     coarse = router.coarsened.get(name)
     delay = controller.delays.get(name) or SwitchDelay(controller.position, 0, 0.0, None)
     return {
