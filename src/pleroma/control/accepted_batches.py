@@ -19,6 +19,9 @@ class AcceptedBatches:
         self._max_senders = max_senders
         self._last: dict[str, OrderedDict[Hashable, int]] = {}
 
+    def forget(self, principal: str) -> None:
+        self._last.pop(principal, None)
+
     def has(self, principal: str, sender: Hashable, number: int) -> bool:
         return principal in self._last and number <= self._last[principal].get(sender, -1)
 

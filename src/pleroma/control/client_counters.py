@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pleroma.control.accepted_batches import AcceptedBatches
+from pleroma.control.state.principals import Principals
 from pleroma.control.state.records import Registered
 from pleroma.control.state.registrations import Registrations
 from pleroma.errors import ControlError, NotThere, UnknownName
@@ -19,19 +20,22 @@ COUNT_LIMIT = 2**53
 
 
 class ClientCounters:
-    """The counters of all subscriptions that are in force, and of all principals that ever reported."""
+    """The counters of all subscriptions that are in force, and of all principals that have reported."""
 
-    def __init__(self, registrations: Registrations) -> None:
+    def __init__(self, registrations: Registrations, principals: Principals) -> None:
         self.subscriptions: dict[str, dict[str, int]] = {}
         self.principals: dict[str, dict[str, int]] = {}
+        self._of_removed: dict[str, int] = {}
+        """What principals reported that were removed since."""
         self._registrations = registrations
         self._accepted = AcceptedBatches()
         registrations.subscribe(self)
+        principals.on_removed(self._forget)
 
     @property
     def totals(self) -> dict[str, int]:
         return {
-            name: sum(counted.get(name, 0) for counted in self.principals.values())
+            name: sum(counted.get(name, 0) for counted in (self._of_removed, *self.principals.values()))
             for name in ("published", *CLIENT_COUNTER_NAMES)
         }
 
@@ -67,6 +71,11 @@ class ClientCounters:
         if batch is not None:
             self._accepted.add(principal, *batch)
         return True
+
+    def _forget(self, principal: str) -> None:
+        """Keep of a principal that was removed only its part of the sums."""
+        _add(self._of_removed, self.principals.pop(principal, {}))
+        self._accepted.forget(principal)
 
     def on_registered(self, registered: Registered) -> None:
         """Nothing is counted for it yet."""

@@ -57,7 +57,7 @@ class Controller:
         """The network has all rules that follow from the logged state."""
         state = logged.state
         self.feed = Feed()
-        self.client_counters = ClientCounters(state.registrations)
+        self.client_counters = ClientCounters(state.registrations, state.principals)
         self._logged = logged
         self._closing = False
         self._also_wait_for = also_wait_for

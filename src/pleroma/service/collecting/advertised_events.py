@@ -105,7 +105,7 @@ class AdvertisedEvents:
         if registered.kind == "advertisement":
             holder = registered.principal, registered.schema
             self._known.pop(holder, None)
-            standing = self._advertisements[holder]
-            del standing[registered.id]
+            standing = self._advertisements.get(holder, {})
+            standing.pop(registered.id, None)
             if not standing:
-                del self._advertisements[holder]
+                self._advertisements.pop(holder, None)

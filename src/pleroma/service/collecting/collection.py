@@ -70,6 +70,7 @@ class Collection:
         """The last plan of each schema that was landed."""
         self._noticed: dict[tuple[str, int], datetime] = {}
         """When a plan was first seen in force, by schema and epoch: it may be landed much later."""
+        controller.state.principals.on_removed(self._forget)
         self._fault: str | None = None
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -143,6 +144,10 @@ class Collection:
             # the reports of all schemas are one table, which takes one batch of a sender under one number
             part = None if batch is None else BatchId(f"{number}/{principal}/{batch[0]}", batch[1])
             self.waiting.add_reports(ReportedCounters(schema, now, tuple(reported), self._allowance.within(part)))
+
+    def _forget(self, principal: str) -> None:
+        self._accepted.forget(principal)
+        self._allowance.forget(principal)
 
     def metrics(self) -> Iterator[Metric]:
         waiting = self.waiting

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -49,7 +48,8 @@ class _Credit:
     """None until the first samples come."""
     seen: dict[HostId, int | None] = field(default_factory=dict)
     """By host where the principal advertises something: the network's count when it was last looked at."""
-    advertised: Counter[HostId] = field(default_factory=Counter)
+    advertised: dict[HostId, set[str]] = field(default_factory=dict)
+    """By host: the ids of advertisements. A listener may hear of one that it knows already."""
     paid_until: float = 0.0
     """The time up to which an equal part was credited, where the network counts nothing."""
 
@@ -77,18 +77,24 @@ class InfluenceLimit:
         if registered.kind != "advertisement":
             return
         credit = self._credits.setdefault(registered.principal, _Credit(paid_until=self._clock()))
-        if not credit.advertised[registered.host]:
+        if registered.host not in credit.advertised:
             count = self._witness.published(registered.host, registered.principal)
             credit.seen[registered.host] = unknown if count is None else count
-        credit.advertised[registered.host] += 1
+        credit.advertised.setdefault(registered.host, set()).add(registered.id)
 
     def on_withdrawn(self, registered: Registered) -> None:
         if registered.kind != "advertisement":
             return
-        credit = self._credits[registered.principal]  # stays: who advertises anew has no other credit than before
-        credit.advertised[registered.host] -= 1
+        credit = self._credits.get(registered.principal)  # stays: who advertises anew has no other credit than before
+        if credit is None or registered.host not in credit.advertised:
+            return  # the principal was removed
+        credit.advertised[registered.host].discard(registered.id)
         if not credit.advertised[registered.host]:
             del credit.advertised[registered.host], credit.seen[registered.host]
+
+    def forget(self, principal: str) -> None:
+        """The principal was removed, and all that it advertised."""
+        self._credits.pop(principal, None)
 
     async def settled(self, principal: str, samples: int, rate: float) -> None:
         """Wait until so many samples may count, or the network has counted all events that they may be of."""

@@ -87,6 +87,11 @@ class SampleIntake:
                     self._announce(schema)
         return len(sampled.events) if self._collection is None else self._collection.add_samples(self._thinned(sampled))
 
+    def forget(self, principal: str) -> None:
+        """The principal was removed."""
+        self._accepted.forget(principal)
+        self._influence.forget(principal)
+
     def now(self) -> datetime:
         """The time that samples without an age have."""
         return datetime.now(UTC) if self._collection is None else self._collection.clock.now()

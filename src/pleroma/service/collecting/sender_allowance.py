@@ -27,6 +27,11 @@ class SenderAllowance:
         """The senders of each principal, with the time since when they are known, oldest first."""
         self._own_sender, self._own_number = secrets.token_hex(8), 0
 
+    def forget(self, principal: str) -> None:
+        """Forget the senders of a principal, also those under its name within a table of all schemas."""
+        for each in [each for each in self._known if principal in (each, each.partition("/")[2])]:
+            del self._known[each]
+
     def within(self, batch: BatchId | None) -> BatchId:
         """The batch, or one of this controller's if there is none or its principal has too many senders."""
         if batch is None:

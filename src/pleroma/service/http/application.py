@@ -87,6 +87,8 @@ def create_app(
     leased = LeaseKeeper(controller, settings.lease_seconds)
     rates = None if replanning is None else SamplingRates()
     samples = SampleIntake(collection, rates, partial(_announce_rate, controller), influence)
+    controller.state.principals.on_removed(samples.forget)
+    controller.state.principals.on_removed(traffic_rates.forget)
     claims = WatcherClaims()
     planner = Planner(controller, plane, samples, replanning or ReplanningSettings())
     loop = None if replanning is None else PlanLoop(controller, planner, claims, replanning.looking.window)

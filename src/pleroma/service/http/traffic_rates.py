@@ -56,6 +56,11 @@ class TrafficRates:
             for whose in (principal, None):
                 counts.setdefault(whose, {}).setdefault(schema, Counter()).update(more)
 
+    def forget(self, principal: str) -> None:
+        """The principal was removed; what it counted stays in the sums of all."""
+        for counts in (self._since_plan, *(each for _, each in self._slots)):
+            counts.pop(principal, None)
+
     def last_minute(self, principal: str | None = None, schema: str | None = None) -> dict[str, Any]:
         """The rates of a principal or of all, of a schema or of all."""
         now = self._clock()

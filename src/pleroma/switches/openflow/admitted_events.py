@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from pleroma.errors import SwitchError
 from pleroma.routing import Port, SwitchId
@@ -36,14 +37,18 @@ class AdmittedEvents:
 
     def at(self, switch: SwitchId, port: Port) -> int | None:
         """The count of a port; None until a switch has told it. It falls when rules go."""
-        where, now = (switch, port), self._clock()
-        connection = self._connection(switch)
+        where = switch, port
+        with suppress(RuntimeError):  # in another thread nobody is asked
+            self._ask_if_old(asyncio.get_running_loop(), where)
+        return self._known.get(where)
+
+    def _ask_if_old(self, loop: asyncio.AbstractEventLoop, where: _Where) -> None:
+        connection, now = self._connection(where[0]), self._clock()
         if connection is not None and now - self._asked.get(where, -FRESH_SECONDS) >= FRESH_SECONDS:
             self._asked[where] = now
-            task = asyncio.get_running_loop().create_task(self._ask(connection, where), name="admitted events")
+            task = loop.create_task(self._ask(connection, where), name="admitted events")
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
-        return self._known.get(where)
 
     async def _ask(self, connection: Connection, where: _Where) -> None:
         try:

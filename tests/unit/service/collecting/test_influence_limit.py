@@ -37,6 +37,7 @@ def limited(witness, *registered, now=None):
     made = InfluenceLimit(standing, witness, (lambda: 0.0) if now is None else lambda: now[0])
     for each in registered:
         standing.add(each)
+    standing.tell()
     return standing, made
 
 
@@ -78,11 +79,14 @@ def test_a_host_counts_from_its_first_advertisement_to_its_last():
     standing, made = limited(witness, one, two)
     made.counted("ann", FIRST_SAMPLES, 1.0)
     standing.remove(one)
+    standing.tell()
     witness.counts["h1"] = 10
     assert made.counted("ann", 100, 1.0) == 15
     standing.remove(two)
+    standing.tell()
     witness.counts["h1"] = 20
     standing.add(one)
+    standing.tell()
     assert made.counted("ann", 100, 1.0) == 0
 
 
@@ -113,7 +117,9 @@ def test_where_nothing_is_counted_all_who_advertise_have_equal_parts():
     now[0] = 1.0
     assert made.counted("a", 10**6, 0.1) == SAMPLES_PER_SECOND / 4
     standing.remove(registered[3])
+    standing.tell()
     standing.remove(registered[2])
+    standing.tell()
     now[0] = 2.0
     assert made.counted("a", 10**6, 0.1) == SAMPLES_PER_SECOND / 2
 
@@ -138,3 +144,15 @@ def test_samples_wait_for_a_count_that_comes_late_and_not_for_one_that_never_com
         await waiting
 
     run(main)
+
+
+def test_nothing_is_kept_of_a_principal_that_was_removed():
+    witness = Witness(h1=0)
+    one = advertisement("ann")
+    standing, made = limited(witness, one)
+    made.counted("ann", 10, 1.0)
+    made.forget("ann")
+    standing.remove(one)  # listeners may hear of it later
+    standing.tell()
+    assert made._credits == {}
+    assert made.counted("ann", 10, 1.0) == 0
