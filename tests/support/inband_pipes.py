@@ -2,15 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
-from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar, cast
 
 from pleroma.client.inband.conversation import Conversation
 from pleroma.client.inband.transport import InbandTransport
-from pleroma.control import Command, Controller, ControlState, Done
-from pleroma.routing import Port, SwitchId
+from pleroma.control import Command, Controller, ControlState, Done, Principal
+from pleroma.routing import Port, SwitchId, Topology
 from pleroma.switches.openflow.frames import Datagram
 from pleroma.switches.openflow.openflow_network import Arrival
 from pleroma.wire.ports import CONTROL_ADDRESSES, CONTROL_PORT
@@ -103,15 +102,28 @@ class _Pipe:
         pass
 
 
-def controller_of(state: ControlState) -> Controller:
+class ReducedController:
     """As much of a controller as the server needs, without a log."""
-    position = [100]
 
-    async def submit(command: Command) -> Done:
-        position[0] += 1
-        result = state.apply(position[0], command)
+    def __init__(self, state: ControlState) -> None:
+        self.state = state
+        self._position = 100
+
+    @property
+    def principals(self) -> Mapping[str, Principal]:
+        return self.state.principals
+
+    @property
+    def topology(self) -> Topology:
+        return self.state.topology
+
+    async def submit(self, command: Command) -> Done:
+        self._position += 1
+        result = self.state.apply(self._position, command)
         if not isinstance(result, Done):
             raise result.error
         return result
 
-    return cast(Controller, SimpleNamespace(state=state, submit=submit))
+
+def controller_of(state: ControlState) -> Controller:
+    return cast(Controller, ReducedController(state))

@@ -26,7 +26,7 @@ from pleroma.control.logged_state import LoggedState
 from pleroma.control.southbound import Southbound
 from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Register, Rewire
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.records import SchemaEntry
+from pleroma.control.state.records import Principal, SchemaEntry
 from pleroma.control.state.result import Done, Result
 from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.control.transition.plan_change_runner import PlanChangeRunner, PlanChangeTiming
@@ -117,6 +117,16 @@ class Controller:
     async def settled(self) -> None:
         """Wait until no large command is being folded into the state."""
         await self._logged.settled()
+
+    @property
+    def principals(self) -> Mapping[str, Principal]:
+        """To be looked up in at any time, also while the state changes."""
+        return self._logged.state.principals
+
+    @property
+    def topology(self) -> Topology:
+        """The network as it was described, with the hosts that were learned; can be read at any time."""
+        return self._logged.state.topology
 
     @property
     def position(self) -> Position:

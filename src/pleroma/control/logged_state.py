@@ -158,6 +158,8 @@ class LoggedState:
     def fold(self, position: Position, body: bytes, call: _Call | None) -> None:
         """Fold an entry into the state; without a call it is an entry of an earlier process."""
         key, command = _read(body) if call is None else (call.key, call.command)
+        if call is not None and self.is_large(call):
+            self.state.registrations.hold_back()
         result = self.state.apply(position, command)
         if isinstance(command, Begin) and isinstance(result, CommandRefused):
             raise result.error

@@ -82,10 +82,12 @@ class LeaseKeeper:
 
     async def expire(self) -> None:
         """Expire the overdue leases. One that cannot expire now, as when the disk is full, is tried again next time."""
+        await self._controller.settled()
         late = self.overdue()
         self._stuck.intersection_update(late)
         for lease in late:
             principal, name = lease
+            await self._controller.settled()
             withdrawn = len(self._held.get(lease, ()))
             try:
                 with suppress(NotInstalled):  # it is durable, and the other leases do not wait for a slow switch
@@ -97,6 +99,7 @@ class LeaseKeeper:
                     log.warning("a lease cannot expire now", principal=principal, lease=name, reason=str(error))
                 self._stuck.add(lease)
                 continue
+            await self._controller.settled()
             log.info("a lease expired", principal=principal, lease=name, withdrawn=withdrawn)
             if lease not in self._held:
                 self._renewed_at.pop(lease, None)

@@ -48,7 +48,6 @@ def test_it_follows_the_registrations_from_where_it_stands(monkeypatch, many):
     for number in range(100, 140):
         registrations.add(registered(number, "subscription", some_filter(chance), f"lease {number}"))
         registrations.remove(chance.choice(list(registrations.values())))
-    registrations.tell()
     check(made, registrations, chance)
     assert len(made) == len(registrations)
 
@@ -59,13 +58,11 @@ def test_advertisements_are_found_by_their_number_until_they_are_withdrawn():
     chance = random.Random(4)
     advertised = registered(7, "advertisement", some_filter(chance))
     registrations.add(advertised)
-    registrations.tell()
     found = made.advertisements[7]
     assert (found.id, found.owner, found.filter) == ("a7", ProgramOwner("ann", "x"), advertised.filter)
     for event in [some_event(chance) for _ in range(30)]:
         assert found.has(event) == advertised.filter.matches(event)
     registrations.remove(advertised)
-    registrations.tell()
     assert not made.advertisements
 
 

@@ -29,12 +29,10 @@ def test_it_has_what_is_registered_and_every_change():
     needed.changed.clear()
     advertised = registered("a9", "advertisement", "volume < 5")
     registrations.add(advertised)
-    registrations.tell()
     assert needed.advertisements == {"a9": advertised.filter}
     assert needed.changed.is_set()
     registrations.remove(first)
     registrations.remove(advertised)
-    registrations.tell()
     assert (needed.subscriptions(), needed.advertisements) == ({"s2": second.filter}, {})
     assert needed.version == before + 3
 
@@ -45,8 +43,6 @@ def test_a_subscription_inside_another_is_needed_once_the_other_is_withdrawn():
     inner, outer = registered("s1", "subscription", "price < 5"), registered("s2", "subscription", "price < 9")
     registrations.add(inner)
     registrations.add(outer)
-    registrations.tell()
     assert needed.subscriptions() == {"s2": outer.filter}
     registrations.remove(outer)
-    registrations.tell()
     assert needed.subscriptions() == {"s1": inner.filter}

@@ -189,10 +189,27 @@ class TestRegistrations:
         state.registrations.subscribe(Listener())
         for position, each in enumerate((advertise("ben", "true"), Withdraw("s7", "ben"), RemovePrincipal("ben")), 8):
             state.apply(position, each)
+        assert heard == [("+", "a8"), ("-", "s7"), ("-", "a8")]
+
+    def test_who_wants_to_hear_of_registrations_later_is_told_in_portions(self):
+        heard = []
+
+        class Listener:
+            def on_registered(self, registered):
+                heard.append(("+", registered.id))
+
+            def on_withdrawn(self, registered):
+                heard.append(("-", registered.id))
+
+        state = peopled(subscribe("ben", "true"))
+        state.registrations.subscribe(Listener())
+        state.registrations.hold_back()
+        for position, each in enumerate((advertise("ben", "true"), Withdraw("s7", "ben"), RemovePrincipal("ben")), 8):
+            state.apply(position, each)
         assert heard == []
         assert state.registrations.tell(2)
         assert heard == [("+", "a8"), ("-", "s7")]
-        assert not state.registrations.tell()
+        assert not state.registrations.tell(2)
         assert heard == [("+", "a8"), ("-", "s7"), ("-", "a8")]
 
     def test_schemas_do_not_hear_each_other(self):

@@ -93,7 +93,7 @@ def test_of_openflow_switches_both_why_and_how_often_they_refused_is_told():
     async def main():
         line = build("line:1")
         async with OpenFlowNetwork(DiscoveredTopology(line), listen=("127.0.0.1", 0)) as network:
-            plane = OpenFlowPlane(network, SimpleNamespace(state=SimpleNamespace(topology=line)))
+            plane = OpenFlowPlane(network, SimpleNamespace(topology=line))
             for refusals in (0, 2):
                 network.agents["R1"].counts["refusals"] = refusals
                 told = {metric.name: [sample.value for sample in metric.samples] for metric in plane.metrics()}

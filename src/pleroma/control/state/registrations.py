@@ -16,7 +16,7 @@ Lease = tuple[str, str]
 
 
 class RegistrationListener(Protocol):
-    """Hears of every registration and withdrawal when it is applied, at the next `tell`. It must not raise an error."""
+    """Hears of every registration and withdrawal while it is applied, or at `tell`. It must not raise an error."""
 
     def on_registered(self, registered: Registered) -> None: ...
 
@@ -39,8 +39,9 @@ class Registrations(Mapping[str, Registered]):
         self._subscriptions: dict[str, int] = {}
         self._boxes: dict[str, int] = {}
         self._listeners: list[RegistrationListener] = []
+        self._holds_back = False
         self._untold: deque[tuple[Registered, bool]] = deque()
-        """What was registered (True) or withdrawn (False) since listeners were last told."""
+        """What was registered (True) or withdrawn (False) while listeners were not told."""
 
     def __getitem__(self, id: str) -> Registered:
         return self._by_id[id]
@@ -93,8 +94,7 @@ class Registrations(Mapping[str, Registered]):
         self._boxes[registered.principal] = self.boxes_of(registered.principal) + registered.box_count
         if registered.kind == "subscription":
             self._subscriptions[registered.principal] = self.subscriptions_of(registered.principal) + 1
-        if self._listeners:
-            self._untold.append((registered, True))
+        self._changed(registered, True)
 
     def replace(self, registered: Iterable[Registered]) -> None:
         """Put the same registrations with other regions in the place of those that are here."""
@@ -116,16 +116,28 @@ class Registrations(Mapping[str, Registered]):
         if registered.principal not in self.by_principal:
             self._boxes.pop(registered.principal)
             self._subscriptions.pop(registered.principal, None)
-        if self._listeners:
-            self._untold.append((registered, False))
+        self._changed(registered, False)
 
-    def tell(self, most: int | None = None) -> bool:
-        """Tell all listeners what has changed, at most so many changes; whether there are more."""
-        for _ in range(len(self._untold) if most is None else min(most, len(self._untold))):
-            registered, is_new = self._untold.popleft()
-            for listener in self._listeners:
-                (listener.on_registered if is_new else listener.on_withdrawn)(registered)
-        return bool(self._untold)
+    def hold_back(self) -> None:
+        """Tell listeners nothing until `tell`: another thread changes the registrations."""
+        self._holds_back = bool(self._listeners)
+
+    def tell(self, most: int) -> bool:
+        """Tell listeners what was held back, at most so many changes; whether there are more."""
+        for _ in range(min(most, len(self._untold))):
+            self._tell(*self._untold.popleft())
+        self._holds_back = bool(self._untold)
+        return self._holds_back
+
+    def _changed(self, registered: Registered, is_new: bool) -> None:
+        if self._holds_back:
+            self._untold.append((registered, is_new))
+        else:
+            self._tell(registered, is_new)
+
+    def _tell(self, registered: Registered, is_new: bool) -> None:
+        for listener in self._listeners:
+            (listener.on_registered if is_new else listener.on_withdrawn)(registered)
 
     def _put(self, registered: Registered) -> None:
         self._by_id[registered.id] = registered

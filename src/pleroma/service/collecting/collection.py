@@ -199,6 +199,7 @@ class Collection:
 
     async def land(self, everything: bool = False) -> bool:
         """Land what is due, or everything that has come or changed: whether events or reports were to be landed."""
+        await self._controller.settled()
         for entry in list(self._controller.state.schemas.values()):  # before its registrations, which need its schema
             if self._epochs.get(entry.name) != entry.epoch:
                 self._noticed.setdefault((entry.name, entry.epoch), self.clock.now())

@@ -49,7 +49,7 @@ async def events(service: Service, principal: Principal, types: frozenset[str] =
             waiting = waiting or asyncio.ensure_future(anext(feed))
             seconds = service.settings.heartbeat_seconds
             done, _ = await asyncio.wait((waiting, closing), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if closing in done or service.state.principals.get(principal.name) is not principal:
+            if closing in done or service.controller.principals.get(principal.name) is not principal:
                 return
             if waiting in done:
                 item, waiting = seen_by(principal, waiting.result()), None

@@ -28,7 +28,7 @@ class HostAdmission:
         self._may_join = may_join
 
     def host_at(self, place: Place) -> Host | None:
-        hosts = self._controller.state.topology.hosts
+        hosts = self._controller.topology.hosts
         return next((host for host in hosts if (host.switch, host.port) == place), None)
 
     async def admit(self, peer: Peer, wanted_name: str) -> HostId:

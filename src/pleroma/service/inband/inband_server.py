@@ -133,7 +133,7 @@ class InbandServer(Generic[Arrival_contra]):
         if not self._cookies.is_good(peer, hello):
             self._reply(peer, pack(Challenge(hello.nonce, self._cookies.made_for(peer, hello.nonce))))
             return
-        principal = self._controller.state.principals.get(hello.principal)
+        principal = self._controller.principals.get(hello.principal)
         if principal is None:
             self.counts["unknown principal"] += 1
             self._refuse(peer, hello.nonce, RefusalReason.NOT_KNOWN)

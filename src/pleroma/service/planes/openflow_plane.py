@@ -158,7 +158,7 @@ class OpenFlowPlane:
         return {}
 
     def topology(self) -> Topology:
-        hosts, limits = self._controller.state.topology.hosts, dict(self.network.limits)
+        hosts, limits = self._controller.topology.hosts, dict(self.network.limits)
         made_of = self.network.discovered.topology, hosts, limits
         if self._known is None or self._known[0] != made_of:  # a large network is not made anew for everybody who asks
             self._known = made_of, self.network.discovered.with_hosts(hosts, limits)
@@ -195,7 +195,7 @@ class OpenFlowPlane:
         return {}
 
     def published(self, host: HostId, principal: str) -> int | None:  # noqa: ARG002
-        at = self._controller.state.topology.host.get(host)
+        at = self._controller.topology.host.get(host)
         return None if at is None else self.network.admitted.at(at.switch, at.port)
 
     def switches(self) -> Mapping[SwitchId, dict[str, Any]]:

@@ -99,6 +99,7 @@ class PlanLoop:
                 position, changed = self._controller.position, loop.time()
             elif loop.time() - changed >= CALM_SECONDS and position != self._checked:
                 self._checked = position
+                await self._controller.settled()
                 if any(map(self._planner.has_newcomers, self._controller.state.schemas.values())):
                     return True
         return loop.time() - changed >= CALM_SECONDS
@@ -106,6 +107,7 @@ class PlanLoop:
     async def _run(self) -> None:
         while True:
             is_calm = await self._next_look()
+            await self._controller.settled()
             try:
                 for entry in list(self._controller.state.schemas.values()):
                     await self.attempt(entry, is_calm)
@@ -116,6 +118,7 @@ class PlanLoop:
 
     async def _warm_up(self) -> None:
         """Once there is a schema, and whether or not anybody subscribes, get ready for the first search."""
+        await self._controller.settled()
         if self._controller.state.schemas and not self._is_warm:
             self._is_warm = True
             with suppress(PleromaError):  # a look will say what is wrong
@@ -143,6 +146,7 @@ class PlanLoop:
 
     async def look(self, entry: SchemaEntry, is_calm: bool = False) -> None:
         """Look at a schema once, unless somebody else takes care of it or there is nothing to plan for."""
+        await self._controller.settled()
         if self._stands_back(entry) or not self._planner.has_work(entry):
             return
         found = await self._planner.look(entry, is_calm)
@@ -158,6 +162,7 @@ class PlanLoop:
         return self._controller.state.plans.change is not None or self._claims.is_claimed(entry.name)
 
     async def _hand_over(self, entry: SchemaEntry, found: Proposal, decision: Decision) -> None:
+        await self._controller.settled()
         if self._stands_back(entry):
             return self._planner.handed(entry, "moved")
         begun = time.monotonic()
@@ -184,6 +189,7 @@ class PlanLoop:
 
     async def _move(self, entry: SchemaEntry, found: TreeBalance, after: int | None) -> None:
         """Have events travel on other trees, if tables and prefixes have room for both versions."""
+        await self._controller.settled()
         if self._stands_back(entry):
             return self._moved(entry, "moved")
         if not self._planner.has_room_beside(entry, found.rules_by_switch):

@@ -99,6 +99,7 @@ class Planner:
     ) -> Look | PlanForecast:
         async with self._turn:
             await self._process.start()
+            await self._controller.settled()
             mirror = self._mirrors.get(entry.name)
             if mirror is None or mirror.incarnation != self._process.incarnation:
                 mirror = self._mirrors[entry.name] = SchemaMirror(self._process.incarnation)

@@ -142,7 +142,7 @@ def test_the_room_that_a_switch_turned_out_to_have_comes_from_the_openflow_netwo
     line = build("line:2")
     discovered, layout = DiscoveredTopology(line), SimpleNamespace(addresses=IPV6)
     switches = SimpleNamespace(discovered=discovered, limits={}, rule_layout=layout)
-    controller = SimpleNamespace(state=SimpleNamespace(topology=line))
+    controller = SimpleNamespace(topology=line)
     plane = OpenFlowPlane(switches, controller)
 
     async def main():
