@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from pleroma.content import Schema, Text
 from pleroma.errors import WireError
 from pleroma.wire import Codec, EventPacket, peek
+from pleroma.wire.event_tags import PublisherSeal, SchemaSeals, publisher_key
+from pleroma.wire.header import TAG_BYTES, TAGGED_START
 from support.strategies import STOCK, events, schemas
 
 numbers = st.integers(0, 2**16 - 1)
@@ -35,6 +37,8 @@ def is_canonical_or_refused(codec, data):
     if packet is None:
         return field != "nothing named"
     assert codec.schema.event(packet.event.values()) == packet.event  # so every value is one of its domain
+    if data.startswith(TAGGED_START):
+        return TAGGED_START + codec.encode(packet)[2:] == data[:-TAG_BYTES]
     return codec.encode(packet) == data
 
 
@@ -136,3 +140,28 @@ def test_a_packet_of_another_schema_is_refused(drawn, schema):
     other = Codec(schema, codec.schema_number)
     assume(other.fingerprint != codec.fingerprint)  # one in 65536 agree, and then the values must still fit
     assert attempt(other.decode, codec.encode(packet)) == (None, "fingerprint")
+
+
+@given(packets(), st.binary(min_size=32, max_size=32), st.integers(0), words, st.data())
+def test_a_tagged_packet_is_read_as_the_plain_one_and_only_the_whole_of_it_is_genuine(drawn, key, place, other, data):
+    codec, packet = drawn
+    plain, seals = codec.encode(packet), SchemaSeals(key)
+    tagged = PublisherSeal(publisher_key(key, packet.publisher)).sealed(plain)
+    assert codec.decode(tagged) == packet
+    assert len(tagged) == len(plain) + TAG_BYTES
+    assert seals.is_genuine(tagged)
+    assert seals.sealed(plain) == tagged
+    damaged = bytearray(tagged)
+    damaged[place % len(tagged)] ^= data.draw(st.integers(1, 255))
+    assert not seals.is_genuine(bytes(damaged))
+    assert not seals.is_genuine(tagged[: place % len(tagged)])
+    assume(other != packet.publisher)
+    assert not seals.is_genuine(PublisherSeal(publisher_key(key, other)).sealed(plain))
+
+
+@given(packets(schema=STOCK), st.binary(max_size=60))
+def test_tagged_bytes_of_any_kind_are_canonical_or_refused(drawn, garbage):
+    codec, packet = drawn
+    for data in (TAGGED_START + garbage, TAGGED_START + codec.encode(packet)[2:] + garbage):
+        assert is_canonical_or_refused(codec, data)
+        SchemaSeals(bytes(32)).is_genuine(data)

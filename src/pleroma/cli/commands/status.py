@@ -45,7 +45,7 @@ def status(url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFl
     show_trees(totals["trees"])
     _show_schemas(schemas)
     _show_traffic(totals)
-    _show_forged(totals.get("forged") or {"entered": (), "reported": ()})
+    show_forged(totals.get("forged") or {"entered": (), "reported": ()})
     first = sorted(switches, key=lambda each: (-each["waiting"], -each["rules"]))[:SHOWN_ROWS]
     limits = ["" if each["limit"] is None else each["limit"] for each in first]
     rows = [(each["name"], each["rules"], limit, _behind(each)) for each, limit in zip(first, limits, strict=True)]
@@ -79,7 +79,7 @@ def _show_traffic(totals: dict[str, Any]) -> None:
     show_table("rates", ("", "seconds", "published/s", "delivered/s", "waste at hosts"), rows)
 
 
-def _show_forged(forged: dict[str, Any]) -> None:
+def show_forged(forged: dict[str, Any]) -> None:
     entered = [(f"from {each['principal']} at {each['host']}", each["events"], "dropped") for each in forged["entered"]]
     reported = [
         (f"of {each['schema']}, at subscribers", each["events"], "may enter at " + ", ".join(each["may_enter_at"]))
