@@ -21,7 +21,7 @@ ENTRY = type("Entry", (), {"schema": STOCK})()
 
 def advertisement(filter, number, principal="ann"):
     boxes = json.dumps(to_json(filter))
-    return Registered(f"a{number}", "advertisement", principal, HostId("h1"), ENTRY, boxes, DzSet(()), 1)
+    return Registered(f"a{number}", "advertisement", principal, HostId("h1"), ENTRY, boxes, DzSet(()), number + 1)
 
 
 def random_filter(draw):

@@ -29,7 +29,7 @@ class Witness:
 
 
 def advertisement(principal, host="h1", number=0):
-    return Registered(f"a{number}", "advertisement", principal, HostId(host), ENTRY, "[{}]", DzSet(()), 1)
+    return Registered(f"a{number}", "advertisement", principal, HostId(host), ENTRY, "[{}]", DzSet(()), number + 1)
 
 
 def limited(witness, *registered, now=None):
