@@ -283,7 +283,7 @@ async def registrations(a: Attack) -> None:
 async def attachments(a: Attack) -> None:
     """One principal attaches as often as it can."""
     a.say_ready()
-    await a.flood(cycle([(a.tokens["attacker"], "POST", "/v1/hosts/any/attachments", None)]), 8)
+    await a.flood(cycle([(a.tokens["attacker"], "POST", "/v1/hosts/any/attachments?tags=true", None)]), 8)
 
 
 async def streams(a: Attack) -> None:
@@ -395,15 +395,17 @@ async def forged(a: Attack) -> None:
                     seen = await subscription.receive()
                     if seen.publisher == own or subscription.waiting:
                         continue
-                    publisher.reroute(number=seen.publisher)
+                    channel, _, sender, seal = publisher._route
                     for ahead in range(1, 65):
                         a.tried += 1
-                        publisher.pass_on(seen.event, seen.sequence + ahead, seen.time)
+                        number, sequence = seen.publisher, seen.sequence + ahead
+                        for address, packet in channel.datagrams(seen.event, number, sequence, seen.time, seal):
+                            sender.send(address, packet)
 
 
 async def frames(a: Attack) -> None:
     """A flood of frames at one host's port: noise, cut and mutated events, control frames with guessed secrets."""
-    _, text = await a.ask("attacker", "POST", f"/v1/hosts/{HOST}/attachments")
+    _, text = await a.ask("attacker", "POST", f"/v1/hosts/{HOST}/attachments?tags=true")
     answer = json.loads(text)
     where = answer.get("udp_host") or "127.0.0.1", int(answer["port"])
     chance, made = random.Random(7), list[bytes]()

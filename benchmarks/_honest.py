@@ -116,7 +116,7 @@ class Requests:
             connection.close()
 
     async def _attach(self) -> bool:
-        return (await self._kept("POST", "/v1/hosts/any/attachments"))[0] == 201
+        return (await self._kept("POST", "/v1/hosts/any/attachments?tags=true"))[0] == 201
 
     async def _stream(self) -> bool:
         connection = await Connection.open(self._given["port"], self._given["token"])

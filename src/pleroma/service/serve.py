@@ -131,18 +131,20 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
     tightened = make_private(folder)
     if tightened:
         log.warning("others could read what is here; now only its owner can", names=tightened)
+    _warm_up()  # before anybody can connect
     async with AsyncExitStack() as stack:
         watch = stack.enter_context(LoopWatch().watching())
         listening, opened = _plane(folder, topology, deployment)
         stack.enter_context(contextlib.closing(listening))
         controller, plane = await stack.enter_async_context(opened)
-        _warm_up()
         token = await make_admin_token(controller, folder / TOKEN_FILE)
         collecting = deployment.collecting
         collection = None if collecting is None else await Collection.open(controller, collecting, plane)
         replanning = None if isinstance(deployment.plane, BrokerSettings) else deployment.replanning
         keys = EventKeys.open(folder) if deployment.event_tags else None
-        app = create_app(controller, plane, deployment.settings, collection, replanning, watch, keys)
+        app = await asyncio.to_thread(
+            create_app, controller, plane, deployment.settings, collection, replanning, watch, keys
+        )
         await stack.enter_async_context(plane.serving(app))
         if collection is not None:
             await stack.enter_async_context(collection)

@@ -78,12 +78,7 @@ class Collection:
     @classmethod
     async def open(cls, controller: Controller, settings: CollectingSettings, network: KnownNetwork) -> Self:
         """Refuses a lake that cannot be written, or that is of another controller."""
-        try:
-            from pleroma.pipeline.lake.lake import Lake
-        except ModuleNotFoundError as error:
-            reason = f"a lake needs {error.name}, which is not installed; please run scripts/setup experiments"
-            raise SetupError(reason, field="lake") from None
-        lake = Lake.at(settings.lake)
+        lake = await asyncio.to_thread(_lake_at, settings.lake)
         collection = cls(controller, settings, lake, network)
         try:
             await asyncio.to_thread(lake.check)
@@ -247,6 +242,16 @@ class Collection:
                 break  # what came later waits too
             self.upkeep.landed(queue.landed(oldest, written.result))
         return was_due
+
+
+def _lake_at(place: str) -> Lake:
+    """Loads what a lake needs: other threads go on meanwhile."""
+    try:
+        from pleroma.pipeline.lake.lake import Lake
+    except ModuleNotFoundError as error:
+        reason = f"a lake needs {error.name}, which is not installed; please run scripts/setup experiments"
+        raise SetupError(reason, field="lake") from None
+    return Lake.at(place)
 
 
 def _check_position(lake: Lake, schema: str, position: int) -> None:
