@@ -43,7 +43,7 @@ def test_an_event_is_held_if_some_filter_matches_it(seed, monkeypatch):
     registrations = Registrations()
     for number, each in enumerate(filters):
         registrations.add(advertisement(each, number))
-    registrations.tell()
+    registrations.tell(1_000)
     held = AdvertisedEvents(registrations).of("ann", "stock")
     expected = np.any([events.matches(each) for each in filters], axis=0)
     for _ in range(3):  # the order of the boxes changes, the answer does not
@@ -58,7 +58,7 @@ def test_what_is_held_follows_registrations_and_is_parsed_once_between():
     events = EventBatch.from_columns(STOCK, {"price": [1.0, 60.0], "volume": [1, 1], "ticker": ["A", "A"]})
 
     def held():
-        registrations.tell()
+        registrations.tell(1_000)
         return known.of("ann", "stock").hold(events).tolist()
 
     assert held() == [False, False]
@@ -81,12 +81,12 @@ def test_more_boxes_than_are_compared_are_not_the_whole(monkeypatch):
     events = EventBatch.from_columns(STOCK, {"price": [1.0], "volume": [1], "ticker": ["A"]})
     for number in range(3):
         registrations.add(advertisement(Filter.parse(STOCK, f"price > {number + 50}"), number))
-    registrations.tell()
+    registrations.tell(1_000)
     assert not known.of("ann", "stock").hold(events).any()
     assert known.of("ann", "stock").is_whole
     two_boxes = Filter.parse(STOCK, "price > 60 or volume > 70")
     registrations.add(advertisement(two_boxes, 3))
-    registrations.tell()
+    registrations.tell(1_000)
     held = known.of("ann", "stock")
     held.hold(events)
     assert not held.is_whole

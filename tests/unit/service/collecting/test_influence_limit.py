@@ -37,7 +37,7 @@ def limited(witness, *registered, now=None):
     made = InfluenceLimit(standing, witness, (lambda: 0.0) if now is None else lambda: now[0])
     for each in registered:
         standing.add(each)
-    standing.tell()
+    standing.tell(1_000)
     return standing, made
 
 
@@ -79,14 +79,14 @@ def test_a_host_counts_from_its_first_advertisement_to_its_last():
     standing, made = limited(witness, one, two)
     made.counted("ann", FIRST_SAMPLES, 1.0)
     standing.remove(one)
-    standing.tell()
+    standing.tell(1_000)
     witness.counts["h1"] = 10
     assert made.counted("ann", 100, 1.0) == 15
     standing.remove(two)
-    standing.tell()
+    standing.tell(1_000)
     witness.counts["h1"] = 20
     standing.add(one)
-    standing.tell()
+    standing.tell(1_000)
     assert made.counted("ann", 100, 1.0) == 0
 
 
@@ -117,9 +117,9 @@ def test_where_nothing_is_counted_all_who_advertise_have_equal_parts():
     now[0] = 1.0
     assert made.counted("a", 10**6, 0.1) == SAMPLES_PER_SECOND / 4
     standing.remove(registered[3])
-    standing.tell()
+    standing.tell(1_000)
     standing.remove(registered[2])
-    standing.tell()
+    standing.tell(1_000)
     now[0] = 2.0
     assert made.counted("a", 10**6, 0.1) == SAMPLES_PER_SECOND / 2
 
@@ -153,6 +153,6 @@ def test_nothing_is_kept_of_a_principal_that_was_removed():
     made.counted("ann", 10, 1.0)
     made.forget("ann")
     standing.remove(one)  # listeners may hear of it later
-    standing.tell()
+    standing.tell(1_000)
     assert made._credits == {}
     assert made.counted("ann", 10, 1.0) == 0
