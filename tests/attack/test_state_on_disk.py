@@ -56,7 +56,7 @@ def folder(tmp_path):
 
 
 def test_a_service_keeps_others_out_of_a_folder_that_its_user_made(folder):
-    for name in ("control.sqlite.lock", "events.key", "wiring.json", "notes"):
+    for name in ("control.sqlite.lock", "old.key", "wiring.json", "notes"):
         (folder / name).touch(0o644)
     (folder / "wiring.json").write_text('{"switches": [], "hosts": [], "links": []}')
     with ServiceProcess(folder) as service:

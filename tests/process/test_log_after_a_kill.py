@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from pleroma.control import Appended, Entry, Log, Repeated
+from support.programs import environment
 
 WRITER = Path(__file__).with_name("log_writer.py")
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
@@ -20,7 +21,7 @@ KILLS = 200 if THOROUGH else 15
 def lives(path, life, clients, seconds):
     """Run a writer, kill it, and return what it said."""
     command = [sys.executable, str(WRITER), str(path), life, str(clients)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as writer:
         try:
             ready = writer.stdout.readline().split()
             assert ready[:1] == ["ready"], "the writer could not start"
