@@ -477,6 +477,26 @@ async def test_no_step_begins_before_every_switch_has_the_one_before(tmp_path):
         await task
 
 
+@pytest.mark.parametrize("people", [LIVELY, LIVELY[1:]])
+@ran
+async def test_each_step_after_the_first_waits_for_packets_under_way_if_anybody_publishes(tmp_path, people):
+    waits, go_on = [], asyncio.Semaphore(0)
+
+    async def sleep(seconds):
+        waits.append((seconds, controller.state.plans.change.phase))
+        await go_on.acquire()
+
+    async with controlled(tmp_path, Held(), *PEOPLE, *people, in_flight_seconds=0.7, sleep=sleep) as controller:
+        task = asyncio.create_task(controller.plan_changes.change(change()))
+        if people is LIVELY:
+            for phase in ("prepared", "swapped"):
+                await until(lambda phase=phase: (0.7, phase) in waits)
+                assert controller.state.plans.change.phase == phase
+                go_on.release()
+        await asyncio.wait_for(task, 20)
+        assert len(waits) == (2 if people is LIVELY else 0)
+
+
 @ran
 async def test_the_same_plan_again_tells_nobody_anything(tmp_path):
     network = Held()
