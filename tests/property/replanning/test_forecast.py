@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content import Filter, Integer, Schema
 from pleroma.content.batch import EventBatch
 from pleroma.control.state.tree_choice import TREE_CHOICES, SchemaTrees, dealt_under, policy_of
+from pleroma.errors import TopologyError
 from pleroma.evaluation.placement import NOWHERE_PORT, Placement, ports_towards
 from pleroma.evaluation.sample import Sample
 from pleroma.index import Dz, GridIndex
@@ -168,3 +170,9 @@ def test_homes_are_numbers_of_hosts_and_limits_those_of_the_switches_on_the_tree
     place = Placement.of(network, ["h3", "h1", "h3"])
     assert place.homes.tolist() == [2, 0, 2]
     assert place.limits == (None, 7, None)
+
+
+def test_without_a_network_there_is_no_forecast():
+    situation = NetworkSituation(SPACE, (PlacedFilter("h1", Filter.everything(SPACE)),), None, None)
+    with pytest.raises(TopologyError, match="not known"):
+        forecast(situation, GridIndex.regular(SPACE, 4), 4, points(0))

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
-from pleroma.replanning.decisions import FREE_CHANGES, MAX_CREDIT, Decision, WatchSettings, decide, reference
+from pleroma.replanning.decisions import (
+    FREE_CHANGES,
+    MAX_CREDIT,
+    Decision,
+    WatchSettings,
+    decide,
+    pause_after,
+    reference,
+)
+from pleroma.replanning.drift import drift
 from pleroma.replanning.windows import MetricKey, TrafficWindow
 from support.watch_cases import BEGIN, SCHEMA, WINDOW
 
@@ -56,6 +65,10 @@ def test_waste_has_to_stay_above_the_threshold_for_two_windows():
     assert verdicts(history(0.5), settings=replace(SETTINGS, patience=1)) == ["tune"]
 
 
+def test_waste_at_the_threshold_in_a_window_of_just_enough_events_is_a_reason():
+    assert verdicts([window(0, 0.3, events=SETTINGS.least), window(1, 0.3)]) == ["keep", "tune"]
+
+
 def test_where_nothing_better_was_found_it_is_not_looked_for_again():
     assert verdicts(history(*[0.5] * 30)).count("tune") == 1
 
@@ -67,6 +80,47 @@ def test_waste_around_the_threshold_swings_nothing():
 
 def test_below_the_lower_mark_it_is_armed_again():
     assert verdicts(history(0.5, 0.5, 0.5, 0.2, 0.5, 0.5)) == ["keep", "tune", "keep", "keep", "keep", "tune"]
+
+
+def test_the_window_right_after_a_look_arms_it_and_those_before_do_not():
+    assert verdicts(history(0.5, 0.5, 0.2, 0.5, 0.5)) == ["keep", "tune", "keep", "keep", "tune"]
+    windows = history(0.2, 0.5, 0.5, 0.5, 0.5, 0.5)
+    assert decide(windows, [looked(windows[2])], SETTINGS).verdict == "keep"
+
+
+def test_only_waste_below_the_lower_mark_in_a_window_of_enough_events_arms_it_again():
+    settings = replace(SETTINGS, threshold=0.4, hysteresis=0.5)
+    for low, verdict in ((window(2, 0.2), "keep"), (window(2, 0.199), "tune"), (window(2, 0.1, events=99), "keep")):
+        windows = [*history(0.5, 0.5), low, window(3, 0.5), window(4, 0.5)]
+        assert decide(windows, [looked(windows[1])], settings).verdict == verdict
+    assert decide([*windows[:2], window(2, 0.1, events=100), *windows[3:]], [looked(windows[1])], settings).reason
+
+
+def test_traffic_that_has_drifted_by_the_limit_arms_it_again():
+    before, now = history(0.5, 0.5), [window(number, 0.5, spot=20) for number in (4, 5)]
+    distance = drift(before[1], now[-1])
+    for limit, verdict in ((distance, "tune"), (distance + 1e-9, "keep")):
+        assert decide([*before, *now], [looked(before[1])], replace(SETTINGS, drift=limit)).verdict == verdict
+
+
+def test_the_pause_doubles_with_each_failure_in_a_row_and_each_plan_above_those_that_are_free():
+    settings = replace(SETTINGS, cool_down=20, period=1000)
+    now, pause = BEGIN + timedelta(seconds=1000), settings.pause
+
+    def after(*outcomes, end=now):
+        return pause_after([(end, each) for each in outcomes], now, settings)
+
+    assert [after(*["failed"] * n) for n in range(4)] == [pause, pause, 2 * pause, 4 * pause]
+    assert after("failed", "failed", "not_better") == pause
+    assert after("not_better", "failed", "failed") == 2 * pause
+    many = ["adopted"] * (FREE_CHANGES + 2)
+    assert [after(*many[:n]) for n in (FREE_CHANGES, FREE_CHANGES + 1, FREE_CHANGES + 2)] == [
+        pause,
+        2 * pause,
+        4 * pause,
+    ]
+    assert after(*many, end=BEGIN) == pause, "they are a period old"
+    assert after(*["failed"] * 40) == timedelta(seconds=1000)
 
 
 def test_traffic_that_lies_elsewhere_arms_it_again():

@@ -62,6 +62,12 @@ def test_two_samples_of_one_traffic_are_close_however_small(count):
     assert np.median(found) == 0
 
 
+def test_what_is_left_out_as_chance_has_one_degree_of_freedom_less_than_bins_that_are_used():
+    one, other = [60, 40, 0, 0], [40, 60, 0, 0]
+    chance = (1 + 2 * math.sqrt(2)) / (8 * math.log(2)) * (1 / 100 + 1 / 100)
+    assert distance(one, other) ** 2 == pytest.approx(slowly(one, other) ** 2 - chance)
+
+
 def test_the_attribute_that_moved_furthest_decides():
     moved = window(volume=3)
     assert by_attribute(window(), moved) == {"price": 0, "volume": pytest.approx(1, abs=0.01), "venue": 0}
@@ -82,4 +88,5 @@ def test_only_the_windows_since_the_last_change_are_alike():
     assert alike(history, 60, 0.3) == history[2:]
     assert alike([*history, empty, window(6, price=9)], 60, 0.3) == [*history[2:], window(6, price=9)]
     assert alike(history, 2, 0.3) == history[3:]
+    assert alike(history[1:3], 60, drift(history[2], history[1])) == history[2:3]
     assert alike([window(0), window(1, price=9), window(2)], 60, 0.3) == [window(2)]

@@ -103,6 +103,7 @@ def test_the_windows_of_any_parts_add_up_to_those_of_the_whole(case, parts):
     split = [batch(events[r], [at[i] for i in r], [epoch[i] for i in r]) for r in rows if len(r)]
     assert windows_of(split[::-1]) == whole
     assert sum(window.events for window in whole.values()) == len(events)
+    assert all(sum(counts) == window.events for window in whole.values() for counts in window.counts)
 
 
 @given(traffics())
@@ -251,6 +252,19 @@ def test_windows_survive_being_written():
     for broken in ({}, None, [], window.to_json() | {"epochs": 3}, window.to_json() | {"start": "noon"}):
         with pytest.raises(LakeError, match="no window"):
             TrafficWindow.from_json(broken)
+
+
+def test_what_was_reported_and_how_many_were_empty_adds_up():
+    window = TrafficWindow.of(SCHEMA, BEGIN, WINDOW, {})
+    some = replace(window, reported=ReportedCounts(3, 2, 4), empty_before=7)
+    more = replace(
+        window, start=BEGIN + WINDOW, end=BEGIN + 2 * WINDOW, reported=ReportedCounts(1, 1, 1), empty_before=2
+    )
+    both = some + more
+    assert (both.reported, both.empty_before) == (ReportedCounts(4, 3, 5), 9)
+    assert (both.start, both.end) == (BEGIN, BEGIN + 2 * WINDOW)
+    assert (window + more).reported == (more + window).reported == more.reported
+    assert (window + window).reported is None
 
 
 def test_windows_of_two_schemas_do_not_add_up():
