@@ -62,6 +62,18 @@ def test_told_rates_are_few_and_are_forgotten_when_no_sample_can_be_so_old():
     assert not told.knows("stock", 0.0, now)
 
 
+def test_a_rate_that_is_told_again_and_again_is_not_pushed_out_by_others():
+    told = ToldRates()
+    told.tell("stock", 1.0, 0.0)
+    for number in range(1, MAX_TOLD_RATES):
+        told.tell("stock", 1 / (1 + number), 0.0)
+    assert told.knows("stock", 1.0, 0.0)  # there is room for all of them
+    told.tell("stock", 1.0, 0.0)
+    told.tell("stock", 0.9, 0.0)
+    assert told.knows("stock", 1.0, 0.0)
+    assert not told.knows("stock", 0.5, 0.0)
+
+
 def test_only_what_is_advertised_at_the_moment_is_taken(tmp_path):
     async def main():
         async with collecting(tmp_path, advertised=False) as (api, collection, _):

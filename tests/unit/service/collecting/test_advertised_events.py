@@ -90,3 +90,37 @@ def test_more_boxes_than_are_compared_are_not_the_whole(monkeypatch):
     held = known.of("ann", "stock")
     held.hold(events)
     assert not held.is_whole
+
+
+def test_few_boxes_are_compared_in_the_loop_and_many_elsewhere_parsed_or_not():
+    registrations = Registrations()
+    known = AdvertisedEvents(registrations)
+    events = EventBatch.from_columns(STOCK, {"price": [1.0], "volume": [1], "ticker": ["A"]})
+
+    def is_quick():
+        held = known.of("ann", "stock")
+        before = held.is_quick
+        held.hold(events)
+        assert held.is_quick == before
+        return before
+
+    for number in range(100):
+        registrations.add(advertisement(Filter.parse(STOCK, f"price > {number}"), number))
+    registrations.tell(1_000)
+    assert is_quick()
+    for number in range(100, 600):
+        registrations.add(advertisement(Filter.parse(STOCK, f"volume > {number}"), number))
+    registrations.tell(1_000)
+    assert not is_quick()
+
+
+def test_boxes_that_held_events_are_compared_first_from_then_on():
+    registrations = Registrations()
+    known = AdvertisedEvents(registrations)
+    for number in range(5):
+        registrations.add(advertisement(Filter.parse(STOCK, f"volume == {number}"), number))
+    registrations.tell(1_000)
+    held = known.of("ann", "stock")
+    held.hold(EventBatch.from_columns(STOCK, {"price": [1.0], "volume": [2], "ticker": ["A"]}))
+    assert held._boxes[0] == Filter.parse(STOCK, "volume == 2").boxes[0]
+    assert len(held._boxes) == 5
