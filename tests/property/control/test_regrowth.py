@@ -36,10 +36,25 @@ def test_a_region_is_made_anew_in_the_area_and_nowhere_else(change, filter_, mos
     if not regrowth.concerns(now):
         assert all(before.dz(event) == after.dz(event) for event in EVENTS if filter_.matches(event))
         return
+    check_region(regrowth, now, filter_)
+
+
+@given(changes(), wanted, st.data())
+def test_a_region_stays_within_its_limit_where_the_area_would_take_more(change, filter_, data):
+    before, after, area = change
+    most = data.draw(st.integers(1, max(len(after.cover(filter_)) - 1, 1)))
+    now = before.cover(filter_, max_members=most).under(PREFIX)
+    regrowth = Regrowth(after, PREFIX, area.under(PREFIX), most)
+    if regrowth.concerns(now):
+        check_region(regrowth, now, filter_)
+
+
+def check_region(regrowth, now, filter_):
+    """Its region is the one of before outside of the area, has no more members than it may, and all that is wanted."""
     found = regrowth.region(now, filter_)
-    inside = area.under(PREFIX)
-    assert found - inside == now - inside
-    assert len(found) <= most
+    assert found - regrowth.area == now - regrowth.area
+    assert len(found) <= regrowth.max_members
+    after = regrowth.index
     assert all(found.covers(PREFIX.then(after.dz(event))) for event in EVENTS if filter_.matches(event))
 
 

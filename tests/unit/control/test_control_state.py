@@ -90,8 +90,13 @@ class TestSchemas:
         assert (entry.number, str(entry.prefix), entry.epoch) == (0, "00", 1)
         assert entry.index == GridIndex.regular(WEATHER, 7)
 
-    def test_its_bits_can_be_chosen(self):
-        assert state_after(CreateSchema(WEATHER, 3)).schemas["weather"].index.bits == 3
+    @pytest.mark.parametrize("bits", [0, 3, 7])
+    def test_its_bits_can_be_chosen(self, bits):
+        room_for_7 = ControlSettings(schema_bits=2, max_members=4, default_bits=3, max_length=9)
+        state = state_after(CreateSchema(WEATHER, bits), settings=room_for_7)
+        assert state.schemas["weather"].index.bits == bits
+        done = state.apply(2, AdoptPlan("weather", GridIndex.regular(WEATHER, bits, ["wind", "temperature"])))
+        assert isinstance(done, Done)
 
     def test_the_answer_says_what_a_publisher_must_know(self):
         state = state_after(CreateSchema(WEATHER))

@@ -300,6 +300,41 @@ def test_a_snapshot_has_the_state_of_its_position_and_compacts(log):
     run(main())
 
 
+def test_after_a_snapshot_the_file_is_brought_up_to_date_once(log, monkeypatch):
+    async def main():
+        done, checkpoint = [], log.checkpoint
+        monkeypatch.setattr(log, "checkpoint", lambda: done.append(log.latest_snapshot().snapshot) or checkpoint())
+        async with GroupCommit(log, Follower()) as commit:
+            await commit.append(Entry(b"x"))
+            await commit.save_snapshot(lambda: lambda: b"state")
+            assert done == [LogSnapshot(1, b"state")]
+
+    run(main())
+
+
+def test_closing_ends_the_threads(log):
+    async def main():
+        async with GroupCommit(log, LargeFollower()) as commit:
+            await commit.append(Entry(b"x"), "call")
+            assert log_threads()
+        assert not log_threads()
+
+    def log_threads():
+        return [
+            each for each in threading.enumerate() if each.name.startswith(("log_", "fold_")) and each not in others
+        ]
+
+    others = set(threading.enumerate())
+    run(main())
+
+
+class LargeFollower(Follower):
+    """Takes every entry for large."""
+
+    def is_large(self, _call):
+        return True
+
+
 def test_closing_during_a_snapshot_keeps_it(log, tmp_path):
     async def main():
         commit = GroupCommit(log, Follower())

@@ -112,6 +112,16 @@ def test_hosts_that_go_take_their_rules_along_and_bring_them_back():
         assert (tables(made) == whole) == (topology is LINE)
 
 
+def test_a_host_that_is_away_at_the_start_has_its_rules_when_it_comes():
+    made, whole = rules(), rules()
+    whole.load(FORWARDED + DETOURED)
+    made.resume(Presence({"R3"}).of(LINE), "single", None)
+    made.load(FORWARDED + DETOURED)
+    assert tables(made) != tables(whole)
+    made.route_on(LINE)
+    assert tables(made) == tables(whole)
+
+
 def test_on_the_topology_of_before_nothing_is_computed_anew():
     made = rules()
     made.load(FORWARDED + DETOURED)

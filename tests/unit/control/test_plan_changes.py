@@ -334,6 +334,16 @@ class TestRefusals:
         assert state.plans.change is None
 
 
+@pytest.mark.parametrize(("method", "kept_free"), [("lightweight", 1), ("versioning", 0)])
+def test_places_are_kept_free_in_tables_while_there_are_detours(method, kept_free):
+    state = state_after(*PEOPLE, *LIVELY, topology=LINE.with_limit(30))
+    limits = [set(state.router.topology.limits.values())]
+    for command in (change(method=method), SWAP, CLEAR):
+        after(state, command)
+        limits.append(set(state.router.topology.limits.values()))
+    assert limits == [{30}, {30 - kept_free}, {30 - kept_free}, {30}]
+
+
 def test_the_phase_of_a_schema_is_that_of_its_own_change():
     state, seen = peopled(*LIVELY), []
     for command in (change(), SWAP, CLEAR):
