@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -46,8 +47,10 @@ class ScriptedSwitch:
     def parser(self) -> Any:
         return PROTOCOLS[self.version].ofproto_parser
 
-    async def connect(self, address: tuple[str, int], greeting: bytes | None = None) -> None:
-        reader, self._writer = await asyncio.open_connection(*address)
+    async def connect(
+        self, address: tuple[str, int], greeting: bytes | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        reader, self._writer = await asyncio.open_connection(*address, ssl=tls)
         self.write(hello(self.version) if greeting is None else greeting)
         self._task = asyncio.create_task(self._run(reader))
 

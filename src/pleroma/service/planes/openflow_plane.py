@@ -30,10 +30,12 @@ from pleroma.service.metric_families import counter, gauge
 from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import LISTEN_ADDRESS, Arrival, OpenFlowNetwork
+from pleroma.switches.openflow.switch_certificates import SwitchCertificates
 from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 from pleroma.wire.ports import EVENTS_PORT
 
 DISCOVERED_TOPOLOGY_FILE = "wiring.json"
+SWITCH_CERTIFICATES_FILE = "switch-certificates"
 SWITCH_CACHE_SECONDS = 2.5
 """For so long after it confirmed a change, a switch may still forward by its earlier rules.
 
@@ -70,6 +72,7 @@ async def over_openflow(
         tls=settings.tls,
         timeouts=settings.timeouts,
         domain=settings.domain,
+        certificates=None if settings.tls is None else SwitchCertificates(folder / SWITCH_CERTIFICATES_FILE),
     )
     base = EMPTY_TOPOLOGY if settings.discovers else topology
     timing = PlanChangeTiming(in_flight_seconds=SWITCH_CACHE_SECONDS)
@@ -221,6 +224,8 @@ class OpenFlowPlane:
         for name, text in _COUNTS.items():
             counts = [(str(switch), float(each.get(name, 0))) for switch, each in states.items()]
             yield counter(f"pleroma_switch_{name}", text, counts, "switch")
+        beacons = [(reason, float(count)) for reason, count in self.network.ignored_beacons.items()]
+        yield counter("pleroma_beacons_ignored", "Beacons that made no link, by reason", beacons, "reason")
         if self.requests is not None:
             yield from self.requests.metrics()
 

@@ -4,7 +4,9 @@ An agent knows which rules are wanted and which the switch has confirmed, and se
 barrier, after which the rules are in force (Bhowmik et al. 2017, IV-B). When an answer does not come, it is unknown
 which rules the switch has; the agent then reads the switch's tables and goes on from there. A new connection, a
 restarted controller and an audit for rules that somebody changed by hand are handled alike: read, compare, send what is
-missing. So messages that were lost or repeated make no difference.
+missing. So messages that were lost or repeated make no difference. A switch that lacks what it had confirmed is not
+believed: until an audit finds everything in place, its tables are read after every change, before anybody is told that
+the change is in force.
 """
 
 from __future__ import annotations
@@ -75,6 +77,8 @@ class Agent:
         self._known: dict[Key, Rule] | None = None
         """The rules that the switch has; None while that is unknown."""
         self._base: dict[Key, Rule] = {}
+        self._doubted = False
+        """The last audit found that the switch lacked rules which it had confirmed."""
         self._tight = False
         """The switch was full once. From then on only the outcome of changes has to fit (see `bundles`)."""
         self._timeouts = timeouts
@@ -153,6 +157,7 @@ class Agent:
         connection, self._connection = self._connection, None
         task, self._task = self._task, None
         self._known = None
+        self._confirmed = -1  # the next connection has to show what the switch has
         if task is not None and task is not asyncio.current_task():
             task.cancel()
         if connection is not None:
@@ -185,9 +190,11 @@ class Agent:
             entries = []
         known = {entry.rule.key: entry.rule for entry in entries if entry is not None}
         self._dirty.update(key for key in known.keys() | self.wanted.keys() if known.get(key) != self.wanted.get(key))
-        self.refused.clear()  # it may have room now
         if before is not None:
             self.counts["repaired"] += sum(known.get(key) != before.get(key) for key in known.keys() | before.keys())
+            lacks = any(known.get(key) != rule for key, rule in before.items())
+            self._doubted = lacks or (self._doubted and bool(self.refused))
+        self.refused.clear()  # it may have room now
         self._known = known
         return known
 
@@ -211,12 +218,29 @@ class Agent:
                         self._refuse(part, refusal)
                     break
                 self._apply_to_known(part, known)
+                if self._doubted:
+                    await self._check(connection, part, known)
         self._become("ready")
         if self.refused:
             self._resolve_waiters(next(iter(self.refused.values())))
         else:
             self._confirmed = self._version
             self._resolve_waiters(None)
+
+    async def _check(self, connection: SwitchConnection, part: Sequence[RuleChange], known: dict[Key, Rule]) -> None:
+        """Read back what a doubted switch has confirmed. Rules that it does not have count as refused by it."""
+        entries = await connection.flows(COOKIE, COOKIE_MASK, None, self._timeouts.answer)
+        self.counts["read"] += 1
+        there = {entry.rule.key: entry.rule for entry in entries if entry is not None}
+        for key in {rule.key for _, rule in part}:
+            if there.get(key) != known.get(key):
+                reason = f"{self.name} confirmed a change that it did not make"
+                self.refused[key] = SwitchRefused(reason, kind="", code="", value=self.name)
+                self._dirty.add(key)
+                if key in there:
+                    known[key] = there[key]
+                else:
+                    known.pop(key, None)
 
     def _apply_to_known(self, changes: Sequence[RuleChange], known: dict[Key, Rule]) -> None:
         self.counts["changed"] += len(changes)

@@ -50,7 +50,7 @@ NO_EVENTS = ConnectionEvents()
 
 
 class Connection:
-    """One connection of a switch, made by a `SwitchListener`, which `on_opened` tells that the socket is there.
+    """One connection of a switch, made by a `SwitchListener`.
 
     After `idle` seconds of silence the switch is asked for a sign of life; after `dead` seconds without one the
     connection is closed.
@@ -60,7 +60,6 @@ class Connection:
         self,
         events: ConnectionEvents = NO_EVENTS,
         *,
-        on_opened: Callable[[Connection], None] = _ignore,
         idle: float = 2.0,
         dead: float = 6.0,
     ) -> None:
@@ -69,10 +68,12 @@ class Connection:
         self.ports: dict[int, PortInfo] = {}
         self.packets_left_out = 0
         self._events = events
-        self.channel = MessageChannel(partial(self._opened, on_opened), self._received, self._ended)
+        self.channel = MessageChannel(self._opened, self._received, self._ended)
         self._requests = PendingRequests(self.channel.send)
         self._heartbeat = Heartbeat(idle, dead, self._ask_for_life, partial(self.channel.end, abort=True))
         self._agreed = asyncio.Event()
+        self._awaited_signs: set[asyncio.Event] = set()
+        """Of those who wait for any sign of life."""
         self._bundle: Bundle | None = None
         self._bundles = 0
         self._one_at_a_time = asyncio.Lock()
@@ -113,6 +114,19 @@ class Connection:
             early, self._early = self._early or [], None
             for port, reason in early:
                 self._set_port(port, reason)
+
+    async def shows_life(self, timeout: float) -> bool:
+        """Whether the switch says anything within so many seconds; it is asked to."""
+        sign = asyncio.Event()
+        self._awaited_signs.add(sign)
+        self._ask_for_life()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await sign.wait()
+        finally:
+            self._awaited_signs.discard(sign)
+        return sign.is_set() and self.closed is None
 
     async def commit(self, changes: Sequence[RuleChange], timeout: float = ANSWER_SECONDS) -> None:
         """Make all of these changes, in this order, or none of them."""
@@ -199,13 +213,14 @@ class Connection:
         except TimeoutError:
             raise SwitchSilent(f"no answer to a {what} request in {seconds:g} s", field="switch", value=what) from None
 
-    def _opened(self, on_opened: Callable[[Connection], None]) -> None:
+    def _opened(self) -> None:
         self.channel.send(messages.hello(self._requests.number()))
         self._heartbeat.start()
-        on_opened(self)
 
     def _received(self, message: bytes) -> None:
         self._heartbeat.heard()
+        for sign in self._awaited_signs:
+            sign.set()
         version, kind, _, xid = messages.HEADER.unpack_from(message)
         if not self.version:
             self._negotiate(kind, message)
@@ -282,4 +297,6 @@ class Connection:
         self._heartbeat.stop()
         self._requests.end(reason)
         self._agreed.set()
+        for sign in self._awaited_signs:
+            sign.set()
         asyncio.get_running_loop().call_soon(lambda: self._tell(self._events.on_closed, reason))

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pleroma.routing import Host, Link, SwitchId, Topology
 from pleroma.routing.presence import Place, with_hosts
 
+MAX_DISCOVERED_SWITCHES = 1024
+"""Where any switch may join, no more do: without certificates, anybody who connects can claim any number."""
 EMPTY_TOPOLOGY = Topology((), (), ())
 
 
@@ -31,8 +33,8 @@ class DiscoveredTopology:
         self._names = {number: name for name, number in topology.datapath.items()}
 
     def switch(self, datapath: int) -> SwitchId | None:
-        """The switch of a datapath number. An unknown switch joins the topology if it `discovers`, else it is None."""
-        if datapath not in self._names and self.discovers:
+        """The switch of a datapath number. An unknown one joins if the topology `discovers` and has room, else None."""
+        if datapath not in self._names and self.discovers and len(self._names) < MAX_DISCOVERED_SWITCHES:
             name = SwitchId(f"s{datapath:x}")
             self._names[datapath] = name
             topology = self.topology
@@ -41,12 +43,18 @@ class DiscoveredTopology:
             )
         return self._names.get(datapath)
 
+    def switch_of(self, datapath: int) -> SwitchId | None:
+        """The switch of a datapath number, if it is known."""
+        return self._names.get(datapath)
+
+    def is_linked(self, one: Place, other: Place) -> bool:
+        return _link(one, other) in self.topology.links
+
     def joined(self, one: Place, other: Place) -> bool:
         """Note that a beacon went from one place to the other; True if the link is new."""
-        a, b = sorted((one, other))
-        link = Link(a[0], a[1], b[0], b[1])
-        if not self.discovers or link in self.topology.links:
+        if not self.discovers or self.is_linked(one, other):
             return False
+        link = _link(one, other)
         others = [each for each in self.topology.links if not {one, other} & set(each.ends)]
         hosts = [each for each in self.topology.hosts if (each.switch, each.port) not in (one, other)]
         self.topology = replace(self.topology, links=(*others, link), hosts=tuple(hosts))
@@ -58,3 +66,8 @@ class DiscoveredTopology:
         `limits` were found out by refused rules; a table gets the smaller of its limits.
         """
         return with_hosts(self.topology, hosts, limits)
+
+
+def _link(one: Place, other: Place) -> Link:
+    a, b = sorted((one, other))
+    return Link(a[0], a[1], b[0], b[1])

@@ -17,6 +17,7 @@ from typing import Any
 from os_ken.lib.packet import ethernet, lldp
 from os_ken.lib.packet.packet import Packet
 
+LLDP_TYPE = b"\x88\xcc"
 _LLDP = "01:80:c2:00:00:0e"
 _SENDER = "02:00:00:00:00:00"
 _OURS = b"PLR"
@@ -100,11 +101,12 @@ def _mac_text(mac: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Beacon:
-    """A frame that the controller of a domain sends out at `port` of the switch `datapath`."""
+    """A frame that the controller of a domain sends out at `port` of the switch `datapath`, in a round of beacons."""
 
     datapath: int
     port: int
     domain: str
+    round: int = 0
 
     def pack(self, key: bytes) -> bytes:
         frame = Packet()
@@ -115,7 +117,7 @@ class Beacon:
                     lldp.ChassisID(subtype=_LOCAL, chassis_id=b"%016x" % self.datapath),
                     lldp.PortID(subtype=_LOCAL, port_id=b"%d" % self.port),
                     lldp.TTL(ttl=_BEACON_TTL_SECONDS),
-                    lldp.OrganizationallySpecific(oui=_OURS, subtype=1, info=self._sign(key) + self.domain.encode()),
+                    lldp.OrganizationallySpecific(oui=_OURS, subtype=1, info=self._sign(key) + self._said),
                     lldp.End(),
                 ]
             )
@@ -135,15 +137,19 @@ class Beacon:
             return None
         info = bytes(ours.info)
         try:
-            domain = info[_SIGNATURE_BYTES:].decode()
-            beacon = cls(int(bytes(chassis.chassis_id), 16), int(bytes(port.port_id)), domain)
+            domain, _, number = info[_SIGNATURE_BYTES:].decode().rpartition("\0")
+            beacon = cls(int(bytes(chassis.chassis_id), 16), int(bytes(port.port_id)), domain, int(number))
         except ValueError:
             return None
         return beacon, hmac.compare_digest(info[:_SIGNATURE_BYTES], beacon._sign(key))
 
+    @property
+    def _said(self) -> bytes:
+        return f"{self.domain}\0{self.round}".encode()
+
     def _sign(self, key: bytes) -> bytes:
-        said = f"{self.datapath:x} {self.port} {self.domain}"
-        return hmac.new(key, said.encode(), hashlib.sha256).digest()[:_SIGNATURE_BYTES]
+        said = f"{self.datapath:x} {self.port} ".encode() + self._said
+        return hmac.new(key, said, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
 
 
 def _layers(frame: bytes) -> list[Any]:

@@ -1,25 +1,34 @@
 """The TCP port to which switches connect, with or without TLS; each gets a `Connection`.
 
-With TLS both sides show a certificate of the same authority; a switch without one is turned away before its hello.
+With TLS both sides show a certificate of the same authority; a switch without one is turned away before its hello. The
+number of those who have not said yet which switch they are is bounded, overall and from one address: anybody who
+reaches the port can connect.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from pleroma.errors import SetupError, SwitchError
 from pleroma.switches.openflow.connection import ANSWER_SECONDS, NO_EVENTS, Connection, ConnectionEvents
-from pleroma.switches.openflow.message_channel import MessageChannel
 
 OPENFLOW_PORT = 6653
 """The TCP port that is registered for OpenFlow."""
 MAX_SWITCH_CONNECTIONS = 4096
-"""Connections that may be open at once; anybody who reaches the port can open one."""
+"""Connections that may be open at once."""
+MAX_WAITING_SWITCHES = 1024
+"""Connections that have not shaken hands yet."""
+MAX_WAITING_OF_AN_ADDRESS = 256
+ACCEPT_RETRY_SECONDS = 0.1
+"""The pause after a connection could not be accepted, as when there are no descriptors left."""
 
 
 def tls_context(certificate: Path | str, key: Path | str, authority: Path | str) -> ssl.SSLContext:
@@ -53,6 +62,8 @@ class SwitchListener:
         dead: float = 6.0,
         handshake: float = ANSWER_SECONDS,
         max_connections: int = MAX_SWITCH_CONNECTIONS,
+        max_waiting: int = MAX_WAITING_SWITCHES,
+        max_waiting_of_an_address: int = MAX_WAITING_OF_AN_ADDRESS,
     ) -> None:
         self.address = address
         self.connections: set[Connection] = set()
@@ -66,57 +77,90 @@ class SwitchListener:
         self._dead = dead
         self._handshake = handshake
         self._max_connections = max_connections
-        self._server: asyncio.Server | None = None
-        self._welcomes: dict[Connection, asyncio.Task[None]] = {}
+        self._max_waiting = max_waiting
+        self._max_waiting_of_an_address = max_waiting_of_an_address
+        self._waiting: Counter[str] = Counter()
+        """By address: connections that have not shaken hands yet."""
+        self._listening: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._served: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many connections have not shaken hands yet."""
+        return self._waiting.total()
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
         host, port = self.address
         try:
-            self._server = await loop.create_server(
-                self._accept,
-                host,
-                port,
-                ssl=self._tls,
-                ssl_handshake_timeout=self._handshake if self._tls is not None else None,
-            )
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._listening = socket.create_server((host, port), family=family, backlog=MAX_WAITING_OF_AN_ADDRESS)
         except OSError as error:
             raise SetupError(f"cannot listen at {host} port {port}: {error}", field="address", value=port) from error
-        self.address = self._server.sockets[0].getsockname()[:2]
+        self._listening.setblocking(False)
+        self.address = self._listening.getsockname()[:2]
+        self._accepting = asyncio.create_task(self._accept(self._listening), name="switch listener")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._server is not None:
-            self._server.close()
         everybody = list(self.connections)
+        tasks = [*self._served, *([self._accepting] if self._accepting is not None else [])]
         for connection in everybody:
             connection.close()
-        tasks = list(self._welcomes.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._listening is not None:
+            self._listening.close()
         for connection in everybody:
             await connection.channel.gone()
         self.connections.clear()
 
-    def _accept(self) -> MessageChannel:
-        return Connection(self._events, on_opened=self._opened, idle=self._idle, dead=self._dead).channel
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except OSError as error:
+                self.turned_away = f"a connection could not be accepted: {error}"
+                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
+                continue
+            full = self._is_full(address[0])
+            if full is not None:
+                self.turned_away = full
+                accepted.close()
+                continue
+            task = loop.create_task(self._serve(accepted, address[0]), name="switch connection")
+            self._served.add(task)
+            task.add_done_callback(self._served.discard)
 
-    def _opened(self, connection: Connection) -> None:
+    def _is_full(self, address: str) -> str | None:
+        """Why no other connection from this address is taken; None if it is."""
         if len(self.connections) >= self._max_connections:
-            self.turned_away = f"there are {self._max_connections} connections, and no room for more"
-            connection.close(self.turned_away)
-            return
-        self.connections.add(connection)
-        task = asyncio.get_running_loop().create_task(self._welcome(connection))
-        self._welcomes[connection] = task
-        task.add_done_callback(lambda _: self._welcomes.pop(connection, None))
+            return f"there are {self._max_connections} connections, and no room for more"
+        if self.waiting >= self._max_waiting or self._waiting[address] >= self._max_waiting_of_an_address:
+            return f"too many connections wait to shake hands, {self._waiting[address]} of them from {address}"
+        return None
 
-    async def _welcome(self, connection: Connection) -> None:
+    @contextmanager
+    def _counted(self, address: str) -> Iterator[None]:
+        self._waiting[address] += 1
         try:
-            await connection.shake_hands(self._handshake)
+            yield
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                del self._waiting[address]
+
+    async def _serve(self, accepted: socket.socket, address: str) -> None:
+        connection = Connection(self._events, idle=self._idle, dead=self._dead)
+        try:
+            with self._counted(address):
+                if not await self._open(connection, accepted):
+                    return
+                await connection.shake_hands(self._handshake)
             await self._greet(connection)
         except SwitchError as error:
             connection.close(str(error))
@@ -127,3 +171,17 @@ class SwitchListener:
         finally:
             await connection.channel.gone()
             self.connections.discard(connection)
+
+    async def _open(self, connection: Connection, accepted: socket.socket) -> bool:
+        """Begin to talk, by TLS if that is wanted; False if it did not come to that."""
+        loop, seconds = asyncio.get_running_loop(), None if self._tls is None else self._handshake
+        try:
+            await loop.connect_accepted_socket(
+                lambda: connection.channel, accepted, ssl=self._tls, ssl_handshake_timeout=seconds
+            )
+        except (OSError, TimeoutError) as error:  # among them those of TLS
+            self.turned_away = f"the connection broke: {error}"
+            accepted.close()
+            return False
+        self.connections.add(connection)
+        return True

@@ -55,6 +55,8 @@ class MessageChannel(asyncio.Protocol):
         self, on_open: Callable[[], None], on_message: Callable[[bytes], None], on_end: Callable[[str], None]
     ) -> None:
         self.peer = ""
+        self.certificate: bytes | None = None
+        """What the switch showed, in DER; None without TLS."""
         self.ended: str | None = None
         self._on_open = on_open
         self._on_message = on_message
@@ -71,6 +73,8 @@ class MessageChannel(asyncio.Protocol):
         transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "a local socket")
+        encrypted = transport.get_extra_info("ssl_object")
+        self.certificate = None if encrypted is None else encrypted.getpeercert(binary_form=True)
         self._on_open()
 
     def data_received(self, data: bytes) -> None:

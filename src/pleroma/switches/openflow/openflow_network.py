@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 import structlog
 
 from pleroma.background import in_background
-from pleroma.errors import SwitchError, SwitchRefused
+from pleroma.errors import PleromaError, SwitchError, SwitchGone, SwitchRefused
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, Port, SwitchId, SwitchOp
@@ -33,12 +33,14 @@ from pleroma.switches.openflow.found_rules import FoundRules, meet_known
 from pleroma.switches.openflow.listener import OPENFLOW_PORT, SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.rule import MAX_PORT, Key, Rule
+from pleroma.switches.openflow.switch_certificates import SwitchCertificates
 from pleroma.switches.openflow.tables import RuleLayout
 from pleroma.switches.tracing.meeting import SwitchStanding
 
 LISTEN_ADDRESS = ("127.0.0.1", OPENFLOW_PORT)
 MAX_LAID_OUT_AT_ONCE = 500
 """Operations that are turned into rules before the event loop looks at something else."""
+MAX_STRANGERS = 100
 QUIET_SECONDS = 0.02
 """Seconds in which several changes of the network are told as one: a switch that dies takes many ports with it."""
 
@@ -79,13 +81,16 @@ class OpenFlowNetwork:
         tls: ssl.SSLContext | None = None,
         timeouts: SwitchTimeouts | None = None,
         domain: str = "pleroma",
+        certificates: SwitchCertificates | None = None,
     ) -> None:
+        """`certificates` tells, with TLS, which certificate belongs to which switch number."""
         self.discovered = discovered
         self.rule_layout = RuleLayout(addresses, discovers=discovered.discovers)
         self.rule_layout.hosts = lambda: discovered.topology.hosts
         self.agents: dict[SwitchId, Agent] = {}
         self.strangers: dict[int, str] = {}
-        """Switches that connected but that the topology does not have: the peer's address by datapath number."""
+        """The last switches that were turned away, by datapath number: the peer's address, and why if it is known."""
+        self._certificates = certificates
         self.limits: dict[SwitchId, int] = {}
         """How many rules a switch has room for, where it was found to have less than the topology says."""
         self._watcher: NetworkWatcher | None = None
@@ -107,6 +112,7 @@ class OpenFlowNetwork:
             self._tell,
             secrets.token_bytes(32),
             domain,
+            self._has_host,
         )
         dead = self._timeouts.dead
         events = ConnectionEvents(self._packet, self._port, self._refused, self._lost)
@@ -192,6 +198,11 @@ class OpenFlowNetwork:
         return agent
 
     @property
+    def ignored_beacons(self) -> Mapping[str, int]:
+        """How many beacons were passed over, by reason."""
+        return self._beacons.counts
+
+    @property
     def is_cut_off(self) -> bool:
         """Whether no switch is connected: then it is the controller that is away."""
         return not self._connections
@@ -258,19 +269,10 @@ class OpenFlowNetwork:
             return
         name = self.discovered.switch(connection.datapath)
         if name is None:
-            self.strangers[connection.datapath] = connection.peer
-            log.warning("a switch that the topology does not have", datapath=connection.datapath, peer=connection.peer)
-            connection.close()
-            return
-        if not self._connections:
-            self._expect_all_again()
-        self._connections[name] = connection
-        self._names[connection] = name
-        self._down = {place for place in self._down if place[0] != name}
-        up = {number for number, port in connection.ports.items() if port.up}
-        known = {number for number in connection.ports if number <= MAX_PORT} | {*self.discovered.topology.ports[name]}
-        self._down.update((name, Port(number)) for number in known - up)
-        log.info("switch connected", switch=name, peer=connection.peer)
+            raise self._turned_away(connection, "the topology does not have it")
+        await self._check_certificate(connection)
+        await self._check_place(name, connection)
+        self._take_in(name, connection)
         agent = self._agent(name)
         if agent.gone and self._watcher is not None:
             agent.gone = False
@@ -280,6 +282,49 @@ class OpenFlowNetwork:
                 self._expect(name)
                 return
         agent.connected(connection)
+
+    def _take_in(self, name: SwitchId, connection: Connection) -> None:
+        if not self._connections:
+            self._expect_all_again()
+        self._connections[name] = connection
+        self._names[connection] = name
+        self._down = {place for place in self._down if place[0] != name}
+        up = {number for number, port in connection.ports.items() if port.up}
+        known = {number for number in connection.ports if number <= MAX_PORT} | {*self.discovered.topology.ports[name]}
+        self._down.update((name, Port(number)) for number in known - up)
+        log.info("switch connected", switch=name, peer=connection.peer)
+
+    async def _check_certificate(self, connection: Connection) -> None:
+        shown = connection.channel.certificate
+        if self._certificates is None or shown is None:
+            return
+        try:
+            await asyncio.to_thread(self._certificates.check, connection.datapath, shown)
+        except PleromaError as error:
+            raise self._turned_away(connection, error.reason) from None
+
+    async def _check_place(self, name: SwitchId, connection: Connection) -> None:
+        """Make sure that no other connection of the switch is alive: one that answers stays, and the new one goes."""
+        while (current := self._connections.get(name)) is not None and current.closed is None:
+            if await current.shows_life(self._timeouts.dead / 2):
+                raise self._turned_away(connection, f"{name} is connected already, from {current.peer}")
+            current.close(f"silent, and {name} has connected from {connection.peer}")
+            self._lost(current, "it was silent when it connected anew")
+        if connection.closed is not None:
+            raise SwitchGone(connection.closed, field="switch", value=name)
+
+    def _turned_away(self, connection: Connection, reason: str) -> SwitchError:
+        """Remember a switch that is not taken; only the last ones, since anybody can come under any number."""
+        number = connection.datapath
+        self.strangers.pop(number, None)
+        self.strangers[number] = f"{connection.peer}: {reason}"
+        while len(self.strangers) > MAX_STRANGERS:
+            del self.strangers[next(iter(self.strangers))]
+        log.warning("a switch was turned away", datapath=f"{number:x}", peer=connection.peer, reason=reason)
+        return SwitchError(reason, field="switch", value=number)
+
+    def _has_host(self, place: Place) -> bool:
+        return any((host.switch, host.port) == place for host in self.rule_layout.hosts())
 
     def _expect_all_again(self) -> None:
         """The controller was cut off from all switches: give those the grace period that were there before."""

@@ -38,7 +38,7 @@ class NetworkAnswer(StrictModel):
     listening: str | None = Field(
         None, description="Where switches connect, or programs send events", examples=["127.0.0.1:6653"]
     )
-    strangers: dict[str, str] = Field({}, description="Switches that connected and are none of this network's")
+    strangers: dict[str, str] = Field({}, description="The last switches that were turned away: from where, and why")
     borders: dict[str, str] = Field({}, description="Ports behind which another controller's network begins")
     above: dict[str, Any] | None = Field(None, description="The broker that this one is joined to, and how that goes")
 
