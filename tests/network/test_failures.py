@@ -185,6 +185,7 @@ def test_a_rule_changed_by_hand_is_put_right(line):
     before = line.status["R2"].get("repaired", 0)
     line.lab.ofctl("R2", "mod-flows", "--strict", f"{first_rule(line, 'R2')},actions=drop")
     wait_until(lambda: line.status["R2"].get("repaired", 0) > before, "the audit finds it")
+    wait_until(lambda: all(each.actions != "drop" for each in line.switches.lines("R2", 1)), "the rule is put right")
     line.until_right()
     assert line.check(*some_events(line))
 
