@@ -116,7 +116,11 @@ def test_the_first_attachment_is_asked_for_with_patience_under_the_lease(links):
         api = Api("h 1")
         keeper = AttachmentKeeper(api, "my-lease", "h 1", Receiver())
         assert (keeper.is_connected, keeper.host, keeper.overrun) == (False, None, 0)
+        waiting = asyncio.create_task(keeper.connected())
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
         link = await keeper.attach(3.0)
+        await waiting
         assert api.asked == [("POST", "/v1/hosts/h%201/attachments?lease=my-lease&tags=true", 3.0)]
         assert keeper.link() is link is links[0]
         assert link.attachment == HostAttachment("h 1", ("controller", 7), 30.0, secret=bytes(16))

@@ -46,7 +46,7 @@ def test_what_is_missing_after_an_unbroken_lease_was_withdrawn():
         assert lease.pause == 10.0
         controller.now += 29.9
         assert await lease.renew() == ({"s1"}, True, "off")
-        controller.now += 30
+        controller.now = 29.9 + 30
         assert await lease.renew() == ({"s2"}, False, "off")
         assert controller.asked == [("PUT", f"/v1/leases/{lease.name}")] * 3
 
@@ -101,6 +101,11 @@ def test_waiting_ends_in_time_or_when_somebody_is_in_a_hurry():
         await asyncio.sleep(0.01)
         assert not waiting.done()
         lease.hurry()
+        await asyncio.wait_for(waiting, 10)
+        waiting = asyncio.create_task(lease.wait(None))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        lease.doubt()
         await asyncio.wait_for(waiting, 10)
 
     asyncio.run(main())
