@@ -11,6 +11,7 @@ TOPOLOGY = build("line:2")
 cells = st.text("01", max_size=5).map(Dz.parse)
 regions = st.lists(cells, min_size=1, max_size=4, unique=True)
 events = [Dz.parse(f"{n:05b}") for n in range(32)]
+regions_asked = [[Dz.parse(each) for each in asked.split()] for asked in ("01", "00 111", "0010", "11011 10")]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["h1", "h2"]), regions, st.booleans()), max_size=12))
@@ -34,6 +35,8 @@ def test_admitted_is_what_is_advertised(steps):
             assert rules[each] == admissions.of(each) == outermost
             for event in events:
                 assert admissions.admits(each, event) == any(dz.covers(event) for dz in advertised)
+            for asked in regions_asked:
+                assert admissions.meets(each, asked) == any(dz.overlaps(cell) for dz in advertised for cell in asked)
     assert {(op.switch, op.port, op.dz) for op in admissions.operations(TOPOLOGY)} == {
         (TOPOLOGY.host[host].switch, TOPOLOGY.host[host].port, dz) for host, cells in rules.items() for dz in cells
     }

@@ -140,6 +140,15 @@ def test_the_cells_partition_the_prefix(rng: Random, count: int, by_volume: bool
         assert not apart or len(used) == min(count, len(inside))
 
 
+def test_a_cell_whose_traffic_has_one_dz_is_not_halved_and_counts():
+    def sent(bits, weight):
+        return Sent(Dz.parse(bits), "h1", frozenset({"h2"}), weight)
+
+    assert cells_by_traffic(ROOT, [sent("0101", 1.0)], 8) == [ROOT]
+    spread = [sent("11", 9.0), *(sent(f"0{number:02b}", 1.0) for number in range(4))]
+    assert [str(cell) for cell in cells_by_traffic(ROOT, spread, 3)] == ["00", "01", "1"]
+
+
 @given(seeds)
 def test_cells_carry_no_more_than_the_least_heavy_choice_allows(rng: Random):
     """No cell that could be halved is heavier than two others together were before they were cut."""

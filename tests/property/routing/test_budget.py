@@ -56,6 +56,25 @@ def test_large_tables_come_close_to_the_exact_answer(monkeypatch):
         assert exact.extra <= quick.extra <= 1.1 * exact.extra
 
 
+def test_large_tables_use_all_of_the_rules_they_may_have_where_the_rest_is_small(monkeypatch):
+    """At each price per rule many cells may be collapsed together: rules that are left over are given back."""
+    flows = [Flow(ROOT, (Output(1),)), *(Flow(Dz(1 << 6 | n), (Output(1), Output(2))) for n in range(0, 64, 2))]
+    table = FlowTable(flows)
+    for limit in (3, 10, 20, 30):
+        _, exact = coarsen(table, limit)
+        with monkeypatch.context() as patched:
+            patched.setattr(budget, "MAX_EXACT_STEPS", (len(table) - limit) * 2 * len(table) - 1)
+            loose, quick = coarsen(table, limit)
+        assert len(loose) <= limit
+        assert quick.extra <= 1.1 * exact.extra
+
+
+def test_a_cell_without_events_weighs_a_little_by_its_volume():
+    weights = Weights.of([Dz.parse("11")] * 4)
+    full, large, small = weights.weigh([Dz.parse("11"), Dz.parse("0"), Dz.parse("100")])
+    assert full > 1 > large > small > 0
+
+
 @given(tables(), st.integers(1, 6), st.lists(st.sampled_from(POINTS), min_size=1, max_size=30))
 def test_a_sample_of_events_moves_the_waste_to_where_none_are(table, limit, sample):
     weights = Weights.of([Dz(p) for p in sample])

@@ -23,6 +23,17 @@ def test_in_safe_order_nothing_is_lost_that_is_wanted_before_and_after(before, a
     assert table == after
 
 
+def test_tables_are_equal_only_if_they_have_the_same_rules():
+    assert FlowTable([flow("0", 1), flow("1", 2)]) == FlowTable([flow("1", 2), flow("0", 1)])
+    assert FlowTable([flow("0", 1)]) != FlowTable([flow("0", 2)])
+    assert FlowTable() != {}
+
+
+def test_a_shorter_deletion_goes_before_the_longer_one_that_it_covers():
+    ops = [str(op) for op in in_safe_order(difference("R1", FlowTable([flow("00", 1, 2), flow("0", 1)]), FlowTable()))]
+    assert ops == ["R1: delete 0 -> 1", "R1: delete 00 -> 1,2"]
+
+
 def test_a_longer_addition_goes_before_the_one_that_covers_it():
     """The other way round, events in 00 would miss port 2 for a moment."""
     before = FlowTable([flow("", 1, 2)])

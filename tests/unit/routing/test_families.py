@@ -66,6 +66,17 @@ def test_on_one_tree_what_no_family_has_joins_the_largest():
         assert OneTree().advertised(after, RING, request) is after
 
 
+def test_on_one_tree_a_prefix_goes_to_the_family_that_has_most_if_it_has_more_than_half():
+    ours, others = low_latency_tree(RING), low_latency_tree(RING.without(links=[RING.links[0]]))
+    assert ours != others
+    prefix = Dz.parse("000")
+    for most, tree in ((DzSet.parse("1", "01"), others), (DzSet.parse("1"), ours)):
+        families = [Family(DzSet.parse("000"), ours), Family(most, others)]
+        opened = OneTree().opened(families, RING, prefix)
+        assert [family.tree for family in opened if family.region.covers(prefix)] == [tree]
+        assert next(family for family in opened if family.tree == others).region.covers(Dz.parse("1"))
+
+
 def test_a_cut_cable_concerns_the_families_on_it_alone():
     router = Router(FABRIC, policy=BalancedTrees())
     router.open_prefix(Dz.parse("0"))

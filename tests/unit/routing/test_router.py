@@ -43,6 +43,12 @@ def test_a_request_that_cannot_be_is_refused_and_changes_nothing(request_, said)
     assert snapshot(router) == before
 
 
+def test_a_dz_may_be_as_long_as_the_plan_is():
+    router = Router(square(), max_length=23)
+    router.apply(Advertise("a", "h1", EVERYTHING))
+    assert router.apply(Subscribe("s", "h2", DzSet([Dz(1 << 23)])))
+
+
 def test_nobody_gets_its_own_events_back():
     router = Router(square())
     router.apply(Advertise("a", "h1", EVERYTHING))

@@ -107,6 +107,19 @@ def test_what_is_wanted_is_sent_in_one_bundle_and_confirmed():
     run(work)
 
 
+def test_when_all_is_in_force_nobody_waits():
+    async def work(agent, _):
+        agent.connected(FakeSwitch())
+        await confirmed(agent, rule("0"))
+        await asyncio.wait_for(agent.confirmed(), 5)
+        agent.want([(rule("0").key, None)])
+        await asyncio.wait_for(agent.confirmed(), 5)
+        assert not agent.wanted
+        assert not agent.known
+
+    run(work)
+
+
 def test_a_switch_that_comes_back_gets_only_the_difference():
     async def work(agent, told):
         stale, kept = rule("111"), rule("0")

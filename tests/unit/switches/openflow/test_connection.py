@@ -7,10 +7,13 @@ import uvloop
 
 from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.routing import Change
+from pleroma.switches.openflow import requests as requests_module
 from pleroma.switches.openflow.connection import ConnectionEvents
 from pleroma.switches.openflow.flow_mod import flow_mod
 from pleroma.switches.openflow.listener import SwitchListener
 from pleroma.switches.openflow.messages import BUNDLE_COMMIT, BUNDLE_OPEN, PortInfo
+from pleroma.switches.openflow.replies import ErrorMessage, ReplyPart
+from pleroma.switches.openflow.requests import PendingRequests
 from pleroma.switches.openflow.rule import CountedRule, Match, Rule, RuleChange, Send
 from support.openflow_switch import PATIENCE, ScriptedSwitch, hello, meeting, plain
 from support.openflow_wire import PROTOCOLS, stats_entry
@@ -84,6 +87,39 @@ def test_the_latest_version_that_both_speak_is_agreed_on(greeting, version):
             (_, _, body), *_ = await switch.saw(0)
             assert body == struct.pack("!HHI", 1, 8, 0b110000)
             await switch.disconnect()
+
+    asyncio.run(work())
+
+
+def test_a_second_hello_is_passed_over_whatever_its_version():
+    async def work():
+        switch = ScriptedSwitch()
+        async with meeting(switch) as (_, [connection]):
+            switch.write(hello(4) + hello(6))
+            await connection.barrier(PATIENCE)
+            assert (connection.version, connection.closed) == (5, None)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_deletion_that_the_switch_refuses_is_an_error(is_refused):
+    async def work():
+        switch = ScriptedSwitch()
+        switch.silent.add(20)
+        async with meeting(switch) as (_, [connection]):
+            wiping = asyncio.create_task(connection.wipe(1, 1, PATIENCE))
+            ((_, deletion, _),) = await switch.saw(14)
+            ((_, barrier, _),) = await switch.saw(20)
+            if is_refused:
+                switch.refuse_now(deletion, 5, 0)
+            switch.write(plain(5, 21, barrier))
+            if is_refused:
+                with pytest.raises(SwitchRefused):
+                    await wiping
+            else:
+                await wiping
+            assert connection.closed is None
 
     asyncio.run(work())
 
@@ -191,20 +227,78 @@ def test_a_bundle_is_committed_in_its_order(version):
 
 @VERSIONS
 @pytest.mark.parametrize("at_commit", [False, True])
-def test_a_refused_change_fails_the_whole_bundle_and_is_named(version, at_commit):
+@pytest.mark.parametrize("place", [0, 5, 11])
+def test_a_refused_change_fails_the_whole_bundle_and_is_named(version, at_commit, place):
     async def work():
         switch = ScriptedSwitch(version)
-        switch.refuse, switch.at_commit = {5: (5, 1)}, at_commit
+        switch.refuse, switch.at_commit = {place: (5, 1)}, at_commit
         async with meeting(switch) as (_, [connection]):
             with pytest.raises(SwitchRefused) as refused:
                 await connection.commit(adding(12), PATIENCE)
             error = refused.value
-            assert (error.index, error.value) == (5, rule(5))
+            assert (error.index, error.value) == (place, rule(place))
             assert (error.kind, error.code) == ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
             switch.refuse = {}
             await connection.commit(adding(2), PATIENCE)
             assert len(switch.committed) == 2
             assert not switch.staged
+
+    asyncio.run(work())
+
+
+def test_a_switch_that_refuses_a_change_and_commits_is_not_believed():
+    async def work():
+        switch = ScriptedSwitch()
+        switch.silent.add(33)
+        async with meeting(switch) as (_, [connection]):
+            committing = asyncio.create_task(connection.commit(adding(2), PATIENCE))
+            ((_, opening, _),) = await switch.saw(33)
+            switch.write(plain(5, 33, opening, struct.pack("!IHH", 1, 1, 3)))
+            _, (_, commit, _) = await switch.saw(33, 2)
+            (_, first, _), _ = await switch.saw(34, 2)
+            switch.refuse_now(first, 5, 1)
+            switch.write(plain(5, 33, commit, struct.pack("!IHH", 1, 5, 3)))
+            with pytest.raises(SwitchGone, match="committed a bundle although"):
+                await committing
+            assert "committed a bundle although" in connection.closed
+
+    asyncio.run(work())
+
+
+def test_numbers_of_messages_begin_anew_and_leave_out_zero():
+    requests = PendingRequests(lambda _: None)
+    assert [requests.number(), requests.number(3), requests.number()] == [1, 2, 5]
+    requests.number(0xFFFFFFFF - 10)
+    assert requests.number(100) == 1
+    assert requests.number() == 101
+
+
+def test_a_request_that_nobody_waits_for_any_more_is_forgotten():
+    async def work():
+        requests = PendingRequests(lambda _: None)
+        waited, left = requests.barrier(), requests.barrier()
+        waiting = asyncio.create_task(requests.answer(left))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        refusal = ErrorMessage(0, 1, 1, b"")
+        assert [requests.refused(each.xid, refusal) for each in (waited, left)] == [True, False]
+
+    asyncio.run(work())
+
+
+def test_an_answer_in_parts_is_of_the_kind_that_was_asked_for_and_has_an_end(monkeypatch):
+    async def work():
+        requests = PendingRequests(lambda _: None)
+        asked = requests.ask_for_parts(lambda *_: b"", 13, len)
+        with pytest.raises(SwitchError, match="no answer"):
+            requests.answered_in_part(asked.xid, ReplyPart(1, False, b""))
+        monkeypatch.setattr(requests_module, "MAX_ANSWER_BYTES", 20)
+        requests.answered_in_part(asked.xid, ReplyPart(13, True, bytes(12)))
+        requests.answered_in_part(asked.xid, ReplyPart(13, True, bytes(8)))
+        with pytest.raises(SwitchError, match="an answer of more than"):
+            requests.answered_in_part(asked.xid, ReplyPart(13, True, bytes(1)))
+        assert not asked.outcome.done()
 
     asyncio.run(work())
 

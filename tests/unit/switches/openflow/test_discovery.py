@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleroma.routing import Host, Link, Topology, build
+from pleroma.switches.openflow import beacons as beacons_module
 from pleroma.switches.openflow.beacons import UNHEARD_SECONDS, Beacons
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.frames import Beacon, Datagram
@@ -80,6 +81,41 @@ class TestWiring:
     def test_what_a_switch_turned_out_to_hold_only_lowers_a_limit(self):
         discovered = DiscoveredTopology(Topology(("A", "B"), (), (), {"A": 10}))
         assert discovered.with_hosts((), {"A": 20, "B": 5}).limits == {"A": 10, "B": 5}
+
+
+@pytest.mark.parametrize("discovers", [True, False])
+def test_beacons_are_sent_round_after_round_where_links_are_to_be_found(monkeypatch, discovers):
+    monkeypatch.setattr(beacons_module, "BEACON_SECONDS", 0.01)
+
+    async def work():
+        sent, told = [], []
+        discovered = DiscoveredTopology(discovers=discovers)
+        beacons = Beacons(
+            discovered,
+            lambda make: sent.append(Beacon.unpack(make(7, 3), KEY)),
+            lambda _: True,
+            lambda: told.append(1),
+            KEY,
+            "here",
+        )
+        if discovers:
+            for number in (1, 2):
+                discovered.switch(number)
+            assert beacons.hear(("s2", 4), Beacon(1, 3, "here").pack(KEY))
+            monkeypatch.setattr(beacons_module, "UNHEARD_SECONDS", 0.05)
+        beacons.start()
+        if discovers:
+            async with asyncio.timeout(20):
+                while len(sent) < 3 or not beacons.unheard:
+                    await asyncio.sleep(0.005)
+        else:
+            await asyncio.sleep(0.05)
+        beacons.stop()
+        assert bool(sent) == discovers
+        assert all(is_ours and (read.datapath, read.port) == (7, 3) for read, is_ours in sent)
+        assert len(told) == (2 if discovers else 0), "a link was found, and is unheard"
+
+    asyncio.run(work())
 
 
 class TestBeacons:

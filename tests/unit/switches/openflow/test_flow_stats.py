@@ -93,6 +93,8 @@ def test_well_formed_entries_that_are_no_rules_are_none(match, instructions):
         entry(b"", struct.pack("!HHI", 4, 0, 0)),
         entry(b"", apply(OUTPUT)[:-1]),
         entry(b"\x80\0\1", b""),
+        entry(bytes.fromhex("80003610"), b""),  # the head of a destination and nothing of it
+        entry(ETHERNET[:-1], b""),
         struct.pack("!HBxIIHHHHHxxQQQHH", 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 4),
     ],
 )

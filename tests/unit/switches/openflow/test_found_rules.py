@@ -209,6 +209,14 @@ def test_entries_of_anybody_are_read_as_far_as_they_are_understood():
     assert metered == FoundEntry(0, 9, 7, Match(3), True, None, None)
 
 
+def test_a_destination_beside_a_further_field_is_read():
+    ethernet = struct.pack("!HBBH", 0x8000, 5 << 1, 2, 0x86DD)
+    destination = struct.pack("!HBB", 0x8000, 27 << 1, 16) + ip_address("ff0e::1").packed
+    for fields in (ethernet + destination + ETH_SOURCE, ETH_SOURCE + destination + ethernet):
+        (read,) = found_entries(raw(fields))
+        assert (str(read.match.destination), read.is_whole) == ("ff0e::1/128", False)
+
+
 def test_a_destination_with_a_mask_that_is_no_prefix_is_a_further_field():
     masked = struct.pack("!HBB", 0x8000, 27 << 1 | 1, 32) + ip_address("ff0e::1").packed + bytes(15) + b"\1"
     udp = struct.pack("!HBBB", 0x8000, 10 << 1, 1, IP_PROTO_UDP)

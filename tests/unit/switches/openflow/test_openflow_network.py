@@ -4,7 +4,12 @@ import asyncio
 import struct
 from contextlib import asynccontextmanager
 
-from pleroma.routing import Presence, Topology, build
+import pytest
+
+from pleroma.errors import SwitchRefused
+from pleroma.index import Dz
+from pleroma.routing import Change, Flow, FlowOp, Output, Presence, Topology, build
+from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import Arrival, OpenFlowNetwork
 from support.openflow_switch import PATIENCE, ScriptedSwitch, plain
@@ -25,9 +30,12 @@ class Watcher:
 
 
 @asynccontextmanager
-async def network(topology: Topology = LINE, local: tuple[int, str, int, int] | None = None):
-    async with OpenFlowNetwork(DiscoveredTopology(topology), listen=("127.0.0.1", 0)) as made:
-        switch = ScriptedSwitch(datapath=1)
+async def network(
+    topology: Topology = LINE, local: tuple[int, str, int, int] | None = None, grace: float = 5.0, datapath: int = 1
+):
+    timeouts = SwitchTimeouts(grace=grace)
+    async with OpenFlowNetwork(DiscoveredTopology(topology), listen=("127.0.0.1", 0), timeouts=timeouts) as made:
+        switch = ScriptedSwitch(datapath=datapath)
         switch.ports += [local] if local else []
         await switch.connect(made.address)
         try:
@@ -91,5 +99,83 @@ def test_the_port_of_a_switch_to_itself_is_no_place_of_the_network_even_if_it_is
             await made.install([])
             await until(lambda: made.status()["R1"]["state"] == "ready")
             assert {port for _, port in made.presence.down} == {2, 3}
+
+    asyncio.run(work())
+
+
+def adding(bits):
+    return FlowOp("R1", Change.ADD, Flow(Dz.parse(bits), (Output(1),)))
+
+
+def test_a_switch_that_is_lost_is_away_then_gone_and_told_of_before_it_is_served_again():
+    async def work():
+        async with network(grace=0.3) as (made, switch):
+            watcher, states = Watcher(), []
+            watcher.rewire = rewire = AsyncRecorder(lambda: states.append(made.status()["R1"]["state"]))
+            with made.watched_by(watcher):
+                await made.install([adding("0")])
+                await until(lambda: rewire.count == 1)
+                await switch.disconnect()
+                await until(lambda: made.status()["R1"]["state"] == "away")
+                assert (made.is_cut_off, made.presence.absent) == (True, frozenset())
+                await until(lambda: made.presence.absent == {"R1"})
+                assert made.status()["R1"]["state"] == "gone"
+                await asyncio.wait_for(made.install([adding("1")]), PATIENCE)  # nobody waits for it
+                again = ScriptedSwitch(datapath=1)
+                await again.connect(made.address)
+                await until(lambda: made.status()["R1"]["state"] == "ready")
+                assert states[-1] != "gone"
+                assert made.presence.absent == frozenset()
+                await again.disconnect()
+
+    asyncio.run(work())
+
+
+class AsyncRecorder:
+    """Counts how often it was awaited, and notes something each time."""
+
+    def __init__(self, note):
+        self.note, self.count = note, 0
+
+    async def __call__(self):
+        self.note()
+        self.count += 1
+
+
+def test_only_the_first_installation_goes_on_when_a_switch_refuses_a_rule():
+    async def work():
+        async with network() as (made, switch):
+            switch.refuse = dict.fromkeys(range(100), (5, 0))
+            await made.install([adding("0")])
+            (refusal,) = made.status()["R1"]["refused"]
+            assert "refuses" in refusal
+            with pytest.raises(SwitchRefused):
+                await made.install([adding("1")])
+
+    asyncio.run(work())
+
+
+def test_a_switch_that_the_topology_does_not_have_is_turned_away_and_remembered():
+    async def work():
+        async with network(datapath=9) as (made, switch):
+            installing = asyncio.create_task(made.install([]))
+            await until(lambda: made.strangers)
+            await asyncio.wait_for(switch.closed.wait(), PATIENCE)
+            assert list(made.strangers) == [9]
+            assert made.is_cut_off
+            installing.cancel()
+
+    asyncio.run(work())
+
+
+def test_a_switch_that_was_absent_in_an_earlier_run_is_not_waited_for():
+    async def work():
+        made = OpenFlowNetwork(DiscoveredTopology(build("line:2")), listen=("127.0.0.1", 0))
+        made.resume(Presence({"R1", "R2"}, {("R1", 1)}), {"R1": 7}, lambda: ())
+        async with made:
+            await asyncio.wait_for(made.install([adding("0")]), PATIENCE)
+            assert made.presence == Presence({"R1", "R2"}, {("R1", 1)})
+            assert made.limits == {"R1": 7}
+            assert made.standing("R1", 1, Dz.parse("0")).confirmed is None
 
     asyncio.run(work())
