@@ -329,11 +329,11 @@ def tree(depth: int, shift: float) -> dict[str, Any]:
 
 
 async def plans(a: Attack) -> None:
-    """A tuner hands over one large plan after the other, by a way that is over at once and by one that is not."""
+    """A tuner hands over plans as large as any, one after the other, and some that are too large."""
     bodies = [
-        json.dumps({"index": tree(15, 0.4 + number / 50), "method": method, "wait": False}).encode()
+        json.dumps({"index": tree(depth, 0.4 + number / 50), "method": method, "wait": False}).encode()
         for number in range(4)
-        for method in ("at_once", "lightweight")
+        for depth, method in ((14, "lightweight"), (14, "versioning"), (14, "at_once"), (16, "lightweight"))
     ]
     a.say_ready()
     await a.flood(((a.tokens["tuner"], "PUT", f"/v1/schemas/{SCHEMA}/plan", body) for body in cycle(bodies)), 2)

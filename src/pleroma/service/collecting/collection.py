@@ -79,7 +79,7 @@ class Collection:
     async def open(cls, controller: Controller, settings: CollectingSettings, network: KnownNetwork) -> Self:
         """Refuses a lake that cannot be written, or that is of another controller."""
         lake = await asyncio.to_thread(_lake_at, settings.lake)
-        collection = cls(controller, settings, lake, network)
+        collection = await asyncio.to_thread(cls, controller, settings, lake, network)  # nothing registers yet
         try:
             await asyncio.to_thread(lake.check)
             for entry in controller.state.schemas.values():

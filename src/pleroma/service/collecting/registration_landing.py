@@ -56,12 +56,16 @@ class RegistrationLanding:
     def on_registered(self, registered: Registered) -> None:
         part = _Part(_TABLE_OF[registered.kind], registered.schema)
         self._in_force.setdefault(part, {})[registered.id] = registered
-        self._changed.setdefault(part, self._now())
+        self._notice(part)
 
     def on_withdrawn(self, registered: Registered) -> None:
         part = _Part(_TABLE_OF[registered.kind], registered.schema)
         del self._in_force[part][registered.id]
-        self._changed.setdefault(part, self._now())
+        self._notice(part)
+
+    def _notice(self, part: _Part) -> None:
+        if part not in self._changed:
+            self._changed[part] = self._now()
 
     async def land(self, at_once: bool = False) -> None:
         """Land what is in force of each schema where that has changed, unless some was just landed."""
