@@ -7,7 +7,7 @@ import pytest
 from pleroma.control import Expire
 from pleroma.errors import DiskFull, NotFound
 from pleroma.service import ServiceSettings
-from pleroma.service.lease_keeper import LeaseKeeper
+from pleroma.service.lease_keeper import MAX_EMPTY_LEASES, LeaseKeeper
 from support.service.in_process import UNLIMITED, world
 from support.waiting import run, until
 
@@ -67,6 +67,92 @@ def test_one_that_holds_nothing_is_known_for_a_period(tmp_path):
             await leases.expire()
             with pytest.raises(NotFound):
                 leases.renew("admin", "mine")
+
+    run(main)
+
+
+def test_only_a_lease_that_there_is_can_be_extended(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            clock = Clock()
+            leases = leases_of(api, clock)
+            leases.begin("admin", "mine")
+            clock.now += 29
+            leases.extend("admin", "mine")
+            leases.extend("admin", "unheard")
+            clock.now += 29
+            await leases.expire()
+            assert leases.renew("admin", "mine") == {}
+            with pytest.raises(NotFound):
+                leases.renew("admin", "unheard")
+
+    run(main)
+
+
+def test_of_leases_that_hold_nothing_a_principal_has_a_few_and_others_do_not_suffer(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            clock = Clock()
+            leases = leases_of(api, clock)
+            leases.begin("another", "mine")
+            for number in range(MAX_EMPTY_LEASES + 1):
+                clock.now += 0.001
+                leases.begin("admin", f"lease {number}")
+            await leases.expire()
+            assert leases.renew("another", "mine") == {}
+            with pytest.raises(NotFound):
+                leases.renew("admin", "lease 0")
+            for number in range(1, MAX_EMPTY_LEASES + 1):
+                assert leases.renew("admin", f"lease {number}") == {}
+
+    run(main)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_leases_look_at_the_state_only_when_it_is_settled(tmp_path, monkeypatch, fails):
+    async def main():
+        async with world(tmp_path) as api:
+            for name in ("mine", "yours"):
+                await api.subscribe("price > 7", lease=name)
+            clock, controller = Clock(), api.app.state.service.controller
+            leases, settled, submit, looked = leases_of(api, clock), controller.settled, controller.submit, []
+            is_settled = False
+
+            async def noted_settled():
+                nonlocal is_settled
+                await settled()
+                is_settled = True
+
+            async def noted_submit(command, **options):
+                nonlocal is_settled
+                is_settled = False
+                if fails:
+                    raise DiskFull("the disk is full")
+                await submit(command, **options)
+
+            def held(_keeper):
+                looked.append(is_settled)
+                return controller.state.registrations.by_lease
+
+            clock.now += 30
+            with monkeypatch.context() as patched:
+                patched.setattr(controller, "settled", noted_settled)
+                patched.setattr(controller, "submit", noted_submit)
+                patched.setattr(LeaseKeeper, "_held", property(held))
+                await leases.expire()
+            assert looked
+            assert all(looked)
+
+    run(main)
+
+
+def test_who_is_done_with_leases_watches_them_no_longer(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            before = asyncio.all_tasks()
+            async with leases_of(api, Clock()):
+                assert [task.get_name() for task in asyncio.all_tasks() - before] == ["leases"]
+            assert asyncio.all_tasks() == before
 
     run(main)
 
