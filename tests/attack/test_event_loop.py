@@ -17,6 +17,7 @@ from pleroma.routing import build
 from pleroma.service.planes.embedded_plane import over_embedded
 from pleroma.workloads import Model
 from support.many_registrations import write_many
+from support.stalls import TICK_SECONDS, longest_stall
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 NARROW = Model(dimensions=3, low=0, high=1023, subscriptions=3_000 if LONG else 400, events=1, width=0.01)
@@ -24,33 +25,18 @@ NARROW = Model(dimensions=3, low=0, high=1023, subscriptions=3_000 if LONG else 
 MANY = Model(dimensions=8, low=0, high=1023, subscriptions=100_000 if LONG else 10_000, events=1)
 SHARE = 0.25
 """The most that the loop's thread may do in one go, as a share of the time that the work takes."""
-TICK_SECONDS = 0.005
 
 
 @asynccontextmanager
 async def watched(what):
     """Fails if the event loop itself did a large share of what was done meanwhile in one go."""
-    longest = busiest = 0.0
     began = time.perf_counter()
-
-    async def tick():
-        nonlocal longest, busiest
-        while True:
-            before, busy = time.perf_counter(), time.thread_time()
-            await asyncio.sleep(TICK_SECONDS)
-            longest = max(longest, time.perf_counter() - before - TICK_SECONDS)
-            busiest = max(busiest, time.thread_time() - busy)
-
-    ticking = asyncio.create_task(tick())
-    await asyncio.sleep(0)
-    try:
+    async with longest_stall() as stall:
         yield
         await asyncio.sleep(2 * TICK_SECONDS)
-        seconds = time.perf_counter() - began
-        print(f"{what}: {seconds:.2f} s, longest stall {longest * 1000:.0f} ms, busy for {busiest * 1000:.0f} ms")
-        assert busiest < SHARE * seconds
-    finally:
-        ticking.cancel()
+    seconds, longest, busiest = time.perf_counter() - began, 1000 * stall.seconds, 1000 * stall.busy_seconds
+    print(f"{what}: {seconds:.2f} s, longest stall {longest:.0f} ms, busy for {busiest:.0f} ms")
+    assert stall.busy_seconds < SHARE * seconds
 
 
 @pytest.mark.parametrize("method", ["lightweight", "versioning"])

@@ -9,9 +9,13 @@ TICK_SECONDS = 0.005
 
 
 class Stall:
-    """`seconds` is the longest time so far that the event loop could not do anything else."""
+    """`seconds` is the longest time so far that the event loop could not do anything else.
+
+    `busy_seconds` is the most processor time of its own thread in one go, whoever else uses the machine.
+    """
 
     seconds = 0.0
+    busy_seconds = 0.0
 
 
 @asynccontextmanager
@@ -20,12 +24,12 @@ async def longest_stall() -> AsyncIterator[Stall]:
     stall = Stall()
 
     async def tick() -> None:
-        last = time.perf_counter()
+        last, busy = time.perf_counter(), time.thread_time()
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            now = time.perf_counter()
-            stall.seconds = max(stall.seconds, now - last - TICK_SECONDS)
-            last = now
+            stall.seconds = max(stall.seconds, time.perf_counter() - last - TICK_SECONDS)
+            stall.busy_seconds = max(stall.busy_seconds, time.thread_time() - busy)
+            last, busy = time.perf_counter(), time.thread_time()
 
     ticking = asyncio.create_task(tick())
     try:

@@ -1,6 +1,6 @@
 """Ethernet frames that pass between a switch and the controller: UDP datagrams, and beacons by LLDP.
 
-Hosts can have datagrams passed up as fast as they like, so these are read by hand: os-ken's packet library takes twenty
+Hosts can have datagrams passed up as fast as they like, so these are read by hand: os-ken's packet library takes many
 times as long. A beacon leaves by one port and arrives at another: the two ports are linked. Beacons are signed;
 otherwise a host could invent links and have events sent to itself.
 """
