@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import wraps
 from itertools import groupby
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +24,7 @@ from pleroma.control import (
 from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import command_from_json
 from pleroma.control.state_snapshot import restore, snapshot
+from pleroma.control.transition import plan_change_runner
 from pleroma.errors import (
     ControlError,
     ControllerClosed,
@@ -535,6 +537,18 @@ async def test_it_waits_for_publishers_with_a_lease(tmp_path):
         controller.plan_changes.adopted("ann", "one", {"weather": 2})
         await asyncio.wait_for(task, 20)
         assert controller.plan_changes.stragglers == []
+
+
+@ran
+async def test_a_publisher_that_adopts_the_plan_ends_the_wait_by_itself(tmp_path, monkeypatch):
+    without_timeouts = SimpleNamespace(**vars(asyncio) | {"timeout": lambda _: asyncio.timeout(None)})
+    monkeypatch.setattr(plan_change_runner, "asyncio", without_timeouts)
+    async with controlled(tmp_path, Held(), *PEOPLE, advertise("ben", "true", lease="one")) as controller:
+        task = asyncio.create_task(controller.plan_changes.change(change()))
+        await until(lambda: controller.state.schemas["weather"].epoch == 2)
+        await asyncio.sleep(0.05)
+        controller.plan_changes.adopted("ben", "one", {"weather": 2})
+        await asyncio.wait_for(task, 20)
 
 
 @ran
