@@ -111,3 +111,15 @@ def test_a_tuner_does_not_change_plans_at_once(tmp_path, method):
             await api("PUT", PLAN, 200, json={"index": {"kind": "grid", "order": [1, 1]}, "method": "at_once"})
 
     run(main)
+
+
+def test_a_large_index_is_laid_out_before_the_event_loop_meets_it(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            entry = api.app.state.service.state.schemas["stock"]
+            tree = large_tree(6, entry.schema)
+            await api("PUT", PLAN, 200, json={"index": tree.to_json()})
+            assert entry.index == tree
+            assert "tables" in vars(entry.index)
+
+    run(main)

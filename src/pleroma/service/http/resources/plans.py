@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
+from pleroma.content import Filter, Schema
 from pleroma.control import AdoptPlan, ChangePlan, SchemaEntry
 from pleroma.control.state.command import canonical
 from pleroma.errors import NotFound, TooLarge
@@ -67,7 +68,7 @@ def plans(service: Service) -> APIRouter:
         if len(canonical(new.index)) > MAX_INDEX_BYTES:
             reason = f"an index has at most {MAX_INDEX_BYTES} bytes as JSON: about 20,000 leaves of a tree"
             raise TooLarge(reason, field="index", value=None)
-        index = await asyncio.to_thread(index_from_json, entry.schema, new.index)
+        index = await asyncio.to_thread(_index, entry.schema, new.index)
         return await _move(service, name, index, new.members, new, new.epoch)
 
     @router.post("/plan/rollback", response_model=AdoptedPlan, summary="Move back to an earlier plan", responses=_BEGUN)
@@ -98,6 +99,13 @@ async def _move(
     phase = service.state.plans.phase(name)
     status = 200 if phase == "settled" else 202
     return json_response({"schema": name, "epoch": entry.epoch, "phase": phase}, status)
+
+
+def _index(schema: Schema, given: dict[str, Any]) -> Index:
+    """An index whose tables are laid out: of a large tree, the event loop would stand still for the first cover."""
+    index = index_from_json(schema, given)
+    index.cover(Filter.everything(schema), max_members=1)
+    return index
 
 
 def _is_in_force(entry: SchemaEntry, index: Index, members: int | None) -> bool:
