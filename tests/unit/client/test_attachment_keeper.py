@@ -174,13 +174,17 @@ def test_if_its_host_is_gone_the_client_takes_any_unless_it_asked_for_that_one()
 
 
 @pytest.mark.usefixtures("links")
-def test_if_there_is_no_host_at_all_it_asks_again_and_again():
+def test_if_there_is_no_host_at_all_it_asks_again_and_again_with_pauses(monkeypatch):
+    paused = []
+    monkeypatch.setattr(attachment_keeper.Backoff, "pause", lambda _: paused.append(1) or 0.0)
+
     async def work():
         api = Api("h1", refused(404), refused(404), refused(503), ControllerAway("away"), "h2")
         keeper = AttachmentKeeper(api, "lease", "any", Receiver())
         await lost_once(keeper)
         assert hosts_of(api) == ["any", "h1", "any", "any", "any", "any"]
         assert [patience for _, _, patience in api.asked] == [3.0, *[0.0] * 5]
+        assert len(paused) == 3
 
     run(work())
 

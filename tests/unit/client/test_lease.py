@@ -14,7 +14,7 @@ class Controller:
 
     def __init__(self, *answers, seconds=0.0):
         self.answers, self.seconds = list(answers), seconds
-        self.now = 0.0
+        self.now = 1000.0
         self.asked = []
 
     async def ask(self, method, path):
@@ -46,7 +46,7 @@ def test_what_is_missing_after_an_unbroken_lease_was_withdrawn():
         assert lease.pause == 10.0
         controller.now += 29.9
         assert await lease.renew() == ({"s1"}, True, "off")
-        controller.now = 29.9 + 30
+        controller.now += 30
         assert await lease.renew() == ({"s2"}, False, "off")
         assert controller.asked == [("PUT", f"/v1/leases/{lease.name}")] * 3
 

@@ -183,6 +183,22 @@ def test_after_the_end_of_a_stream_plans_are_read_and_another_begins(monkeypatch
     asyncio.run(followed(work, StreamingController, lambda: doubts.append(1)))
 
 
+def test_where_every_stream_is_refused_plans_are_read_nevertheless(monkeypatch):
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.11)
+
+    class Refusing(StreamingController):
+        def stream(self, _path):
+            self.streams += 1
+            raise refused(429)
+
+    async def work(controller, _plans, adopted):
+        await until(lambda: controller.streams == 2)
+        controller.epoch = 2
+        await until(lambda: adopted[-1][0] == 2)
+
+    asyncio.run(followed(work, Refusing))
+
+
 def test_a_schema_that_is_gone_does_not_keep_others_from_being_read():
     async def work(controller, plans, _adopted):
         ask = controller.ask

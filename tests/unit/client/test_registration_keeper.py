@@ -272,6 +272,9 @@ def test_when_all_leave_those_are_named_that_still_stand():
 def test_what_was_withdrawn_under_an_unbroken_lease_is_dismissed_and_nothing_else():
     async def work(world):
         publisher, subscription = await world.both()
+        publisher.publish(quote())
+        world.receiver.receive(world.link.packets[0])
+        assert (await subscription.receive()).event == quote()
         await world.renewed()
         world.api.standing.pop(publisher.id)
         await world.renewed()
@@ -281,7 +284,26 @@ def test_what_was_withdrawn_under_an_unbroken_lease_is_dismissed_and_nothing_els
         world.api.standing.pop(subscription.id)
         await world.renewed()
         assert await is_dismissed(subscription)
-        assert not world.api.standing
+        await world.keeper.report()
+        assert [each["subscriptions"] for each in world.api.reports] == [{}], "the controller does not know it any more"
+        await publisher.close()
+        assert world.count("DELETE advertisements") == 0
+
+    run(work)
+
+
+def test_a_publisher_that_leaves_publishes_nothing_more_while_it_reports():
+    async def work(world):
+        publisher = await world.advertise()
+        publisher.publish(quote())
+        world.api.goes_on.clear()
+        closing = asyncio.create_task(publisher.close())
+        while not world.api.reports:
+            await asyncio.sleep(0)
+        with pytest.raises(ClientClosed):
+            publisher.publish(quote())
+        world.api.goes_on.set()
+        await closing
 
     run(work)
 

@@ -80,6 +80,11 @@ def test_newcomers_are_looked_through_one_by_one_only_for_some_events(monkeypatc
     for _ in range(100):
         assert len(wanting.wanting(NEWS.event(n=7))) == MIN_CHANGES_FOR_TABLE
     assert len(looked) == (LOOKS_PER_FILTER + 1) * MIN_CHANGES_FOR_TABLE
+    looked.clear()
+    for owner in range(10 * MIN_CHANGES_FOR_TABLE):
+        wanting.add(owner, Filter.parse(NEWS, "n == 7"))
+    assert len(wanting.wanting(NEWS.event(n=7))) == 10 * MIN_CHANGES_FOR_TABLE
+    assert len(looked) <= MIN_CHANGES_FOR_TABLE
 
 
 WITHOUT = """

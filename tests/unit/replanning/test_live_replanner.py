@@ -214,6 +214,14 @@ def test_a_forecast_is_of_recent_events_and_closes_no_window():
     assert imagined.made.forecast(SchemaNews(imagined.now), BY_PRICE, 8, traffic(60, False)).events == 60
 
 
+def test_what_nobody_advertises_is_not_forecast_to_be_sent():
+    told, events = Told(), traffic(400, False)
+    anything = told.made.forecast(SchemaNews(BEGIN, subscriptions=come(subscriptions(12))), BY_PRICE, 8, events)
+    cheap = RegistrationNews({"a1": ("h1", canonical(to_json(Filter.parse(SCHEMA, "price < 20"))))})
+    some = told.made.forecast(SchemaNews(BEGIN, advertisements=cheap), BY_PRICE, 8, events)
+    assert 0 < some.planned.waste.deliveries < anything.planned.waste.deliveries / 2
+
+
 def test_a_plan_of_somebody_else_is_left_alone_until_subscriptions_or_traffic_change():
     told = Told(plan=PlanInForce(4, BY_VOLUME, 8))
     rows = subscriptions(30)
