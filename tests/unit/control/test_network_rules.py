@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from pleroma.control.state.network_rules import NO_INPUTS, NetworkRules, RuleInputs, inputs_of
+from pleroma.control.state.tree_choice import TREE_CHOICES
 from pleroma.errors import LimitReached
 from pleroma.index import EVERYTHING, DzSet
 from pleroma.routing import AdmitOp, Advertise, Change, DetourOp, Subscribe
@@ -48,6 +49,22 @@ def test_inputs_that_come_one_by_one_give_the_rules_of_all_at_once():
         grown.exchange(NO_INPUTS, inputs_of([each]))
     grown.exchange(NO_INPUTS, DETOURED)
     assert tables(grown) == tables(loaded)
+
+
+@pytest.mark.parametrize("choice", TREE_CHOICES)
+def test_detours_have_trees_while_they_stand_though_nobody_else_needs_them(choice):
+    made, loaded, empty = rules(), rules(), rules()
+    for each in (made, loaded, empty):
+        each.resume(LINE, choice, None)
+    made.exchange(NO_INPUTS, DETOURED)
+    loaded.load(DETOURED)
+    for each in (made, loaded):
+        for _ in range(2):
+            assert any(map(len, each.detours.tables.values()))
+            assert each.exchange(DETOURED, DETOURED) == ([], [])
+        each.exchange(DETOURED, NO_INPUTS)
+        assert tables(each) == tables(empty)
+        assert each.router.families == empty.router.families
 
 
 def test_the_operations_are_the_difference():

@@ -12,7 +12,7 @@ from pleroma.control.state.command import Advance, ChooseTrees, LearnHost, Rewir
 from pleroma.control.state.result import CommandRefused
 from pleroma.control.state.tree_choice import DealtTree
 from pleroma.control.state_snapshot import restore, snapshot
-from pleroma.errors import ControlError, LimitReached
+from pleroma.errors import ControlError, LimitReached, PleromaError
 from pleroma.index import Dz, DzSet
 from pleroma.routing import Topology, build
 from pleroma.routing.topology_files import to_json
@@ -32,6 +32,36 @@ def peopled(settings=SMALL, trees="single"):
 
 def change(state, *trees):
     return ChangePlan("weather", state.schemas["weather"].index, "versioning", trees=trees)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [(["0"], "leave cells out"), (["0", "1", "11"], "cells in common"), (["0" * 20, "1"], "longer than the")],
+)
+def test_trees_that_are_no_partition_or_too_fine_are_refused(cells, reason):
+    state = peopled()
+    rest = DzSet.parse("0") - DzSet.parse("0" * 20)
+    trees = [DealtTree(DzSet.parse(each), ROUND[:3]) for each in cells]
+    trees += [DealtTree(rest, ROUND[1:])] if len(cells[0]) > 1 else []
+    with pytest.raises(PleromaError, match=reason):
+        raise state.apply(9, change(state, *trees)).error
+    assert state.plans.change is None
+
+
+def test_trees_that_take_more_than_half_of_a_table_to_be_told_apart_are_refused():
+    cells = [DzSet.parse(f"{number:03b}") for number in range(8)]
+    trees = [DealtTree(each, ROUND[:3] if number % 2 else ROUND[1:]) for number, each in enumerate(cells)]
+    refused, accepted = {}, []
+    for limit in range(4, 33, 4):
+        state = state_after(CreateSchema(WEATHER), ANN, advertise("ann", "true", "h1"), topology=RING.with_limit(limit))
+        result = state.apply(9, change(state, *trees))
+        if isinstance(result, CommandRefused):
+            refused[limit] = result.error.value
+        else:
+            accepted.append(limit)
+        assert isinstance(state.apply(10, Advance("weather", "swap")), Done) == (limit in accepted)
+    (needed,) = set(refused.values())
+    assert max(refused) < 2 * needed == min(accepted)
 
 
 REWIRE = {"do": "rewire", "absent": [], "down": [], "rooms": {}}
