@@ -66,7 +66,7 @@ def test_waste_has_to_stay_above_the_threshold_for_two_windows():
 
 
 def test_waste_at_the_threshold_in_a_window_of_just_enough_events_is_a_reason():
-    assert verdicts([window(0, 0.3, events=SETTINGS.least), window(1, 0.3)]) == ["keep", "tune"]
+    assert verdicts([window(number, 0.3, events=SETTINGS.least) for number in (0, 1)]) == ["keep", "tune"]
 
 
 def test_where_nothing_better_was_found_it_is_not_looked_for_again():
@@ -196,6 +196,7 @@ def test_what_could_not_be_judged_is_no_reason():
     found = decide([window(0, 0.5, unjudged=600), window(1, 0.5, unjudged=600)], [], SETTINGS)
     assert found.verdict == "keep"
     assert "could not be judged" in found.detail
+    assert decide([window(0, 0.5), window(1, 0.5, unjudged=500)], [], SETTINGS).verdict == "tune"
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(1, 4), st.integers(0, 60))
@@ -218,7 +219,7 @@ def test_a_plan_is_compared_with_what_it_was_made_from():
     assert reference(windows, [], 2, SETTINGS) == windows[3]  # it came from elsewhere
     assert reference(windows, [], 1, SETTINGS) == windows[0]
     assert reference(windows, [], 3, SETTINGS) is None
-    assert reference(windows, [], None, SETTINGS) is None
+    assert reference(windows, [looked(windows[0])], None, SETTINGS) is None
 
 
 def test_decisions_survive_being_written():

@@ -109,12 +109,12 @@ def adding(bits):
 
 def test_a_switch_that_is_lost_is_away_then_gone_and_told_of_before_it_is_served_again():
     async def work():
-        async with network(grace=0.3) as (made, switch):
+        async with network(grace=1.0) as (made, switch):
             watcher, states = Watcher(), []
             watcher.rewire = rewire = AsyncRecorder(lambda: states.append(made.status()["R1"]["state"]))
             with made.watched_by(watcher):
                 await made.install([adding("0")])
-                await until(lambda: rewire.count == 1)
+                await until(lambda: rewire.count)
                 await switch.disconnect()
                 await until(lambda: made.status()["R1"]["state"] == "away")
                 assert (made.is_cut_off, made.presence.absent) == (True, frozenset())
@@ -140,6 +140,49 @@ class AsyncRecorder:
     async def __call__(self):
         self.note()
         self.count += 1
+
+
+def test_a_switch_that_comes_in_time_stays_and_one_that_does_not_is_told_of_as_gone():
+    async def work():
+        async with network(build("line:2"), grace=1.0) as (made, _):
+            watcher = Watcher()
+            with made.watched_by(watcher):
+                await made.install([])
+                await until(lambda: made.presence.absent)
+                told = watcher.rewired
+                await until(lambda: watcher.rewired > told)
+                assert made.presence.absent == {"R2"}
+
+    asyncio.run(work())
+
+
+def test_a_switch_without_room_is_told_of_with_the_room_that_it_has():
+    async def work():
+        async with network() as (made, switch):
+            watcher = Watcher()
+            with made.watched_by(watcher):
+                await made.install([adding("0")])
+                await until(lambda: watcher.rewired == 1)
+                switch.refuse = dict.fromkeys(range(100), (5, 1))
+                with pytest.raises(SwitchRefused):
+                    await made.install([adding("1")])
+                await until(lambda: watcher.rewired > 1)
+                assert made.limits == {"R1": 1}
+
+    asyncio.run(work())
+
+
+def test_where_links_are_to_be_found_switches_are_sent_beacons():
+    async def work():
+        discovered = DiscoveredTopology(discovers=True)
+        async with OpenFlowNetwork(discovered, listen=("127.0.0.1", 0)) as made:
+            switch = ScriptedSwitch(datapath=1)
+            await switch.connect(made.address)
+            await made.install([])
+            await switch.saw(13)
+            await switch.disconnect()
+
+    asyncio.run(work())
 
 
 def test_only_the_first_installation_goes_on_when_a_switch_refuses_a_rule():
