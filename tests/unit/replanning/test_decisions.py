@@ -219,6 +219,8 @@ def test_a_plan_is_compared_with_what_it_was_made_from():
     assert reference(windows, [], 2, SETTINGS) == windows[3]  # it came from elsewhere
     assert reference(windows, [], 1, SETTINGS) == windows[0]
     assert reference(windows, [], 3, SETTINGS) is None
+    just_enough = window(5, 0.1, epoch=3, events=SETTINGS.least)
+    assert reference([*windows, just_enough], [], 3, SETTINGS) == just_enough
     assert reference(windows, [looked(windows[0])], None, SETTINGS) is None
 
 
@@ -241,6 +243,10 @@ def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(SetupError) as caught:
         WatchSettings(**wrong)
     assert caught.value.field == next(iter(wrong))
+
+
+def test_shares_may_be_nothing_or_everything_and_times_nothing():
+    assert WatchSettings(hysteresis=0.0, margin=1.0, lateness=0.0, cool_down=0.0).pause == timedelta()
 
 
 def test_a_period_that_is_longer_than_what_is_remembered_ends_too():
