@@ -215,7 +215,7 @@ class ForestRouting(Routing):
 class BalancedRouting(ForestRouting):
     """Prefixes dealt out to several trees: the same promises."""
 
-    policy = BalancedTrees(limit=3)
+    policy = BalancedTrees(limit=3, max_length=DEPTH)  # an event that no cell divides
 
 
 class SmallTables:
