@@ -78,9 +78,11 @@ def test_every_honest_event_arrives_and_the_ports_are_named_that_the_forged_ones
             assert float(await subscriber.line()) == 38  # what it published as itself, after all that is forged
             honest = [float(n % 30) for n in range(COUNT)]
             assert await publisher.told(honest) == 0
+            got = [float(await subscriber.line()) for _ in honest]
+            assert sorted(got) == sorted(honest)  # a switch sends what comes together in the order of its rules
             assert await publisher.told([40]) == 0
-            *got, info = await subscriber.rest()
-            assert got == [*honest, 40]
+            last, info = await subscriber.rest()
+            assert last == 40
             assert (info["forged"], info["duplicates"]) == (COUNT, 0)
             await until(service.forged.shown, LIMIT_SECONDS)
             (shown,) = service.forged.shown()

@@ -12,7 +12,7 @@ from pleroma.experiments.demonstration.watch_process import MAX_WATCHER_STARTS, 
 from pleroma.pipeline.audit.audit_pass import audit_here
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.period import Period
-from pleroma.service.collecting.landing_queue import TRICKLE_FACTOR
+from pleroma.service.collecting.landing_queue import PATIENCE_FACTOR
 
 SUBSCRIPTIONS, RATE, SECONDS = 100, 150.0, 6.0
 PATIENCE = 30.0
@@ -24,7 +24,7 @@ def audited(lake, schema):
     found, again = None, audit_here(lake, schema, period)
     end = time.monotonic() + PATIENCE
     while found != again and time.monotonic() < end:
-        time.sleep((TRICKLE_FACTOR + 1) * LAND_SECONDS)  # the last few rows wait for so long
+        time.sleep((PATIENCE_FACTOR + 1) * LAND_SECONDS)  # the last few rows wait for so long
         found, again = again, audit_here(lake, schema, period)
     return again
 

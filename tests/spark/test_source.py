@@ -23,6 +23,7 @@ COLUMNS = [
     ("at", "timestamp"),
     ("epoch", "int"),
     ("rate", "double"),
+    ("principal", "string"),
     ("price", "double"),
     ("volume", "bigint"),
     ("ticker", "string"),

@@ -111,13 +111,14 @@ def check(lake):
             NOON.replace(hour=hours[n]),
             epochs.get(n, 1),
             rates.get(n, 0.5),
+            None,  # nobody knew who had sent it
             *(order.get(name, {"volume": n, "ticker": f"T{n}"}.get(name)) for name in STOCK.names),
         )
         for n in range(8)
     )
     assert len({row["id"] for row in lake.event_table("stock").rows().to_pylist()}) == 8
     assert [tuple(row.values())[3:] for row in lake.event_table("a/b ☃").rows().to_pylist()] == [
-        (NOON, 1, 0.5, 3, 1.5, None)
+        (NOON, 1, 0.5, None, 3, 1.5, None)
     ]
     reports = lake.table("reports").rows().to_pylist()
     assert sorted(tuple(row.values())[3:] for row in reports) == [
