@@ -184,6 +184,7 @@ class NetworkRules:
         """Change the rules in one step: without the inputs that go, with those that come. An id may be among both."""
         held = self.router.hold(_advertised(come.detoured)) if come.detoured else []
         flows = held + self.router.exchange([each.id for each in gone.forwarded], come.forwarded)
+        flows += self._joined_to_fit()
         guards: list[GuardOp] = _as_detours(self.detours.adopt(self.router.families))
         if gone.detoured or come.detoured:
             guards += _as_detours(self.detours.exchange([each.id for each in gone.detoured], come.detoured))
@@ -211,22 +212,22 @@ class NetworkRules:
         self.detours.expect(host)
 
     def route_on(self, topology: Topology) -> NetworkOps:
-        """Go on with the switches, links and hosts of this topology; without effect if they are the same as before.
-
-        If a switch turned out to have not even room for a rule of each tree, all events go on one tree: it would refuse
-        rules, and lose their events for good.
-        """
-        if topology == self._present == self.router.topology and not self._is_overfull(topology):
+        """Go on with the switches, links and hosts of this topology; without effect if they are the same as before."""
+        if topology == self._present == self.router.topology:
             return NetworkOps([], [])
         self._present = topology
-        flows = self.router.change_topology(self._with_reserved_places())
-        if self._is_overfull(topology):
-            flows += self.router.join_families()
+        flows = self.router.change_topology(self._with_reserved_places()) + self._joined_to_fit()
         return NetworkOps(flows, _as_detours(self.detours.change_topology(topology.with_limit(None))))
 
-    def _is_overfull(self, topology: Topology) -> bool:
-        tables = self.router.tables
-        return any(len(tables[switch]) > limit for switch, limit in topology.limits.items() if switch in tables)
+    def _joined_to_fit(self) -> list[FlowOp]:
+        """If a switch has not even room for a rule of each tree, put all events on one tree.
+
+        It would refuse rules, and lose their events for good. Trees that were dealt out before the room was known may
+        come to need more of it with any registration.
+        """
+        tables, limits = self.router.tables, self._present.limits
+        is_overfull = any(len(tables[switch]) > limit for switch, limit in limits.items() if switch in tables)
+        return self.router.join_families() if is_overfull else []
 
     def check_detours(self, area: DzSet) -> None:
         """Refuse detours over an area if a table has no room for them beside those that tell families apart."""
