@@ -57,6 +57,13 @@ def landed_subscriptions(lake, name):
         return 0
 
 
+def landed_events(lake, name):
+    try:
+        return len(lake.event_table(name).rows())
+    except LakeError:
+        return 0
+
+
 async def run_network(service, lake, data, sender, homes):
     """Publish all events to subscribers with one client a host; on return the controller has all reports."""
     name = data.schema.name
@@ -84,6 +91,7 @@ async def run_network(service, lake, data, sender, homes):
             if counted["wanted"] + counted["wasted"] == sum(packets.values()) and counted["published"] == EVENTS:
                 break
             await asyncio.sleep(0.1)
+        await until(lambda: landed_events(lake, name) == EVENTS, 30)
         sampled = service.ask("GET", f"/v1/schemas/{name}/plan/tree?depth=0")
         assert sampled["events"] == EVENTS
         status = await asyncio.to_thread(answer, service, "status")
