@@ -5,10 +5,12 @@ The servers run in the test's own event loop where only their answers matter, an
 
 import asyncio
 import contextlib
+import gc
 import os
 import resource
 import socket
 import time
+import weakref
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -146,6 +148,26 @@ def test_a_head_without_end_is_cut(tmp_path, start):
             await send_until_closed(writer, filling * (4096 // len(filling)))
             assert service.cut("large") == 1
             await until(lambda: service.connections == 0)
+
+    run(main)
+
+
+def test_a_connection_that_is_gone_keeps_nothing_until_garbage_is_collected(tmp_path):
+    async def main():
+        async with served(tmp_path) as server:
+            gc.collect()
+            gc.disable()
+            try:
+                _, writer = await server.sent(b"GET /health HTTP/1.1\r\nX-Padding: " + b"x" * 8000)
+                await until(lambda: server.connections == 1)
+                (seat,) = server.table.anonymous
+                known = weakref.ref(seat.connection)
+                del seat
+                writer.transport.abort()
+                await until(lambda: server.connections == 0)
+                await until(lambda: known() is None)
+            finally:
+                gc.enable()
 
     run(main)
 

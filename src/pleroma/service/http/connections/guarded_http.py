@@ -87,11 +87,14 @@ class GuardedHttp(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._seat is not None:
             self._seat.leave()
+            self._seat = None
         super().connection_lost(exc)
         if self._answering is not None:  # uvicorn tells only the last request: a stream before it would go on for ever
             self._answering.disconnected = True
             self._answering.message_event.set()
-        self.scope = self.cycle = self._answering = None  # type: ignore[assignment]  # or they would keep each other
+        # or these would keep each other, and what came of a head, until garbage is collected
+        self.scope = self.cycle = self._answering = self.parser = None  # type: ignore[assignment]
+        self.headers = []
 
     def data_received(self, data: bytes) -> None:
         if self._began is None:
