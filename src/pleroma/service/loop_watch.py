@@ -26,6 +26,8 @@ from pleroma.service.metric_families import counter, gauge
 
 LONG_STALL_SECONDS = 0.05
 """Nothing should keep the event loop for longer."""
+_ALARMING_STALL_SECONDS = 0.25
+"""A stall of so long is a warning. A shorter one is, if the loop itself worked: on a busy machine it waits its turn."""
 _TICK_SECONDS = 0.01
 _LOOK_SECONDS = 0.025
 """The thread looks so often; a tick that is later than that is overdue."""
@@ -127,7 +129,9 @@ class LoopWatch:
             self._logged.clear()
         self._logged[function] = now
         figures = {"ms": round(stall * 1000), "busy_ms": round(worked * 1000)}
-        log.warning("the event loop stood still", **figures, where=where, **({"beside": beside} if beside else {}))
+        is_alarming = stall >= _ALARMING_STALL_SECONDS or worked > LONG_STALL_SECONDS
+        say = log.warning if is_alarming else log.debug
+        say("the event loop stood still", **figures, where=where, **({"beside": beside} if beside else {}))
 
     def _look_on(self, watched: int, ended: threading.Event) -> None:
         cpu: dict[int, float] = {}

@@ -78,6 +78,22 @@ def test_a_stall_tells_work_from_waiting():
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("stall", "worked", "level"),
+    [
+        (0.2, 0.01, "debug"),
+        (0.2, 0.06, "warning"),
+        (0.3, 0.01, "warning"),
+        (0.25, 0.05, "warning"),
+        (0.2, 0.05, "debug"),
+    ],
+)
+def test_only_long_stalls_and_long_work_are_warnings(stall, worked, level):
+    with capture_logs() as logged:
+        LoopWatch()._log(0.0, stall, worked)
+    assert [each["log_level"] for each in logged] == [level]
+
+
 def test_one_function_that_stalls_again_and_again_is_logged_once():
     async def main():
         with LoopWatch().watching() as watch, capture_logs() as logged:
