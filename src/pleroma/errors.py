@@ -5,6 +5,7 @@
     │   ├── SchemaError     a schema file or definition
     │   ├── DomainError     a value outside its attribute's domain, or of the wrong type
     │   ├── UnknownName     an attribute or category nobody defined
+    │   ├── NoValue         an event has no value of this name (also a KeyError)
     │   ├── FilterSyntax    text or JSON that is not a filter
     │   └── FilterTooCostly a filter that takes more work than is allowed
     ├── IndexingError       dz, indexes and plans
@@ -41,15 +42,18 @@
     │   └── OtherControl    a log made with other settings, or for another network
     ├── ClientError         what a publisher or a subscriber runs into
     │   ├── OutsideAdvertisement  an event that its publisher did not promise
+    │   ├── BufferFull      too many events wait to be sent
     │   ├── RequestRefused  the controller said no, and why
     │   ├── ControllerAway  nobody answers
     │   └── ClientClosed    used after it was closed
     ├── ServiceError        a request to the HTTP API
     │   ├── BadRequest      it is not what the address takes
     │   ├── NotAuthenticated  no token, or one that nobody has
+    │   │   └── TokenExpired      a token that has ended
     │   ├── NotFound        nothing there that the caller may see
     │   ├── TooLarge        more bytes than a request may have
-    │   └── TooFast         more requests than a caller may make
+    │   ├── TooFast         more requests than a caller may make
+    │   └── NotReady        the service cannot do what it is for at the moment
     ├── MatchingError       a matcher's subscriptions, or a snapshot of them
     ├── TuningError         nothing to learn from, or more asked for than there is
     ├── WorkloadError       impossible generator settings, unreadable data sets
@@ -75,6 +79,10 @@ _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
 _SHORT.maxlevel = 1
 _MAX_COMPARED_NAMES, _MAX_COMPARED_CHARACTERS = 256, 200
 """Of so many names the nearest is looked for: to compare thousands takes longer than the request that named none."""
+_MIN_LIKENESS = 0.7
+"""From 0 to 1, as `difflib` measures it: one wrong letter of four is 0.75."""
+_MIN_COMMON_START = 3
+"""Characters with which a name begins another, for the other to be meant."""
 
 
 def shown(value: object) -> str:
@@ -134,10 +142,23 @@ class UnknownName(ContentError):
         names = list(islice(known, _MAX_COMPARED_NAMES))
         folded = {each.lower(): each for each in names}
         short = name[:_MAX_COMPARED_CHARACTERS].lower()
-        near = [folded[match] for match in difflib.get_close_matches(short, folded, n=1, cutoff=0.5)]
+        near = [folded[match] for match in _near(short, folded)]
         hint = f"did you mean {shown(near[0])}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
         super().__init__(f"unknown {what} {shown(name)}; {hint}", field=field, value=name)
         self.suggestion = near[0] if near else None
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """The known name that somebody may have meant, or none: one with a slip or two, or one that begins the other."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=_MIN_LIKENESS)
+    if close:
+        return close
+    begins = (each for each in known if each.startswith(name) or name.startswith(each))
+    return [each for each in begins if min(len(each), len(name)) >= _MIN_COMMON_START][:1]
+
+
+class NoValue(ContentError, KeyError):
+    """An event lacks an optional attribute, or its schema has no attribute of the name."""
 
 
 class FilterSyntax(ContentError):
@@ -302,6 +323,17 @@ class OutsideAdvertisement(ClientError):
         self.allowed = allowed
 
 
+class BufferFull(ClientError):
+    """`events` wait to be sent, of `bytes` together; `numbers` are those that `publish_many` had given out before."""
+
+    def __init__(self, events: int, bytes: int) -> None:
+        reason = f"{events:,} events ({bytes:,} bytes) wait to be sent, and there is room for no more"
+        super().__init__(reason, field="buffer", value=events)
+        self.events = events
+        self.bytes = bytes
+        self.numbers: tuple[int, ...] = ()
+
+
 class RequestRefused(ClientError):
     """An answer of the controller: `status` as in HTTP, `code` for programs, `allowed` what would be.
 
@@ -346,6 +378,10 @@ class NotAuthenticated(ServiceError):
     pass
 
 
+class TokenExpired(NotAuthenticated):
+    pass
+
+
 class NotFound(ServiceError):
     pass
 
@@ -360,6 +396,10 @@ class TooFast(ServiceError):
     def __init__(self, reason: str, seconds: float) -> None:
         super().__init__(reason)
         self.seconds = seconds
+
+
+class NotReady(ServiceError):
+    pass
 
 
 class MatchingError(PleromaError):

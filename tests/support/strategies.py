@@ -11,13 +11,28 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from pleroma.content import Attribute, Box, Category, Event, Filter, Integer, Range, Real, Schema, Text, Value
+from pleroma.content import (
+    Attribute,
+    Boolean,
+    Box,
+    Category,
+    Event,
+    Filter,
+    Integer,
+    Range,
+    Real,
+    Schema,
+    Text,
+    Timestamp,
+    Value,
+)
 from pleroma.content.range import complement
 from pleroma.errors import ContentError
 
@@ -29,6 +44,8 @@ TEXTS = (
     *("'", '"', "\\", "\n\r\t", "\ud7ff", "\ud7ff\ue000", "\ue000", "é", "\x85\u2028", " or ", "\U0010ffff"),
     *("a\U0010ffff", "\U0010ffff\U0010ffff", "\U0010ffff\U0010ffffa"),
 )
+THIS_YEAR = tuple(int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000 for year in (2026, 2027))
+ZONES = (UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=8)))
 LARGEST_INTEGER = 2**53 - 1
 LARGEST_REAL = math.nextafter(math.inf, 0) / 2  # two of these are still no infinity apart
 
@@ -56,6 +73,12 @@ def integers(draw: DrawFn, name: str) -> Integer:
 
 
 @st.composite
+def timestamps(draw: DrawFn, name: str) -> Timestamp:
+    near = draw(integers(name) | st.just(Integer(name, True, *THIS_YEAR)))
+    return Timestamp(name, near.optional, near.low, near.high)
+
+
+@st.composite
 def reals(draw: DrawFn, name: str) -> Real:
     optional = draw(st.booleans())
     low = draw(st.sampled_from([0.0, -1.0, 0.1, -5e-324, -LARGEST_REAL]) | st.floats(-LARGEST_REAL, LARGEST_REAL))
@@ -80,7 +103,8 @@ def texts(name: str) -> SearchStrategy[Text]:
 
 
 def attributes(name: str = "a") -> SearchStrategy[Attribute]:
-    return integers(name) | reals(name) | categories(name) | texts(name)
+    booleans = st.builds(Boolean, st.just(name), st.booleans())
+    return integers(name) | reals(name) | categories(name) | texts(name) | timestamps(name) | booleans
 
 
 @st.composite
@@ -115,6 +139,11 @@ def every_event(schema: Schema) -> Iterator[Event]:
 def values(attribute: Attribute) -> SearchStrategy[Any]:
     """A value that events may carry and filters compare with."""
     match attribute:
+        case Boolean():
+            return st.booleans()
+        case Timestamp():
+            counted = values(Integer(attribute.name, attribute.optional, attribute.low, attribute.high))
+            return counted.map(attribute.value)
         case Integer():
             low, high = attribute.low, attribute.high
             near = {low, low + 1, (low + high) // 2, high - 1, high, 0, 1}
@@ -217,6 +246,11 @@ def literals(draw: DrawFn, value: Any) -> str:
         quote = draw(st.sampled_from("'\""))
         escape_all = draw(st.booleans())
         return quote + "".join(_character(c, escape_all or c in "\\" + quote) for c in value) + quote
+    if isinstance(value, bool):
+        return draw(st.sampled_from(("true", "True", "TRUE") if value else ("false", "False")))
+    if isinstance(value, datetime):
+        text = value.astimezone(draw(st.sampled_from(ZONES))).isoformat()
+        return f'"{text.replace("+00:00", draw(st.sampled_from(("Z", "+00:00"))))}"'
     sign = "+" if value >= 0 and draw(st.booleans()) else ""
     if isinstance(value, int) and abs(value) < 2**53:
         return sign + draw(st.sampled_from((str(value), f"{value}.0", f"{value}e0", f"{value}.")))

@@ -1,6 +1,6 @@
 """Events and filters as columns of Arrow, with values as people know them, so that whatever reads Parquet reads them.
 
-Texts and categories are strings, what an event lacks is null, and filters are JSON.
+Texts and categories are strings, timestamps are moments in UTC, what an event lacks is null, and filters are JSON.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pleroma.content import Attribute, Category, Filter, Integer, Real, Schema, Text
+from pleroma.content import Attribute, Boolean, Category, Filter, Integer, Real, Schema, Text, Timestamp
 from pleroma.content.batch import Column, EventBatch
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.errors import ContentError
 
+MOMENT_TYPE = pa.timestamp("us", tz="UTC")
+
 
 def column_type(attribute: Attribute) -> Any:
     """What the values of an attribute are in Arrow."""
+    if isinstance(attribute, Timestamp):
+        return MOMENT_TYPE
+    if isinstance(attribute, Boolean):
+        return pa.bool_()
     if isinstance(attribute, (Text, Category)):
         return pa.string()
     return pa.float64() if isinstance(attribute, Real) else pa.int64()
@@ -45,6 +51,11 @@ def sifted(schema: Schema, given: Mapping[str, Any]) -> tuple[EventBatch, NDArra
 def _values(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
     columns = {}
     for name, column in given.items():
+        if pa.types.is_timestamp(column.type):  # one without a zone becomes a list of datetimes, which are refused
+            column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+            numbers = column.type.tz is not None
+            columns[name] = column.to_numpy(zero_copy_only=False) if numbers else column.to_pylist()
+            continue
         numbers = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
         # beside nulls, numpy would make doubles of whole numbers
         exact = not (isinstance(schema[name], Integer) and column.null_count)
@@ -73,6 +84,8 @@ def _to_arrow(attribute: Attribute, column: Column) -> Any:
     if isinstance(attribute, Text):
         return pa.array(column.tolist(), pa.string())
     mask = column == attribute.absent
+    if isinstance(attribute, Boolean):
+        return pa.array(column == 1, pa.bool_(), mask=mask)
     if isinstance(attribute, Category):
         return pa.array(np.array(attribute.values, object)[np.where(mask, 0, column)], pa.string(), mask=mask)
-    return pa.array(column, mask=mask)
+    return pa.array(column, mask=mask).cast(column_type(attribute))

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
 
 from pleroma.content.range import Key, Range, Ranges, complement, join
 from pleroma.errors import ContentError, DomainError, SchemaError, shown
 
-Value = int | float | str | None
+Value = bool | int | float | str | datetime | None
 """What an application sees; None stands for an optional attribute that an event lacks."""
 
 ORDER = ("<", "<=", ">", ">=")
@@ -101,6 +102,10 @@ class Attribute(ABC):
 
     def value(self, key: Key) -> Value:
         return None if key not in self.present else self._value(key)
+
+    def json_value(self, key: Key) -> bool | int | float | str | None:
+        """The value as JSON has it."""
+        return self.value(key)  # type: ignore[return-value]  # a kind whose values JSON lacks says how it writes them
 
     def select(self, operator: str, operand: Any) -> Ranges:
         """The keys for which `attribute operator operand` holds; an absent value satisfies `exists false` alone."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from pleroma.content.numeric import Integer, Real
 from pleroma.content.range import Key, Range
 from pleroma.content.schema import Schema
 from pleroma.content.text import Text
+from pleroma.content.timestamp import Timestamp
 from pleroma.errors import ContentError, DomainError
 
 Column = NDArray[Any]
@@ -31,7 +33,7 @@ Rows = slice | NDArray[Any] | Sequence[int] | Sequence[bool]
 
 @dataclass(frozen=True, eq=False)
 class EventBatch:
-    """Keys by attribute: int64 for integers and categories, float64 for reals, objects (str or None) for text."""
+    """Keys by attribute: float64 for reals, objects (str or None) for text, int64 for all other kinds."""
 
     schema: Schema
     columns: tuple[Column, ...]
@@ -52,7 +54,10 @@ class EventBatch:
 
     @classmethod
     def from_columns(cls, schema: Schema, values: Mapping[str, Any]) -> EventBatch:
-        """A batch of values from the outside world, all checked; None and NaN stand for what an event lacks."""
+        """A batch of values from the outside world, all checked; None, NaN and NaT stand for what an event lacks.
+
+        A `datetime64` has no zone and counts in UTC; a datetime without a zone is refused.
+        """
         given = {schema.attributes[schema.position(name)].name: _array(name, column) for name, column in values.items()}
         lengths = {name: len(column) for name, column in given.items()}
         rows = next(iter(lengths.values()), 0)
@@ -94,7 +99,7 @@ class EventBatch:
         for event in events:
             if event.schema is not schema and event.schema != schema:
                 raise ContentError(f"the event is of schema {event.schema.name!r}, the batch of {schema.name!r}")
-            rows.append(event.keys)
+            rows.append(event.value_keys)
         columns = []
         for d, attribute in enumerate(schema.attributes):
             keys = [row[d] for row in rows]
@@ -254,6 +259,8 @@ def _array(name: str, given: Any) -> Column:
         array = np.asarray(given)
         if array.ndim != 1:
             raise ContentError("a column is one list of values", field=name, value=given)
+        if array.dtype.kind == "M":
+            return array.astype("datetime64[us]")
         return array if array.dtype.kind in "iuf" else _objects(array.tolist())
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise ContentError("a column is one list of values", field=name, value=given)
@@ -276,19 +283,22 @@ def _objects(values: list[Any]) -> Column:
 
 def _keys(attribute: Attribute, values: Column) -> tuple[Column, NDArray[np.intp]]:
     """The keys of all values, and the rows of those that have none."""
-    if values.dtype != object and isinstance(attribute, (Integer, Real)):
+    kinds = "M" if isinstance(attribute, Timestamp) else "iuf"
+    if values.dtype.kind in kinds and isinstance(attribute, (Integer, Real)):
         return _number_keys(attribute, values)
     return _object_keys(attribute, values)
 
 
 def _number_keys(attribute: Integer | Real, values: Column) -> tuple[Column, NDArray[np.intp]]:
     low, high = attribute.present
+    absent = np.isnan(values) & attribute.optional
+    if values.dtype.kind == "M":
+        values = values.astype(np.int64)  # the least of all where there is none
     if values.dtype.kind == "f" or isinstance(attribute, Real):
         values = values.astype(np.float64) + 0.0  # -0.0 and 0.0 are one value
     good = (values >= low) & (values < high)
     if isinstance(attribute, Integer):
         good &= values == np.floor(values)
-    absent = np.isnan(values) & attribute.optional
     refused = np.flatnonzero(~(good | absent))
     if refused.size:
         return values, refused
@@ -304,7 +314,7 @@ def _object_keys(attribute: Attribute, values: Column) -> tuple[Column, NDArray[
     refused = []
     for row, value in enumerate(values.tolist()):
         value = _plain(value)
-        if attribute.optional and isinstance(value, float) and value != value:
+        if attribute.optional and isinstance(value, (float, datetime)) and value != value:
             value = None
         try:
             entry = known.get((type(value), value), known)
@@ -320,6 +330,8 @@ def _object_keys(attribute: Attribute, values: Column) -> tuple[Column, NDArray[
 
 def _plain(value: Any) -> Any:
     """A Python object for a numpy one."""
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else value.item().replace(tzinfo=UTC)
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -20,10 +20,10 @@ from pleroma.content.numeric import plain
 from pleroma.content.range import Range, Ranges
 from pleroma.content.schema import Schema
 from pleroma.content.work_budget import UNBOUNDED, WorkBudget
-from pleroma.errors import ContentError
+from pleroma.errors import ContentError, shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Filter:
     schema: Schema
     boxes: tuple[Box, ...]
@@ -63,7 +63,7 @@ class Filter:
     def matches(self, event: Event) -> bool:
         if event.schema is not self.schema and event.schema != self.schema:
             raise ContentError(f"the event is of schema {event.schema.name!r}, the filter of {self.schema.name!r}")
-        return any(event.keys in box for box in self.boxes)
+        return any(event.value_keys in box for box in self.boxes)
 
     def __and__(self, other: Filter) -> Filter:
         self._same_space(other)
@@ -105,6 +105,9 @@ class Filter:
     def _same_space(self, other: Filter) -> None:
         if other.schema is not self.schema and other.schema != self.schema:
             raise ContentError(f"filters of different schemas: {self.schema.name!r} and {other.schema.name!r}")
+
+    def __repr__(self) -> str:
+        return f"Filter({self.schema.name!r}, {shown(str(self))})"
 
     def __str__(self) -> str:
         if not self.boxes:
@@ -160,4 +163,6 @@ def literal(value: Any) -> str:
     """A value as the filter language writes it."""
     if isinstance(value, str):
         return "'" + "".join(_ESCAPES.get(c, c) for c in value) + "'"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return plain(value) if isinstance(value, float) else repr(value)

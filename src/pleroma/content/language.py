@@ -153,7 +153,7 @@ def _condition(schema: Schema, node: Tree[Token], negated: bool) -> tuple[int, R
     try:
         ranges: Ranges = attribute.select(operator, operand)
     except ContentError as error:
-        culprit = literals.index(error.value) if error.value in literals else 0
+        culprit = next((i for i, each in enumerate(literals) if _same(each, error.value)), 0)
         raise error.at(_place(values[culprit] if values else name)) from None
     return position, complement(ranges, attribute.domain) if negated else ranges
 
@@ -173,8 +173,15 @@ def _operation(kind: str, tokens: list[Token], values: list[Any]) -> tuple[str, 
             return "exists", True
 
 
+def _same(value: Any, other: Any) -> bool:
+    """Whether two values are one, as a NaN is, or equal; `1` and `true` are not."""
+    return value is other or (isinstance(value, bool) == isinstance(other, bool) and value == other)
+
+
 def _literal(token: Any) -> Any:
     text = str(token)
+    if token.type in ("TRUE", "FALSE"):
+        return token.type == "TRUE"
     if token.type == "STRING":
         try:
             return _ESCAPED.sub(_unescape, text[1:-1])
@@ -215,8 +222,10 @@ def _syntax_error(text: str, error: UnexpectedInput) -> FilterSyntax:
             where, found, wanted = len(text) + 1, "the end", set(error.expected)
         case _:
             where, found, wanted = 1, "this", set()
-    words = sorted({_EXPECTED.get(w, w.strip("_").lower()) for w in wanted})
-    expected = f"; expected {', '.join(words)}" if words else ""
+    words = {_EXPECTED.get(w, w.strip("_").lower()) for w in wanted}
+    if "a value" in words:
+        words -= {"true", "false"}
+    expected = f"; expected {', '.join(sorted(words))}" if words else ""
     syntax = FilterSyntax(f"unexpected {found}{expected}", value=text)
     syntax.at(where)
     return syntax

@@ -10,27 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from pleroma.content.attribute import Attribute, check_name
+from pleroma.content.boolean import Boolean
 from pleroma.content.category import Category
 from pleroma.content.event import Event
 from pleroma.content.numeric import Integer, Real, whole
 from pleroma.content.range import Key
 from pleroma.content.text import Text
+from pleroma.content.timestamp import Timestamp, moment_bound
 from pleroma.errors import ContentError, SchemaError, UnknownName, shown
 
+_SCHEMA_FIELDS = ("name", "attribute", "encrypted")
 _FIELDS = {
     "integer": ("min", "max", "above", "below", "optional"),
     "real": ("min", "max", "above", "below", "optional"),
+    "timestamp": ("min", "max", "above", "below", "optional"),
+    "boolean": ("optional",),
     "category": ("values", "optional"),
     "text": ("linearise", "optional"),
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Schema:
     """Attributes by position and by name. Two schemas with the same attributes are equal."""
 
     name: str
     attributes: tuple[Attribute, ...]
+    encrypted: bool = False
+    """Whether the events are encrypted on their way (`pleroma.wire.event_encryption`)."""
     _position: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -47,6 +54,10 @@ class Schema:
 
     def __len__(self) -> int:
         return len(self.attributes)
+
+    def __repr__(self) -> str:
+        listed = (f"{a.name}: {a.kind}{' | None' if a.optional else ''}" for a in self.attributes)
+        return f"Schema({self.name!r}, {', '.join(listed)})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,19 +84,22 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         listed = [a.to_json() | ({"optional": True} if a.optional else {}) for a in self.attributes]
-        return {"name": self.name, "attribute": listed}
+        return {"name": self.name, "attribute": listed} | ({"encrypted": True} if self.encrypted else {})
 
     @classmethod
     def from_json(cls, data: Any) -> Schema:
         if not isinstance(data, Mapping):
             raise SchemaError("a schema is a table with a name and attributes", value=data)
-        unknown = set(data) - {"name", "attribute"}
+        unknown = set(data) - set(_SCHEMA_FIELDS)
         if unknown:
-            raise UnknownName("schema field", sorted(unknown)[0], ("name", "attribute"))
+            raise UnknownName("schema field", sorted(unknown)[0], _SCHEMA_FIELDS)
         listed = data.get("attribute")
         if not isinstance(listed, list):
             raise SchemaError("a schema lists its attributes under [[attribute]]", field="attribute", value=listed)
-        return cls(data.get("name", ""), tuple(_attribute(each) for each in listed))
+        encrypted = data.get("encrypted", False)
+        if not isinstance(encrypted, bool):
+            raise SchemaError(f"encrypted is true or false, not {shown(encrypted)}", field="encrypted", value=encrypted)
+        return cls(data.get("name", ""), tuple(_attribute(each) for each in listed), encrypted)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -128,6 +142,12 @@ def _attribute(data: Any) -> Attribute:
             return Category(name, optional, tuple(values))
         case "text":
             return Text(name, optional, data.get("linearise", "order"))
+        case "boolean":
+            return Boolean(name, optional)
+        case "timestamp":
+            low, open_low = _bound(name, data, "min", "above")
+            high, open_high = _bound(name, data, "max", "below")
+            return Timestamp(name, optional, moment_bound(name, low) + open_low, moment_bound(name, high) - open_high)
         case "integer":
             low, open_low = _bound(name, data, "min", "above")
             high, open_high = _bound(name, data, "max", "below")

@@ -87,7 +87,7 @@ class GridIndex:
         """The cell of one event."""
         if event.schema is not self.schema and event.schema != self.schema:
             raise ContentError(f"the event is of schema {event.schema.name!r}, the index of {self.schema.name!r}")
-        attributes, keys = self.schema.attributes, event.keys
+        attributes, keys = self.schema.attributes, event.value_keys
         code = 1 << self.bits
         for d, axis, tables in self._spread:
             cell = axis.cell(attributes[d].coordinate(keys[d]))

@@ -117,7 +117,7 @@ class SelectiveIndex:
         """The cells under which an event is sent."""
         if event.schema is not self.schema and event.schema != self.schema:
             raise ContentError(f"the event is of schema {event.schema.name!r}, the index of {self.schema.name!r}")
-        entries = zip(self.schema.attributes, event.keys, strict=True)
+        entries = zip(self.schema.attributes, event.value_keys, strict=True)
         point = [attribute.coordinate(key) for attribute, key in entries]
         holding = [r for r in self.regions if r.rectangle is not None and r.rectangle.holds(point)]
         sent = (holding if self.repeated else holding[:1]) or ([] if self.quiet else [self.rest])

@@ -118,7 +118,7 @@ class TreeIndex:
     def dz(self, event: Event) -> Dz:
         if event.schema is not self.schema and event.schema != self.schema:
             raise ContentError(f"the event is of schema {event.schema.name!r}, the index of {self.schema.name!r}")
-        attributes, keys = self.schema.attributes, event.keys
+        attributes, keys = self.schema.attributes, event.value_keys
         dims, (cuts, right, _, _, depth, codes) = self.dimensions, self.layout
         known: dict[int, float] = {}
         node = 0

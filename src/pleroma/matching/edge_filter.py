@@ -82,7 +82,7 @@ class EdgeFilter(Generic[T]):
         """The owners whose filters match."""
         if self._engine is not None:
             return self._engine.wanting(event)
-        found = self._table.wanting(event.keys)
+        found = self._table.wanting(event.value_keys)
         if self._gone:
             found = [owner for owner in found if owner not in self._gone]
         if self._newcomers:

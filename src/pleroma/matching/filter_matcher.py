@@ -75,7 +75,7 @@ class FilterMatcher(Generic[T]):
 
     def wanting(self, event: Event) -> list[T]:
         """The owners whose filters match."""
-        keys = event.keys
+        keys = event.value_keys
         values = np.array(self._numbers(keys), np.float64)
         found = self._engine.match_one(Occurrences(self._first, self._attributes, values)).tolist()
         return list(
@@ -100,7 +100,7 @@ class FilterMatcher(Generic[T]):
         for row, found in enumerate(matches):
             numbers = found.tolist()
             if not self._text_boxes.keys().isdisjoint(numbers):
-                keys = events.event(row).keys
+                keys = events.event(row).value_keys
                 numbers = [n for n in numbers if n not in self._text_boxes or keys in self._text_boxes[n]]
             wanting.append(list(dict.fromkeys(self._owners[n] for n in numbers)))
         return wanting

@@ -16,10 +16,10 @@ import numpy as np
 from pleroma.arrays.types import Ints
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
+from pleroma.content.event_draw import EventDraw, HeldOutEvents, RunningDraw
 from pleroma.errors import TuningError
 from pleroma.evaluation.sample import scaled
 from pleroma.selection.box_blocks import BoxBlocks, keys_of
-from pleroma.selection.event_draw import EventDraw, HeldOutEvents, RunningDraw
 from pleroma.selection.traffic_statistics import TrafficStatistics
 
 DRAWN_EVENTS = 100_000

@@ -41,7 +41,7 @@ def test_a_batch_holds_the_events_it_was_made_of(drawn):
 def test_keys_are_plain_python_values_so_that_events_hash_and_print_alike(drawn):
     _, listed, batch = drawn
     for one, other in zip(batch, listed, strict=True):
-        assert [type(key) for key in one.keys] == [type(key) for key in other.keys]
+        assert [type(key) for key in one.value_keys] == [type(key) for key in other.value_keys]
         assert str(one) == str(other)
 
 
@@ -63,7 +63,7 @@ def test_matching_a_batch_is_matching_each_event(drawn, data):
 @given(batches())
 def test_values_given_as_columns_make_the_same_batch(drawn):
     schema, listed, batch = drawn
-    columns = {name: [event[name] for event in listed] for name in schema.names}
+    columns = {name: [event.get(name) for event in listed] for name in schema.names}
     assert EventBatch.from_columns(schema, columns) == batch
     arrays = {name: np.array(column, object) for name, column in columns.items()}
     assert EventBatch.from_columns(schema, arrays) == batch
@@ -75,7 +75,7 @@ def test_arrays_of_numbers_with_nan_for_nothing_make_the_same_batch(drawn):
     schema = Schema(
         "numbers", tuple(a for a in schema.attributes if a.kind in ("integer", "real")) or schema.attributes
     )
-    columns = {name: [event[name] for event in listed] for name in schema.names}
+    columns = {name: [event.get(name) for event in listed] for name in schema.names}
     arrays = {
         a.name: np.array(columns[a.name], np.float64) if a.kind in ("integer", "real") else columns[a.name]
         for a in schema.attributes
@@ -110,7 +110,7 @@ def test_a_column_is_accepted_exactly_when_each_of_its_values_is(data):
             first_refused = row
             break
     if first_refused is None:
-        assert [event.keys[0] for event in EventBatch.from_columns(schema, {attribute.name: column})] == keys
+        assert [event.value_keys[0] for event in EventBatch.from_columns(schema, {attribute.name: column})] == keys
         return
     with pytest.raises(ContentError) as caught:
         EventBatch.from_columns(schema, {attribute.name: column})

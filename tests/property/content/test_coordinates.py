@@ -70,7 +70,7 @@ def test_coordinates_lie_in_the_extent(data):
 @given(tiny_schemas())
 def test_whole_numbers_and_categories_have_exact_spans_and_enough_bits(schema):
     for event in every_event(schema):
-        for attribute, key, at in zip(schema.attributes, event.keys, event.coordinates(), strict=True):
+        for attribute, key, at in zip(schema.attributes, event.value_keys, event.coordinates(), strict=True):
             if key in attribute.present:
                 (alone,) = attribute.select("==", attribute.value(key))
                 assert attribute.span(alone) == (at, at)

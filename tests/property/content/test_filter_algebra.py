@@ -8,7 +8,7 @@ from support.strategies import events, every_event, filters, schemas, tiny_schem
 
 
 def matched(filter, among):
-    return {event.keys for event in among if filter.matches(event)}
+    return {event.value_keys for event in among if filter.matches(event)}
 
 
 @given(st.data())

@@ -39,7 +39,7 @@ def test_a_box_matches_what_satisfies_all_its_conditions(data):
     box = {name: wanted for name, wanted in box.items() if data.draw(st.booleans())}
     wanted = from_json(schema, box)
     for event in data.draw(st.lists(events(schema), min_size=1, max_size=8)):
-        values = event.values()
+        values = dict(event)
         expected = all(
             (name in values) == operand if operator == "exists" else satisfies(values.get(name), operator, operand)
             for name, conditions in box.items()

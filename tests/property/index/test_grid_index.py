@@ -63,7 +63,7 @@ def test_left_aligned_codes_make_a_prefix_an_interval(case):
 @st.composite
 def small_cases(draw):
     """Grids small enough to visit every cell."""
-    schema = draw(schemas().filter(lambda s: all(a.kind in ("integer", "category") for a in s.attributes)))
+    schema = draw(schemas().filter(lambda s: all(a.kind not in ("real", "text") for a in s.attributes)))
     chosen = draw(st.lists(st.integers(0, len(schema) - 1), max_size=9))
     order = [d for i, d in enumerate(chosen) if chosen[:i].count(d) < schema.attributes[d].bits]
     return GridIndex(schema, tuple(order)), draw(filters(schema))

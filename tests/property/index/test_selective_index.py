@@ -46,7 +46,7 @@ def test_a_quiet_index_refuses_exactly_what_it_could_miss(case):
 def test_an_event_is_sent_once_or_once_in_each_rectangle_that_holds_it(case):
     index, _, points = case
     for event in points:
-        entries = zip(index.schema.attributes, event.keys, strict=True)
+        entries = zip(index.schema.attributes, event.value_keys, strict=True)
         point = [attribute.coordinate(key) for attribute, key in entries]
         holding = [r for r in index.regions if r.rectangle and r.rectangle.holds(point)]
         expected = (holding if index.repeated else holding[:1]) or ([] if index.quiet else [index.regions[-1]])

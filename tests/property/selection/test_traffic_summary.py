@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from pleroma.content import Filter, Integer, Real, Schema
 from pleroma.content.batch import EventBatch
+from pleroma.content.event_draw import RunningDraw, tickets_of
 from pleroma.errors import TuningError
 from pleroma.evaluation.sample import Sample, scaled
 from pleroma.selection import box_blocks as boxes_module
 from pleroma.selection.box_blocks import BoxBlocks, keys_of
-from pleroma.selection.event_draw import RunningDraw, tickets_of
 from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.selection.traffic_summary import NumberedBatch, PartialSummary, SummaryPass, summarise_traffic
 from support.strategies import events, filters, schemas

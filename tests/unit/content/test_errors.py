@@ -1,5 +1,7 @@
 import pickle
 
+import pytest
+
 from pleroma.errors import ContentError, PleromaError, UnknownName, shown
 
 
@@ -18,7 +20,20 @@ def test_an_error_keeps_the_first_place_it_was_given():
 def test_a_suggestion_is_made_where_there_is_something_near():
     assert UnknownName("name", "prise", ["volume", "price"]).suggestion == "price"
     assert UnknownName("name", "PRICE", ["volume", "price"]).suggestion == "price"
-    assert UnknownName("name", "zzz", ["volume", "price"]).suggestion is None
+    assert UnknownName("name", "temp", ["wind", "temperature"]).suggestion == "temperature"
+    assert UnknownName("name", "latencies", ["wind", "latency"]).suggestion == "latency"
+
+
+@pytest.mark.parametrize(
+    ("name", "known"), [("zzz", "price"), ("delay", "latency"), ("R7", "R3"), ("cost", "close"), ("te", "temperature")]
+)
+def test_nothing_is_guessed_where_nothing_is_near(name, known):
+    error = UnknownName("name", name, [known, "x"])
+    assert error.suggestion is None
+    assert str(error) == f"unknown name {name!r}; known: {known}, x"
+
+
+def test_where_nothing_is_known_the_error_says_so():
     assert str(UnknownName("name", "a", [])) == "unknown name 'a'; known: none"
 
 

@@ -2,11 +2,12 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from pleroma.content import Filter
+from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.content.language import MAX_TEXT
 from pleroma.content.work_budget import MAX_BOXES
@@ -23,6 +24,16 @@ def blocks(language):
 @pytest.mark.parametrize("text", [line for block in blocks("filter") for line in block.splitlines()])
 def test_each_example_is_a_filter(text):
     assert Filter.parse(STOCK, text)
+
+
+ALARM = Schema.from_json(tomllib.loads(blocks("toml")[0]))
+
+
+@pytest.mark.parametrize("text", [line for block in blocks("alarm") for line in block.splitlines()])
+def test_each_example_of_truth_values_and_moments_is_a_filter(text):
+    wanted = Filter.parse(ALARM, text)
+    assert wanted
+    assert Filter.parse(ALARM, str(wanted)) == wanted
 
 
 @pytest.mark.parametrize("text", blocks("json"))
@@ -48,7 +59,7 @@ def test_the_table_of_absent_values_is_right():
 
 
 def test_the_table_of_kinds_is_right():
-    for attribute in STOCK.attributes:
+    for attribute in (*STOCK.attributes, *ALARM.attributes):
         (row,) = re.findall(rf"^\| {attribute.kind} \|(.*?)\|(.*?)\|(.*?)\|", PAGE, re.MULTILINE)
         supported = ["==" in attribute.operators, "between" in attribute.operators, "startswith" in attribute.operators]
         assert ["yes" in cell for cell in row] == supported
