@@ -1,5 +1,7 @@
 """A UDP socket on the event loop: what clients, the broker and the hosts of the live network exchange datagrams with.
 
+A host agent and its programs use it for the messages of a connection between Unix sockets.
+
 Datagrams are read in batches. At most `max_per_wake` of them are taken each time the event loop finds the socket
 readable, so that a flood of datagrams does not keep other tasks from running.
 """
@@ -20,6 +22,8 @@ RECEIVE_BUFFER_BYTES = 4 * 2**20
 MAX_DATAGRAMS_PER_WAKE = 256
 _READ_BYTES = 2048
 """More than any frame of ours has. A longer datagram is cut here, and is refused as too large by whoever unpacks it."""
+_END_OF_CONNECTION: ReceivedDatagram = (b"", None)  # type: ignore[assignment]
+"""What reading gives at the end of a connection between Unix sockets; a datagram has an address."""
 _MEMINFO = 55
 """SO_MEMINFO of Linux, which the socket module does not name: nine counters, the last of datagrams dropped."""
 
@@ -84,6 +88,11 @@ class DatagramSocket:
             pass
         except OSError as error:
             failure = error
+        if batch and batch[-1] == _END_OF_CONNECTION:
+            while batch and batch[-1] == _END_OF_CONNECTION:
+                batch.pop()
+            self._loop.remove_reader(self.socket)  # it would be readable for ever
+            failure = ConnectionResetError("the other side has closed the connection")
         if batch:
             self._on_batch(batch)
         if failure is not None:
@@ -98,8 +107,8 @@ class DatagramSocket:
 
 
 def open_socket(family: int, prepare: Callable[[socket.socket], object]) -> socket.socket:
-    """A UDP socket with a large buffer that `prepare` has bound or connected."""
-    opened = socket.socket(family, socket.SOCK_DGRAM)
+    """A UDP socket with a large buffer that `prepare` has bound or connected; or a Unix socket that keeps messages."""
+    opened = socket.socket(family, socket.SOCK_SEQPACKET if family == socket.AF_UNIX else socket.SOCK_DGRAM)
     try:
         opened.setblocking(False)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)

@@ -8,11 +8,21 @@ Whoever may read the schema can make every tag.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from hmac import compare_digest
+from typing import Protocol
 
 from pleroma.errors import WireError
-from pleroma.wire.header import MAX_EVENT_BYTES, PUBLISHER_PLACE, TAG_BYTES, TAGGED_START, too_large
+from pleroma.wire.header import (
+    ENCRYPTED_STARTS,
+    MAX_EVENT_BYTES,
+    PUBLISHER_PLACE,
+    TAG_BYTES,
+    TAGGED_START_OF,
+    TAGGED_STARTS,
+    too_large,
+)
 
 EVENT_KEY_BYTES = 32
 """Of the secret, and of every key that follows from it."""
@@ -27,15 +37,16 @@ _ORIGIN_PLACE = slice(8, 28)
 
 def schema_key(secret: bytes, number: int, name: str) -> bytes:
     """The key of a schema: for its subscribers."""
-    return _derived(secret, _SCHEMA + number.to_bytes(2) + name.encode())
+    return derived_key(secret, _SCHEMA + number.to_bytes(2) + name.encode())
 
 
 def publisher_key(key: bytes, publisher: int) -> bytes:
     """The key of a publisher, from the key of its schema."""
-    return _derived(key, _PUBLISHER + publisher.to_bytes(4))
+    return derived_key(key, _PUBLISHER + publisher.to_bytes(4))
 
 
-def _derived(key: bytes, text: bytes) -> bytes:
+def derived_key(key: bytes, text: bytes) -> bytes:
+    """A key for one purpose, which `text` says, from another key."""
     return blake2b(text, key=_checked(key), digest_size=EVENT_KEY_BYTES).digest()
 
 
@@ -63,43 +74,64 @@ class PublisherSeal:
         """A packet with its tag, from the same packet without one."""
         if len(plain) > MAX_EVENT_BYTES:
             raise too_large(len(plain) + TAG_BYTES)
-        body = TAGGED_START + plain[len(TAGGED_START) :]
+        body = TAGGED_START_OF[plain[:2]] + plain[2:]
         return body + self.tag(body)
+
+    def opened(self, data: bytes) -> bytes | None:
+        """The packet itself if its tag is genuine, else None."""
+        if data[:2] not in TAGGED_STARTS or not compare_digest(self.tag(data[:-TAG_BYTES]), data[-TAG_BYTES:]):
+            return None
+        return data
+
+
+class PacketSeal(Protocol):
+    """Protects the packets of one publisher: by a tag, or by encrypting them."""
+
+    def sealed(self, plain: bytes) -> bytes:
+        """The protected packet, from a plain one."""
+
+    def opened(self, data: bytes) -> bytes | None:
+        """A packet that a codec can read, from a protected one; None if that is not genuine."""
 
 
 class SchemaSeals:
-    """Checks the tags of all publishers of one schema, and makes them."""
+    """Opens the packets of all publishers of one schema, and makes them.
 
-    __slots__ = ("_key", "_known")
+    `seal` makes from a publisher's key what protects its packets.
+    """
 
-    def __init__(self, key: bytes) -> None:
+    __slots__ = ("_key", "_known", "_make")
+
+    def __init__(self, key: bytes, seal: Callable[[bytes], PacketSeal] = PublisherSeal) -> None:
         self._key = _checked(key)
-        self._known: dict[bytes, PublisherSeal] = {}
+        self._make = seal
+        self._known: dict[bytes, PacketSeal] = {}
         """By the number as packets have it."""
 
     def sealed(self, plain: bytes) -> bytes:
-        """A packet with the tag of the publisher that it names, from the same packet without one."""
+        """A packet protected as by the publisher that it names, from a plain one."""
         number = plain[PUBLISHER_PLACE]
         seal = self._known.get(number) or self._remember(number, self._seal(number))
         return seal.sealed(plain)
 
-    def is_genuine(self, data: bytes) -> bool:
-        """Whether a packet has the tag of the publisher that it names."""
-        if data[:2] != TAGGED_START:
-            return False
+    def opened(self, data: bytes) -> bytes | None:
+        """A packet that a codec can read; None if this one is not from the publisher that it names."""
         number = data[PUBLISHER_PLACE]
         known = self._known.get(number)
         seal = known or self._seal(number)
-        if not compare_digest(seal.tag(data[:-TAG_BYTES]), data[-TAG_BYTES:]):
-            return False
-        if known is None:  # only now: forged packets can name more publishers than there is room for
+        opened = seal.opened(data)
+        if opened is not None and known is None:  # forged packets can name more publishers than there is room for
             self._remember(number, seal)
-        return True
+        return opened
 
-    def _seal(self, number: bytes) -> PublisherSeal:
-        return PublisherSeal(publisher_key(self._key, int.from_bytes(number)))
+    def is_genuine(self, data: bytes) -> bool:
+        """Whether a packet is from the publisher that it names."""
+        return self.opened(data) is not None
 
-    def _remember(self, number: bytes, seal: PublisherSeal) -> PublisherSeal:
+    def _seal(self, number: bytes) -> PacketSeal:
+        return self._make(publisher_key(self._key, int.from_bytes(number)))
+
+    def _remember(self, number: bytes, seal: PacketSeal) -> PacketSeal:
         if len(self._known) >= REMEMBERED_KEYS:
             del self._known[next(iter(self._known))]
         self._known[number] = seal
@@ -112,6 +144,6 @@ def identity(data: bytes) -> bytes:
     Publisher and sequence number alone would not do: anybody can write them into a packet of other content, which would
     then be taken for the genuine one, and the genuine one for a repetition.
     """
-    if data[:2] == TAGGED_START:
+    if data[:2] in TAGGED_STARTS or data[:2] in ENCRYPTED_STARTS:
         return data[_ORIGIN_PLACE] + data[-TAG_BYTES:]
     return blake2b(data, digest_size=16).digest()

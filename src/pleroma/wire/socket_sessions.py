@@ -22,15 +22,19 @@ SocketAddress = tuple[Any, ...]
 
 
 class SocketSession(Generic[T]):
-    """`owner` is whatever the caller admitted the session for; `seconds` of silence end the session."""
+    """`owner` is whatever the caller admitted the session for; `seconds` of silence end the session.
 
-    __slots__ = ("ends", "on_end", "owner", "seconds", "socket")
+    `token` is the digest of the token by which it was admitted, if it was by one.
+    """
 
-    def __init__(self, owner: T, seconds: float, ends: float, on_end: Callable[[], None]) -> None:
+    __slots__ = ("ends", "on_end", "owner", "seconds", "socket", "token")
+
+    def __init__(self, owner: T, seconds: float, ends: float, on_end: Callable[[], None], token: str | None) -> None:
         self.owner = owner
         self.seconds = seconds
         self.ends = ends
         self.on_end = on_end
+        self.token = token
         self.socket: SocketAddress | None = None
 
 
@@ -66,7 +70,16 @@ class SocketSessions(Generic[T]):
         """How many sessions are admitted, with a socket or still without."""
         return len(self._by_secret)
 
-    def admit(self, secret: bytes, owner: T, seconds: float, now: float, on_end: Callable[[], None] = _ignore) -> None:
+    def admit(
+        self,
+        secret: bytes,
+        owner: T,
+        seconds: float,
+        now: float,
+        on_end: Callable[[], None] = _ignore,
+        *,
+        token: str | None = None,
+    ) -> None:
         """Begin a session. `on_end` is called when it ends, for whatever reason."""
         if len(secret) != SECRET_BYTES:
             raise RoutingError(f"has {SECRET_BYTES} bytes, not {len(secret)}", field="secret", value=len(secret))
@@ -74,7 +87,7 @@ class SocketSessions(Generic[T]):
             raise RoutingError(f"{seconds} is not a time to live", field="seconds", value=seconds)
         if secret in self._by_secret:
             raise RoutingError("is in use", field="secret")
-        self._by_secret[secret] = SocketSession(owner, seconds, now + seconds, on_end)
+        self._by_secret[secret] = SocketSession(owner, seconds, now + seconds, on_end, token)
         self._next_end = min(self._next_end, now + seconds)
 
     def take(self, frame: bytes, sender: SocketAddress, now: float) -> AttachOutcome:
@@ -110,6 +123,12 @@ class SocketSessions(Generic[T]):
             self._detach(session)
             session.on_end()
         return session is not None
+
+    def dismiss(self, is_worthless: Callable[[str], bool]) -> None:
+        """End the sessions whose tokens, by their digests, are worth nothing any more."""
+        over = [each for each, held in self._by_secret.items() if held.token is not None and is_worthless(held.token)]
+        for secret in over:
+            self.end(secret)
 
     def expire(self, now: float) -> float:
         """End the sessions that were silent for too long. Returns a time before which no other ends by silence."""

@@ -3,7 +3,7 @@
 Present values follow one another in the order of the schema, each in a fixed number of bytes, so that one `Struct`
 reads and writes them all: integers and categories as the offset from the least, in as few bytes as the domain needs;
 reals as IEEE doubles; of a text, its length. The texts themselves come last, end to end. Each value has one form only,
-and a packet with bytes too few or too many is refused.
+and a packet with too few bytes is refused.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class ValueLayout:
             values[i] = values[i].to_bytes(width)
         return self.form.pack(*values) + texts
 
-    def read(self, data: bytes) -> tuple[Key, ...]:
-        """The keys of an event, from a whole packet."""
+    def read(self, data: bytes) -> tuple[tuple[Key, ...], int]:
+        """The keys of an event, from a whole packet, and where in the packet the event ends."""
         if len(data) < self.size:
             raise cut_short(data, self.size)
         values = list(self.form.unpack_from(data, self.start))
@@ -149,14 +149,12 @@ class ValueLayout:
             if len(data) < end:
                 raise cut_short(data, end)
             values[i] = _LEAD + self._checked(i, data[begin:end])
-        if len(data) > end:
-            raise WireError(f"{len(data) - end} bytes behind the end of the packet", field="size", value=len(data))
         if len(values) == len(self.empty):
-            return tuple(values)
+            return tuple(values), end
         keys = list(self.empty)
         for place, key in zip(self.places, values, strict=True):
             keys[place] = key
-        return tuple(keys)
+        return tuple(keys), end
 
     def _checked(self, position: int, text: bytes) -> bytes:
         try:

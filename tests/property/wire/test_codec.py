@@ -1,5 +1,8 @@
 """Packets of any schema: nothing is lost, nothing has two forms, and garbage is refused by one error."""
 
+from dataclasses import replace
+from itertools import product
+
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -7,7 +10,7 @@ from pleroma.content import Schema, Text
 from pleroma.errors import WireError
 from pleroma.wire import Codec, EventPacket, peek
 from pleroma.wire.event_tags import PublisherSeal, SchemaSeals, publisher_key
-from pleroma.wire.header import TAG_BYTES, TAGGED_START
+from pleroma.wire.header import TAG_BYTES, TAGGED_START_OF
 from support.strategies import STOCK, events, schemas
 
 numbers = st.integers(0, 2**16 - 1)
@@ -15,12 +18,15 @@ words = st.integers(0, 2**32 - 1)
 longs = st.integers(0, 2**64 - 1)
 
 
+some_payloads = st.just(b"") | st.binary(max_size=20)
+
+
 @st.composite
-def packets(draw, most=5, schema=None):
+def packets(draw, most=5, schema=None, payloads=some_payloads):
     """A codec and a packet for it."""
     schema = schema or draw(schemas(most))
-    number = draw(numbers)
-    packet = EventPacket(draw(words), number, draw(words), draw(longs), draw(longs), draw(events(schema)))
+    number, payload = draw(numbers), draw(payloads)
+    packet = EventPacket(draw(words), number, draw(words), draw(longs), draw(longs), draw(events(schema)), payload)
     return Codec(schema, number), packet
 
 
@@ -36,10 +42,9 @@ def is_canonical_or_refused(codec, data):
     packet, field = attempt(codec.decode, data)
     if packet is None:
         return field != "nothing named"
-    assert codec.schema.event(packet.event.values()) == packet.event  # so every value is one of its domain
-    if data.startswith(TAGGED_START):
-        return TAGGED_START + codec.encode(packet)[2:] == data[:-TAG_BYTES]
-    return codec.encode(packet) == data
+    assert codec.schema.event(packet.event) == packet.event  # so every value is one of its domain
+    plain = codec.encode(packet)
+    return plain == data or TAGGED_START_OF[plain[:2]] + plain[2:] == data[:-TAG_BYTES]
 
 
 @given(packets(most=9))
@@ -48,7 +53,7 @@ def test_a_packet_survives_the_way(drawn):
     data = codec.encode(packet)
     again = codec.decode(data)
     assert again == packet
-    assert again.event.values() == packet.event.values()
+    assert dict(again.event) == dict(packet.event)
     assert codec.encode(again) == data
     header = peek(data)
     for name in ("epoch", "schema_number", "publisher", "sequence", "time"):
@@ -66,28 +71,38 @@ def test_any_codec_of_the_same_schema_reads_the_packet(drawn):
 @given(packets())
 def test_the_size_is_what_the_page_says(drawn):
     codec, packet = drawn
-    size = 30 + -(-sum(a.optional for a in codec.schema.attributes) // 8)
+    size = 30 + len(packet.payload) + -(-sum(a.optional for a in codec.schema.attributes) // 8)
     for a in codec.schema.attributes:
-        value = packet.event[a.name]
+        value = packet.event.get(a.name)
         if value is not None:
             match a.kind:
                 case "text":
                     size += 2 + len(value.encode())
                 case "real":
                     size += 8
-                case "integer":
+                case "integer" | "timestamp":
                     size += next(n for n in range(8) if 256**n > a.high - a.low)
                 case _:
                     size += next(n for n in range(8) if 256**n >= len(a.values))
     assert len(codec.encode(packet)) == size
 
 
-@given(packets())
+@given(packets(payloads=st.just(b"")))
 def test_a_packet_cut_short_or_followed_by_more_is_refused(drawn):
     codec, packet = drawn
     data = codec.encode(packet)
     for wrong in (*(data[:length] for length in range(len(data))), data + b"\0", data + data):
         assert attempt(codec.decode, wrong) == (None, "size")
+
+
+@given(packets(payloads=st.binary(min_size=1, max_size=20)))
+def test_a_packet_with_a_payload_is_refused_without_all_of_the_event_and_a_byte_of_payload(drawn):
+    codec, packet = drawn
+    data = codec.encode(packet)
+    end = len(data) - len(packet.payload)
+    assert data[:2] + data[2:end] == b"\1\3" + codec.encode(replace(packet, payload=b""))[2:]
+    assert all(attempt(codec.decode, data[:length]) == (None, "size") for length in range(end + 1))
+    assert codec.decode(data[: end + 1]).payload == packet.payload[:1]
 
 
 @given(packets(), st.data())
@@ -117,14 +132,14 @@ def test_texts_are_refused_or_have_this_one_form(drawn, data):
     sent = codec.encode(packet)
     texts = data.draw(st.lists(st.binary(max_size=4) | st.text(max_size=2).map(str.encode), min_size=2, max_size=2))
     lengths = b"".join(len(text).to_bytes(2) for text in texts)
-    received = sent[:30] + b"\0" + lengths + b"".join(texts)
+    received = b"\1\1" + sent[2:30] + b"\0" + lengths + b"".join(texts)
     assert is_canonical_or_refused(codec, received)
     try:
         expected = {"a": texts[0].decode(), "b": texts[1].decode()}
     except UnicodeDecodeError:
         expected = None
     got, field = attempt(codec.decode, received)
-    assert (got and got.event.values()) == expected
+    assert (got and dict(got.event)) == expected
     assert (field is None) == (expected is not None)
 
 
@@ -162,6 +177,7 @@ def test_a_tagged_packet_is_read_as_the_plain_one_and_only_the_whole_of_it_is_ge
 @given(packets(schema=STOCK), st.binary(max_size=60))
 def test_tagged_bytes_of_any_kind_are_canonical_or_refused(drawn, garbage):
     codec, packet = drawn
-    for data in (TAGGED_START + garbage, TAGGED_START + codec.encode(packet)[2:] + garbage):
+    for start, data in product(TAGGED_START_OF.values(), (garbage, codec.encode(packet)[2:] + garbage)):
+        data = start + data
         assert is_canonical_or_refused(codec, data)
         SchemaSeals(bytes(32)).is_genuine(data)

@@ -190,9 +190,9 @@ def test_a_packet_of_another_schema_is_refused_whatever_its_size():
     [
         (b"", "size: cut short: 0 bytes of at least 30"),
         (b"\x02", "version: 2 is not known, only 1 is"),
-        (b"\x01\x03", "kind: 3 is not known, only 1 and 2 are"),
+        (b"\x01\x07", "kind: 7 is not known, only 1 to 6 are"),
         (patched(0, b"\0"), "version: 0 is not known, only 1 is"),
-        (patched(1, b"\xff"), "kind: 255 is not known, only 1 and 2 are"),
+        (patched(1, b"\xff"), "kind: 255 is not known, only 1 to 6 are"),
         (GOLDEN[:1], "size: cut short: 1 bytes of at least 30"),
         (GOLDEN[:29], "size: cut short: 29 bytes of at least 30"),
         (GOLDEN[:30], "size: cut short: 30 bytes of at least 31"),
@@ -200,6 +200,8 @@ def test_a_packet_of_another_schema_is_refused_whatever_its_size():
         (GOLDEN[:43], "size: cut short: 43 bytes of at least 44"),
         (GOLDEN[:47], "size: cut short: 47 bytes of at least 48"),
         (GOLDEN + b"\0", "size: 1 bytes behind the end of the packet"),
+        (patched(1, b"\3"), "size: cut short: no payload"),
+        (patched(1, b"\5"), "kind: the packet is encrypted"),
         (
             GOLDEN + bytes(MAX_PACKET_BYTES),
             f"size: a packet of {len(GOLDEN) + MAX_PACKET_BYTES} bytes, {MAX_PACKET_BYTES} is the most",
@@ -281,10 +283,10 @@ def test_an_event_that_its_schema_would_not_make_is_not_sent(keys, error):
 
 def test_a_packet_goes_through_the_codec_of_its_own_schema():
     other = Schema("other", STOCK.attributes)
-    assert not_sent(with_event(Event(other, QUOTE.keys))) == "schema: the event is of another schema than stock"
+    assert not_sent(with_event(Event(other, QUOTE.value_keys))) == "schema: the event is of another schema than stock"
     assert not_sent(with_event(QUOTE, 8)) == "schema_number: 8 is not 7, of schema stock"
     equal = Schema(STOCK.name, STOCK.attributes)
-    assert CODEC.encode(with_event(Event(equal, QUOTE.keys))) == GOLDEN
+    assert CODEC.encode(with_event(Event(equal, QUOTE.value_keys))) == GOLDEN
 
 
 def test_a_kind_of_attribute_without_a_form_is_refused():

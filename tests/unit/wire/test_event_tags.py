@@ -1,6 +1,7 @@
 """Tags of event packets: who can make one, and what is noticed."""
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 
@@ -16,12 +17,13 @@ CODEC = Codec(STOCK, 7)
 QUOTE = STOCK.event(price=151.5, volume=300, ticker="AAPL", market="nyse")
 
 
-def packet(publisher=9, sequence=65537, event=QUOTE):
-    return EventPacket(42, 7, publisher, sequence, 1_700_000_000_123_456_789, event)
+def packet(publisher=9, sequence=65537, event=QUOTE, payload=b""):
+    return EventPacket(42, 7, publisher, sequence, 1_700_000_000_123_456_789, event, payload)
 
 
-def sealed(publisher=9, sequence=65537):
-    return PublisherSeal(publisher_key(KEY, publisher)).sealed(CODEC.encode(packet(publisher, sequence)))
+def sealed(publisher=9, sequence=65537, payload=b""):
+    plain = CODEC.encode(packet(publisher, sequence, payload=payload))
+    return PublisherSeal(publisher_key(KEY, publisher)).sealed(plain)
 
 
 def test_keys_and_tags_are_those_of_the_page():
@@ -102,6 +104,29 @@ def test_a_packet_has_room_for_its_tag_or_is_not_sent():
     assert len(seal.sealed(fits)) == MAX_PACKET_BYTES
     with pytest.raises(WireError, match="size: a packet of 1233 bytes, 1232 is the most"):
         seal.sealed(codec.encode(EventPacket(1, 7, 9, 1, 0, schema.event(a=1, text="x" * (room + 1)))))
+
+
+def test_a_payload_has_what_the_event_and_a_tag_leave_of_a_datagram():
+    payload = b"x" * (MAX_PACKET_BYTES - 8 - len(CODEC.encode(packet())))
+    fits = sealed(payload=payload)
+    assert len(fits) == MAX_PACKET_BYTES
+    assert CODEC.decode(fits).payload == payload
+    with pytest.raises(
+        WireError, match="payload: 1177 bytes, 1176 is the most that a datagram has room for beside this event"
+    ):
+        CODEC.encode(packet(payload=payload + b"x"))
+    long = EventPacket(1, 7, 9, 1, 0, STOCK.event(price=1, volume=1, ticker="x" * 1181))
+    with pytest.raises(WireError, match="payload: 1 bytes, 0 is the most"):
+        CODEC.encode(replace(long, payload=b"x"))
+
+
+def test_a_tag_covers_the_payload():
+    seals, data = SchemaSeals(KEY), sealed(payload=b"picture")
+    assert seals.is_genuine(data)
+    assert seals.sealed(CODEC.encode(packet(payload=b"picture"))) == data
+    assert not seals.is_genuine(data.replace(b"picture", b"picturE"))
+    assert not seals.is_genuine(data[:1] + b"\2" + data[2:])  # as if there were none
+    assert len({identity(each) for each in (data, sealed(), sealed(payload=b"other"))}) == 3
 
 
 def test_the_same_packet_has_one_identity_and_others_have_others():

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from pleroma.wire import MAX_PACKET_BYTES, Codec, EventPacket, fingerprint
-from pleroma.wire.header import HEADER_FORM
+from pleroma.wire.header import HEADER_FORM, MAX_EVENT_BYTES
 from support.strategies import STOCK
 
 ROOT = Path(__file__).parents[3]
@@ -58,6 +58,18 @@ def test_the_fields_of_the_header_follow_one_another():
     assert end == HEADER_FORM.size
     lines = blocks("hex")[0].splitlines()
     assert [len(bytes.fromhex(line.split("  ")[0])) for line in lines[:8]] == [size for _, size, _ in rows]
+
+
+def test_the_room_for_a_payload_is_the_one_on_the_pages():
+    client = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+    room = f"{MAX_EVENT_BYTES - HEADER_FORM.size:,} bytes less those of the values"
+    assert room in PAGE
+    assert room in client
+    quote = STOCK.event(price=151.5, volume=20, ticker="AAPL")
+    codec = Codec(STOCK, 7)
+    (beside,) = re.findall(r"([\d,]+) beside the quote above", client)
+    packet = EventPacket(1, 7, 9, 1, 0, quote, bytes(int(beside.replace(",", ""))))
+    assert len(codec.encode(packet)) == MAX_EVENT_BYTES
 
 
 def test_the_limit_is_the_one_on_the_page():
