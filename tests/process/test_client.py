@@ -149,18 +149,20 @@ def test_every_subscription_gets_exactly_what_it_wants(service, seed):
                     with pytest.raises(OutsideAdvertisement):
                         publisher.publish(event)
                     continue
-                number = publisher.publish(event)
+                payload = chance.choice([b"", b"\0", chance.randbytes(1000)])
+                number = publisher.publish(event, payload)
                 sent += 1
                 for each in subscriptions:
                     if each.registration.schema == schema.name and each.filter.matches(event):
-                        expected[each][publisher.number, number, event] += 1
+                        expected[each][publisher.number, number, event, payload] += 1
             assert sent > 150
             assert sum(map(len, expected.values())) > 300
             await until(lambda: all(each.info.delivered >= len(expected[each]) for each in subscriptions))
             await asyncio.sleep(QUIET)
             for each in subscriptions:
                 got = [each.listener.inbox.take() for _ in range(each.waiting)]
-                assert Counter((p.publisher, p.sequence, p.event) for p in got) == expected[each], str(each.filter)
+                found = Counter((p.publisher, p.sequence, p.event, p.payload) for p in got)
+                assert found == expected[each], str(each.filter)
                 assert each.info.dropped == 0
 
     run(work())
@@ -179,6 +181,22 @@ def test_events_arrive_in_order_with_what_the_packet_says(service):
             assert [p.event["price"] for p in got] == [float(n) for n in range(100)]
             assert {p.publisher for p in got} == {publisher.number}
             assert all(before <= p.time <= time.time_ns() for p in got)
+            # another filter, and calls with each event, while events come all the time
+            called = []
+            everything = await far.subscribe("stock", on_event=called.append)
+            updating = asyncio.create_task(subscription.update("price >= 50"))
+            while not updating.done():
+                publisher.publish(quote(500.0))
+                await asyncio.sleep(0.001)
+            await updating
+            publisher.publish_many([quote(10.0), quote(60.0), quote(70.0)])
+            last = publisher.info.published
+            got = []
+            while not got or got[-1] != last:
+                got.append((await subscription.receive()).sequence)
+            assert got == [*range(101, last - 2), last - 1, last]
+            await until(lambda: called and called[-1]["price"] == 70.0)
+            assert everything.info.missed == 0
 
     run(work())
 
@@ -548,7 +566,7 @@ def test_malformed_packets_are_counted_and_ignored(service):
                 for _ in range(100):
                     send(wrap(address, chance.randbytes(24) + number + chance.randbytes(chance.randrange(100))))
                 send(frame[:-1])  # so that the tag is another
-                send(wrap(address, b"\1\3" + frame[22:]))  # of another kind
+                send(wrap(address, b"\1\xff" + frame[22:]))  # of another kind
                 send(wrap(IPV6.address(publisher.channel.prefix), b"\1\1\xff\xff" + frame[24:]))  # of another schema
                 await until(lambda: far.info["packets"] == 103)
             # the kernel keeps what does not come from the host's port away from the socket

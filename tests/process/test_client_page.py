@@ -21,7 +21,22 @@ def service(tmp_path_factory):
         yield started
 
 
-@pytest.mark.parametrize(("place", "said"), [(0, "151.5\n"), (1, "{price=5.0, volume=1, ticker='IBM'}\n")])
+SAID = [
+    "151.5\n",
+    "{price=5.0, volume=1, ticker='IBM'}\n",
+    "Schema('alarms', room: integer, heat: real)\n",
+    "",
+    "5.0\n50.0\n",
+    "",
+]
+"""What each of the page's programs prints."""
+
+
+def test_all_programs_of_the_page_are_run():
+    assert len(re.findall("^```python$", PAGE, re.MULTILINE)) == len(SAID)
+
+
+@pytest.mark.parametrize(("place", "said"), list(enumerate(SAID)))
 def test_the_programs_do_what_they_say(service, place, said):
     program = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[place]
     program = f"URL, TOKEN = {service.url!r}, {service.token!r}\n{program}"
@@ -41,8 +56,8 @@ def test_the_readmes_program_too(service):
 
 
 def test_the_page_knows_all_counters():
-    from pleroma.client.session.event_source import PublisherInfo
     from pleroma.client.session.inbox import SubscriptionInfo
+    from pleroma.client.session.outbox import PublisherInfo
     from pleroma.client.session.subscribed_schemas import ReceiverInfo
 
     for kind in (PublisherInfo, SubscriptionInfo, ReceiverInfo):

@@ -59,15 +59,19 @@ def listen(receiver: PacketReceiver, through: SchemaChannel, listener: EventList
 
 
 class Wire:
-    """Keeps what was sent; takes nothing while `closed`."""
+    """Keeps what was sent; takes nothing while `closed`, nor when it has taken as many as were `left`."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
         self.packets: list[bytes] = []
         self.closed = False
+        self.left: int | None = None
 
     def send(self, address: bytes, packet: bytes) -> bool:
-        if not self.closed:
-            self.packets.append(packet)
-            self.frames.append(wrap(IPv6Address(address), packet))
-        return not self.closed
+        if self.closed or self.left == 0:
+            return False
+        if self.left is not None:
+            self.left -= 1
+        self.packets.append(packet)
+        self.frames.append(wrap(IPv6Address(address), packet))
+        return True

@@ -1,7 +1,8 @@
 """The controller's API as programs call it: requests that are tried again, answers or errors of our own tree.
 
 `ControllerApi` is the only client of the API: applications, the command line and the pipeline use it, the latter two
-in its blocking form (`blocking_api`). It speaks HTTP, and in-band messages to `inband://` and `udp://` addresses.
+in its blocking form (`blocking_api`). It speaks HTTP, over TCP or to the Unix socket of a host agent, and in-band
+messages to `inband://` and `udp://` addresses.
 
 Only a request that may be repeated is tried again: reading, deleting, attaching, and registering, where a key tells
 the controller that a request is a repetition.
@@ -11,18 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
+from pleroma.client.agent_address import AGENT_SCHEME, AgentAddress
 from pleroma.client.backoff import Backoff
 from pleroma.client.inband.inband_address import INBAND_SCHEME, InbandAddress
 from pleroma.client.inband.transport import InbandTransport
 from pleroma.client.inband.udp_address import UDP_SCHEME, UdpAddress
 from pleroma.errors import ClientClosed, ClientError, ControllerAway, RequestRefused
+from pleroma.wire.api_terms import CA_VARIABLE, PRINCIPAL_HEADER
 
 REQUEST_SECONDS = 10.0
 STREAM_SILENCE_SECONDS = 30.0
@@ -41,10 +48,11 @@ class Answer:
 
 
 class ControllerApi:
-    """`inband://` and `udp://` need the name of a principal besides its token.
+    """`inband://` and `udp://` need the name of a principal besides its token, and so does an agent that asks in-band.
 
-    `wanted_host` is the name that this machine asks to have as a host, where `inband://` introduces it. `seconds` is
-    how long one request may take.
+    `wanted_host` is the name that this machine asks to have as a host, where `inband://` introduces it. `ca` is a file
+    with the authority of an `https://` controller; without it, that of the variable PLEROMA_CA or those of the system
+    are trusted. `seconds` is how long one request may take.
     """
 
     def __init__(
@@ -54,23 +62,27 @@ class ControllerApi:
         principal: str | None = None,
         wanted_host: str = "",
         *,
+        ca: str | Path | None = None,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
         if token and not (token.isascii() and token.isprintable()):
             raise ClientError("is no token: it has letters that no token has", field="token")
         self.host: str | None = None
-        """The host that the controller is asked at, where the address names one."""
+        """The host that the controller is asked at, if the address names one; of an agent, the path of its socket."""
         self.has_streams = False
         self.url = url
         if str(url).startswith(f"{UDP_SCHEME}:"):
             udp = UdpAddress.parse(url)
             self.host = udp.host
             self._http = _client_of(udp.transport(principal, token), seconds)
+        elif str(url).startswith(f"{AGENT_SCHEME}:"):
+            self.host = AgentAddress.parse(url).path
+            self._http = _agent_client(self.host, principal, token, seconds)
         elif str(url).startswith(f"{INBAND_SCHEME}:"):
             transport = InbandAddress.parse(url).transport(principal, token, wanted_host)
             self._http = _client_of(transport, seconds)
         else:
-            self._http, base = _http_client(url, token, seconds)
+            self._http, base = http_client(url, token, seconds, ca=ca)
             self.has_streams = True
             self.url = f"{base.scheme}://{base.netloc.decode()}"
             self.host = base.host
@@ -144,7 +156,15 @@ class ControllerApi:
         return Answer(response.status_code, content, response.headers.get("etag"))
 
 
-def _http_client(url: str, token: str | None, seconds: float) -> tuple[httpx.AsyncClient, httpx.URL]:
+def http_client(
+    url: str,
+    token: str | None,
+    seconds: float,
+    connections: int = MAX_CONNECTIONS,
+    *,
+    ca: str | Path | None = None,
+) -> tuple[httpx.AsyncClient, httpx.URL]:
+    """A client of httpx for a controller's address, and that address; raises ClientError if it is none."""
     try:
         base = httpx.URL(url)
         if base.scheme not in ("http", "https") or not base.host:
@@ -153,12 +173,32 @@ def _http_client(url: str, token: str | None, seconds: float) -> tuple[httpx.Asy
             base_url=base,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=seconds,
-            limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
-            verify=base.scheme == "https",  # reading the certificates takes longer than connecting to loopback
+            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+            # not without https: reading the certificates takes longer than connecting to loopback
+            verify=base.scheme == "https" and _trusted(ca or os.environ.get(CA_VARIABLE)),
         )
     except (httpx.InvalidURL, TypeError, ValueError) as error:
         raise ClientError(f"{url!r} is no address of a controller: {error}", field="url", value=url) from None
     return client, base
+
+
+def _agent_client(path: str, principal: str | None, token: str | None, seconds: float) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    if principal:
+        headers[PRINCIPAL_HEADER] = quote(principal)
+    limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS)
+    transport = httpx.AsyncHTTPTransport(uds=path, limits=limits)
+    return httpx.AsyncClient(transport=transport, base_url="http://agent", headers=headers, timeout=seconds)
+
+
+def _trusted(ca: str | Path | None) -> ssl.SSLContext | bool:
+    """What a certificate is checked by: the authority in a file, or those that the system trusts."""
+    if ca is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise ClientError(f"has no certificate of an authority: {error}", field=str(ca)) from None
 
 
 def _client_of(transport: InbandTransport, seconds: float) -> httpx.AsyncClient:
@@ -219,4 +259,13 @@ def _retry_after(response: httpx.Response) -> float:
 
 
 def _short(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    """Why a request could not be made, with what to do about it where that is known."""
+    text = str(error) or type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        reason = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0]
+        return (
+            f"its certificate is not trusted ({reason or text}); --ca, ca= or {CA_VARIABLE} name the authority's file"
+        )
+    if "WRONG_VERSION_NUMBER" in text:
+        return "it speaks no TLS; perhaps its address begins with http://"
+    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from pleroma.client.api import ControllerApi
@@ -12,8 +13,8 @@ from pleroma.client.loop_thread import LoopThread
 class BlockingApi:
     """`ControllerApi` without `await`. It may be used from several threads; each request is made once."""
 
-    def __init__(self, url: str, token: str | None, *, seconds: float) -> None:
-        self._api = ControllerApi(url, token, seconds=seconds)
+    def __init__(self, url: str, token: str | None, *, seconds: float, ca: str | Path | None = None) -> None:
+        self._api = ControllerApi(url, token, seconds=seconds, ca=ca)
         self._loop = LoopThread()
 
     @property

@@ -1,29 +1,37 @@
 """The client: one connection to a controller, one socket, and the publishers and subscriptions that live on them.
 
 Tasks in the background keep true what the application asked for: one stays attached to the network and comes back when
-the controller was away, one renews the lease of all registrations, one follows plans, one reports counters, and one
-finds out which subscription brings which events.
+the controller was away, one renews the lease of all registrations, one follows plans, one sends events that wait, one
+reports counters, and one finds out which subscription brings which events.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from pleroma.client.agent_address import AgentAddress
+from pleroma.client.arguments import check_callable, check_schema, check_schema_name, check_seconds, check_texts
 from pleroma.client.links.network_link import NetworkLink
 from pleroma.client.session.attachment_keeper import AttachmentKeeper
 from pleroma.client.session.inbox import QUEUE_EVENTS
 from pleroma.client.session.lease import Lease
+from pleroma.client.session.outbox import BUFFER_BYTES, BUFFER_EVENTS, BufferLimits, WhenFull
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.receiver import PacketReceiver, Receiver
 from pleroma.client.session.registration import ClientRegistration, RegistrationKind, read_filter
 from pleroma.client.session.registration_keeper import RegistrationKeeper, cancelled
+from pleroma.client.session.resending import Resending
 from pleroma.client.session.schema_channel import SchemaChannel
-from pleroma.client.session.subscription import Subscription
+from pleroma.client.session.subscription import OnEvent, Subscription
 from pleroma.content import Filter, Schema
+from pleroma.content.schema_difference import schema_differences
 from pleroma.errors import ClientError, PleromaError, RequestRefused
 from pleroma.wire.api_terms import ANY_HOST
 
@@ -45,30 +53,40 @@ class _Connection(NamedTuple):
     api: ControllerApi
     attachment: AttachmentKeeper
     registrations: RegistrationKeeper
+    resending: Resending
 
 
 class Client:
     """Use it as `async with`; it then is connected, and unsubscribes and withdraws everything on the way out.
 
     `patience` is how many seconds a call waits for a controller that does not answer. Losing the controller later does
-    not end anything: the client tries to come back until it is closed. `receiver` makes what takes the packets; it is
-    given a callable for names of schemas that have a later plan than is known here.
+    not end anything: the client tries to come back until it is closed. Without a `url` it asks the host agent of this
+    machine, with the token in $PLEROMA_TOKEN and the principal in $PLEROMA_PRINCIPAL if none are given. `receiver`
+    makes what takes the packets; it is given a callable for names of schemas that have a later plan than is known here.
     """
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         token: str | None = None,
         host: str = ANY_HOST,
         *,
         principal: str | None = None,
         patience: float = PATIENCE_SECONDS,
+        ca: str | Path | None = None,
         receiver: Callable[[Callable[[str], None]], PacketReceiver] = Receiver,
     ) -> None:
+        check_texts(token=token, host=host, principal=principal)
+        check_seconds("patience", patience)
+        if url is None:
+            url = AgentAddress.find().url
+            token = os.environ.get("PLEROMA_TOKEN") if token is None else token
+            principal = os.environ.get("PLEROMA_PRINCIPAL") if principal is None else principal
         self.url = url
         self.patience = patience
         self._token = token
         self._principal = principal
+        self._ca = ca
         self._wanted_host = host
         self._receiver = receiver(self._read_later_plan)
         self._connection: _Connection | None = None
@@ -89,12 +107,16 @@ class Client:
 
     @property
     def info(self) -> dict[str, int]:
-        """Counters of the socket: `overrun` are datagrams that the kernel dropped since nobody read them in time."""
-        overrun = self._connection.attachment.overrun if self._connection else 0
-        return asdict(self._receiver.schemas.info) | {"overrun": overrun}
+        """Counters of the socket, and what was lost: `overrun` by the kernel, since nobody read datagrams in time, and
+        what publishers and subscriptions have as `unsent`, `dropped` and `missed`, those that are closed among them.
+        """
+        losses = self._connection.registrations.losses if self._connection else {}
+        return asdict(self._receiver.schemas.info) | losses
 
     async def schema(self, name: str) -> Schema:
-        return (await self._channel(name)).schema
+        """A schema, as the controller has it now."""
+        check_schema_name(name)
+        return (await self._connected_parts.registrations.plans.read(name, self.patience)).schema
 
     async def schemas(self) -> list[Schema]:
         """All schemas that the controller has."""
@@ -108,6 +130,7 @@ class Client:
 
     async def create_schema(self, schema: Schema) -> None:
         """Make sure the controller has this schema. Only an administrator can create one that is not there."""
+        check_schema(schema)
         try:
             there = await self.schema(schema.name)
         except RequestRefused as refused:
@@ -121,22 +144,52 @@ class Client:
                     raise
             there = await self.schema(schema.name)
         if there != schema:
-            reason = f"the controller has another schema of the name {schema.name!r}"
+            reason = (
+                f"the controller has another schema {schema.name!r}: {'; '.join(schema_differences(there, schema))}"
+            )
             raise ClientError(reason, field="schema", value=schema.name)
 
-    async def advertise(self, schema: str, filter: str | Filter = "true") -> Publisher:
-        """Promise to publish events that match the filter, and no others."""
+    async def advertise(
+        self,
+        schema: str,
+        filter: str | Filter = "true",
+        *,
+        buffer: int = BUFFER_EVENTS,
+        buffer_bytes: int = BUFFER_BYTES,
+        when_full: WhenFull = "raise",
+    ) -> Publisher:
+        """Promise to publish events that match the filter, and no others.
+
+        While the client is cut off, at most `buffer` events of `buffer_bytes` wait to be sent. If one more is published
+        then, that raises `BufferFull`, or with `drop_oldest` the oldest is dropped.
+        """
+        limits = BufferLimits(buffer, buffer_bytes, when_full)
         registrations, channel = self._connected_parts.registrations, await self._channel(schema)
         registration = _registration("advertisements", channel, filter)
-        publisher = Publisher(registration, channel, 0, _Nowhere(), registrations.leave)
+        begin = self._connected_parts.resending.begin
+        publisher = Publisher(
+            registration, channel, 0, _Nowhere(), registrations.leave, limits=limits, on_waiting=begin
+        )
         await registrations.join(publisher, self.patience)
         return publisher
 
-    async def subscribe(self, schema: str, filter: str | Filter = "true", *, queue: int = QUEUE_EVENTS) -> Subscription:
-        """Receive the events that match the filter; at most `queue` of them wait for the application."""
+    async def subscribe(
+        self,
+        schema: str,
+        filter: str | Filter = "true",
+        *,
+        queue: int = QUEUE_EVENTS,
+        on_event: OnEvent | None = None,
+    ) -> Subscription:
+        """Receive the events that match the filter; at most `queue` of them wait for the application.
+
+        `on_event` is called with each, one after another. An error that it raises is logged, and the next call follows.
+        """
+        check_callable("on_event", on_event)
         registrations, channel = self._connected_parts.registrations, await self._channel(schema)
         registration = _registration("subscriptions", channel, filter)
-        subscription = Subscription(registration, registrations.leave, queue)
+        update = partial(registrations.update, patience=self.patience)
+        subscription = Subscription(registration, registrations.leave, update, queue)
         # listening begins first: events may come before the controller's answer does
         self._receiver.schemas.listen(channel, subscription.listener)
         try:
@@ -144,6 +197,8 @@ class Client:
         except BaseException:
             self._receiver.schemas.ignore(subscription.listener)
             raise
+        if on_event is not None:
+            subscription.call(on_event)
         return subscription
 
     async def __aenter__(self) -> Self:
@@ -152,11 +207,14 @@ class Client:
         if self._connection is not None:
             raise ClientError("a client is used once")
         wanted = "" if self._wanted_host == ANY_HOST else self._wanted_host
-        api = ControllerApi(self.url, self._token, self._principal, wanted)
+        api = ControllerApi(self.url, self._token, self._principal, wanted, ca=self._ca)
         lease = Lease(api)
         attachment = AttachmentKeeper(api, lease.name, self._wanted_host, self._receiver)
-        registrations = RegistrationKeeper(api, lease, self._receiver, attachment.link, self._start)
-        self._connection = _Connection(api, attachment, registrations)
+        registrations = RegistrationKeeper(
+            api, lease, self._receiver, attachment.link, self._start, lambda: attachment.overrun
+        )
+        resending = Resending(lambda: registrations.publishers)
+        self._connection = _Connection(api, attachment, registrations, resending)
         try:
             link = await attachment.attach(self.patience)
         except BaseException:
@@ -167,6 +225,7 @@ class Client:
             attachment.stay(self._come_back),
             registrations.stay(),
             registrations.plans.follow(attachment.doubt),
+            resending.stay(),
             self._report(),
             self._cover_subscriptions(),
         )
@@ -177,10 +236,11 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Unsubscribe, withdraw and detach; if the controller does not answer, leave nevertheless."""
+        """Send what waits, unsubscribe, withdraw and detach; if the controller does not answer, leave nevertheless."""
         if self._connection is None:
             return
-        api, attachment, registrations = self._connection
+        api, attachment, registrations, _ = self._connection
+        await registrations.drain()
         await cancelled(self._tasks)
         await registrations.stop_restoring()
         if left := await registrations.leave_all(self.patience):
@@ -213,7 +273,12 @@ class Client:
             self._connection.registrations.plans.hurry(schema)
 
     async def _channel(self, schema: str) -> SchemaChannel:
+        check_schema_name(schema)
         return await self._connected_parts.registrations.plans.channel(schema, self.patience)
+
+    def __repr__(self) -> str:
+        state = "connected" if self.is_connected else "not connected"
+        return f"Client({self.url!r}, host={self.host!r}, {state})"
 
     @property
     def _connected_parts(self) -> _Connection:
@@ -251,12 +316,17 @@ def _registration(kind: RegistrationKind, channel: SchemaChannel, filter: str | 
 
 
 def connect(
-    url: str,
+    url: str | None = None,
     token: str | None = None,
     host: str = ANY_HOST,
     *,
     principal: str | None = None,
     patience: float = PATIENCE_SECONDS,
+    ca: str | Path | None = None,
 ) -> Client:
-    """A client of the controller at `url`, to be used as `async with`; `principal` is for `inband://` and `udp://`."""
-    return Client(url, token, host, principal=principal, patience=patience)
+    """A client of the controller at `url`, to be used as `async with`.
+
+    `principal` is for `inband://` and `udp://`, `ca` (the file of an authority that the system does not know) for
+    `https://`. Without a `url` it is a client of the host agent of this machine.
+    """
+    return Client(url, token, host, principal=principal, patience=patience, ca=ca)

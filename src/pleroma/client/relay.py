@@ -83,6 +83,9 @@ class RelayReceiver:
         """A relay does not count waste, so it needs no covers."""
         return False
 
+    def charge(self, subscription: str, wasted: int, forged: int) -> None:
+        """A relay does not count waste."""
+
     def echo(self, data: bytes) -> None:
         """An event that goes up must not come down again."""
 

@@ -62,8 +62,8 @@ def links(monkeypatch):
     """The links that were opened."""
     opened = []
 
-    def open_link(attachment, receive, echo):
-        assert (receive.__name__, echo.__name__) == ("receive", "echo")
+    def open_link(attachment, receive, echo, charge):
+        assert (receive.__name__, echo.__name__, charge.__name__) == ("receive", "echo", "charge")
         opened.append(Link(attachment))
         return opened[-1]
 

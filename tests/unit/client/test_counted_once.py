@@ -64,7 +64,7 @@ def publisher(sample=0.0):
 
 
 def subscription(id="s3"):
-    return Subscription(ClientRegistration("subscriptions", "stock", wanted("true"), id=id), ignore, 100)
+    return Subscription(ClientRegistration("subscriptions", "stock", wanted("true"), id=id), ignore, ignore, 100)
 
 
 def deliver(to, count):

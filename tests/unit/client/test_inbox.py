@@ -54,14 +54,15 @@ def test_a_queue_has_room_for_something(limit):
 
 
 def test_what_was_added_to_the_counters():
-    before = SubscriptionInfo(1, 2, 3, 4, 5, 6)
-    assert SubscriptionInfo(2, 4, 6, 8, 10, 12).since(before) == {
+    before = SubscriptionInfo(1, 2, 3, 4, 5, 6, 7)
+    assert SubscriptionInfo(2, 4, 6, 8, 10, 12, 14).since(before) == {
         "delivered": 1,
         "dropped": 2,
         "wanted": 3,
         "wasted": 4,
         "duplicates": 5,
         "forged": 6,
+        "missed": 7,
     }
     assert before.copy() == before
     assert before.copy() is not before

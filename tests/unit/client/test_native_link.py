@@ -11,6 +11,7 @@ from pleroma.client.links.network_link import HostAttachment, open_link
 from pleroma.client.links.tunnel_link import TunnelLink
 from pleroma.errors import ClientError
 from pleroma.index import IPV4, IPV6, Dz
+from pleroma.wire.attach import AttachKind, pack
 
 NATIVE = {"network": "native", "host": "h1", "address": "::1", "port": 17470, "range": "ff0e::/16", "seconds": 30.0}
 TUNNEL = {"host": "h1", "address": "fd00::1", "udp_host": "127.0.0.1", "port": 9, "secret": "00" * 16, "seconds": 3}
@@ -80,6 +81,22 @@ def test_a_link_of_the_embedded_network_is_a_tunnel():
     async def main():
         link = open_link(HostAttachment.from_json(TUNNEL), lambda _: None, lambda _: None)
         assert isinstance(link, TunnelLink)
+        link.close()
+
+    asyncio.run(main())
+
+
+def test_once_a_datagram_was_refused_none_is_sent_before_the_other_side_has_answered():
+    async def main():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(("127.0.0.1", 0))
+            attachment = HostAttachment("h1", other.getsockname(), 30.0, secret=bytes(range(16)))
+            link = TunnelLink(attachment, lambda _: None)
+            assert link.send(CELL, b"heard")
+        # nobody listens any more: the kernel takes one, says so at the next, and would take the one after that
+        assert [link.send(CELL, b"lost") for _ in range(6)] == [True, *[False] * 5]
+        link._take_answer(pack(AttachKind.ATTACHED, attachment.secret))
+        assert link.send(CELL, b"taken")
         link.close()
 
     asyncio.run(main())

@@ -1,5 +1,7 @@
 import random
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +10,8 @@ from pleroma.client.session.inbox import Inbox, SubscriptionInfo
 from pleroma.client.session.receiver import Receiver
 from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Filter, Integer, Schema
+from pleroma.errors import WireError
+from pleroma.wire.event_encryption import PublisherCipher, seal_of
 from pleroma.wire.event_tags import PublisherSeal, SchemaSeals, publisher_key
 from support.client_parts import Wire, channel, listen, quote, twice, wanted
 from support.strategies import STOCK, events, filters
@@ -138,6 +142,29 @@ def test_what_this_client_sent_itself_needs_no_check():
     listen(receiver, channel(), everything, KEY)
     receiver.echo(plain(1, 5.0))
     assert len(taken(everything)) == 1
+
+
+def test_events_of_an_encrypted_schema_are_read_with_its_key_and_nothing_else_passes_for_one():
+    secret = replace(STOCK, encrypted=True)
+    through, everything = channel(schema=secret), EventListener(Filter.everything(secret), Inbox())
+    receiver = Receiver()
+    receiver.schemas.listen(through, everything)
+    receiver.schemas.open("stock", SchemaSeals(KEY, seal_of(secret)))
+    event, own = secret.event(price=5, volume=0, ticker="AAPL"), publisher_key(KEY, 1)
+    with pytest.raises(WireError, match="stock: its events are encrypted, and the controller gave no key"):
+        through.datagrams(event, 1, 1, 0)
+    ((_, sent),) = through.datagrams(event, 1, 1, 0, PublisherCipher(own), b"picture")
+    receiver.receive(sent)
+    assert everything.inbox.take().payload == b"picture"
+    receiver.receive(sent)
+    assert everything.inbox.info.duplicates == 1
+    ((_, echoed),) = through.datagrams(event, 1, 2, 0, PublisherCipher(own))
+    receiver.echo(echoed)
+    assert everything.inbox.take().event == event
+    for key in (PublisherSeal(own), PublisherCipher(publisher_key(KEY, 2))):
+        ((_, forged),) = through.datagrams(event, 1, 3, 0, key)
+        receiver.receive(forged)
+    assert (everything.inbox.take(), receiver.info.forged, receiver.info.malformed) == (None, 2, 0)
 
 
 def test_an_unwanted_event_is_charged_once_to_a_subscription_that_brought_it():

@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections import defaultdict
+from functools import partial
 
 import pytest
 
 from pleroma.client.api import Answer
 from pleroma.client.links.network_link import HostAttachment
 from pleroma.client.session import registration_keeper
+from pleroma.client.session.event_source import EventSource
 from pleroma.client.session.lease import Lease
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.receiver import Receiver
@@ -110,7 +112,9 @@ class World:
 
     async def subscribe(self, text="true"):
         channel = await self.keeper.plans.channel("stock", 0.0)
-        subscription = Subscription(ClientRegistration("subscriptions", "stock", wanted(text)), self.keeper.leave)
+        registration = ClientRegistration("subscriptions", "stock", wanted(text))
+        update = partial(self.keeper.update, patience=0.0)
+        subscription = Subscription(registration, self.keeper.leave, update)
         self.receiver.schemas.listen(channel, subscription.listener)
         await self.keeper.join(subscription, 0.0)
         return subscription
@@ -551,5 +555,153 @@ def test_a_report_without_an_answer_is_repeated_before_the_next_is_sent():
         publisher.publish(quote())
         await world.keeper.report()
         assert [each["published"] for each in world.api.reports] == [{"stock": 1}, {"stock": 1}]
+
+    run(work)
+
+
+def standing(world):
+    return sorted(record["filter"] for record in world.api.standing.values())
+
+
+def heard(world, subscription, *prices):
+    """Which of these prices the subscription gets, if the network brings all of them."""
+    wire = Wire()
+    source = EventSource(wanted("true"), world.keeper.plans._channels["stock"], 7, wire)
+    source.publish_many(map(quote, prices))
+    for packet in wire.packets:
+        world.receiver.receive(packet)
+    return [subscription.listener.inbox.take().event["price"] for _ in range(subscription.waiting)]
+
+
+def test_another_filter_is_registered_before_the_old_one_is_withdrawn():
+    async def work(world):
+        subscription = await world.subscribe("price < 10")
+        old = subscription.id
+        world.api.goes_on.clear()
+        updating = asyncio.create_task(subscription.update("price between 5 and 20"))
+        await asyncio.sleep(0.01)
+        assert standing(world) == ["price < 10", "price between 5 and 20"]
+        assert heard(world, subscription, 1.0, 7.0, 15.0, 30.0) == [1.0, 7.0, 15.0]
+        world.api.goes_on.set()
+        await updating
+        assert standing(world) == [str(subscription.filter)] == ["price between 5 and 20"]
+        assert subscription.id != old
+        assert heard(world, subscription, 1.0, 7.0, 15.0) == [7.0, 15.0]
+        asked = [each for each in world.api.asked if each.endswith("subscriptions")]
+        assert asked == ["POST subscriptions", "POST subscriptions", "DELETE subscriptions"]
+
+    run(work)
+
+
+@pytest.mark.parametrize("failure", [refused(403), ControllerAway("nobody answers")])
+def test_a_filter_that_is_not_registered_changes_nothing(failure):
+    async def work(world):
+        subscription = await world.subscribe("price < 10")
+        before = subscription.id
+        world.api.failures["POST", "subscriptions"] = [failure]
+        with pytest.raises(type(failure)):
+            await subscription.update("price > 10")
+        assert (subscription.id, standing(world)) == (before, ["price < 10"])
+        assert heard(world, subscription, 5.0, 15.0) == [5.0]
+
+    run(work)
+
+
+def test_an_update_that_is_cancelled_is_undone():
+    async def work(world):
+        subscription = await world.subscribe("price < 10")
+        world.api.goes_on.clear()
+        updating = asyncio.create_task(subscription.update("price > 10"))
+        await asyncio.sleep(0.01)
+        updating.cancel()
+        await asyncio.gather(updating, return_exceptions=True)
+        world.api.goes_on.set()
+        await asyncio.gather(*world.keeper._undoing)
+        assert standing(world) == ["price < 10"]
+        assert heard(world, subscription, 5.0, 15.0) == [5.0]
+
+    run(work)
+
+
+def test_a_subscription_that_is_closed_during_an_update_leaves_nothing_behind():
+    async def work(world):
+        subscription = await world.subscribe("price < 10")
+        world.api.goes_on.clear()
+        updating = asyncio.create_task(subscription.update("price > 10"))
+        await asyncio.sleep(0.01)
+        closing = asyncio.create_task(subscription.close())
+        await asyncio.sleep(0.01)
+        world.api.goes_on.set()
+        with pytest.raises(ClientClosed):
+            await updating
+        await closing
+        await asyncio.gather(*world.keeper._undoing)
+        assert standing(world) == []
+
+    run(work)
+
+
+def test_an_old_filter_that_could_not_be_withdrawn_is_withdrawn_when_the_lease_is_renewed():
+    async def work(world):
+        subscription = await world.subscribe("price < 10")
+        world.api.failures["DELETE", "subscriptions"] = [ControllerAway("nobody answers")]
+        await subscription.update("price > 10")
+        assert standing(world) == ["price < 10", "price > 10"]
+        await world.renewed()
+        assert standing(world) == ["price > 10"]
+        await world.renewed()
+        assert world.count("DELETE subscriptions") == 2
+
+    run(work)
+
+
+def test_a_client_that_is_attached_anew_during_an_update_registers_the_new_filter_there():
+    async def work(world):
+        subscription = await world.subscribe("price < 10")
+        world.api.goes_on.clear()
+        updating = asyncio.create_task(subscription.update("price > 10"))
+        await asyncio.sleep(0.01)
+        world.link = Link("h2")
+        await world.keeper.come_back()
+        await asyncio.sleep(0.01)
+        world.api.goes_on.set()
+        await updating
+        await world.restored()
+        await asyncio.gather(*world.keeper._undoing)
+        await world.renewed()
+        assert (standing(world), hosts(world)) == (["price > 10"], ["h2"])
+
+    run(work)
+
+
+def test_two_updates_at_once_follow_each_other():
+    async def work(world):
+        subscription = await world.subscribe("price < 10")
+        await asyncio.gather(subscription.update("price > 10"), subscription.update("price > 20"))
+        assert standing(world) == [str(subscription.filter)] == ["price > 20"]
+
+    run(work)
+
+
+def test_a_publisher_that_leaves_waits_a_moment_for_the_network_and_then_counts_what_is_left(monkeypatch, caplog):
+    monkeypatch.setattr(registration_keeper, "CLOSE_SECONDS", 0.05)
+
+    async def work(world):
+        publisher = await world.advertise()
+        world.link.closed = True
+        publisher.publish_many([quote()] * 3)
+        await publisher.close()
+        assert (publisher.info.unsent, world.keeper.losses["unsent"]) == (3, 3)
+        assert world.api.reports[-1]["unsent"] == 3
+        assert "3 events of r0 were not sent" in caplog.text
+        sent = await world.advertise()
+        world.link.closed = True
+        sent.publish(quote())
+        closing = asyncio.create_task(sent.close())
+        await asyncio.sleep(0)
+        world.link.closed = False
+        sent.send_waiting(1)
+        await closing
+        assert sent.info.unsent == 0
 
     run(work)

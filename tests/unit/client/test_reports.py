@@ -1,6 +1,7 @@
 import asyncio
 import re
 
+from pleroma.client.session.outbox import BufferLimits
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.registration import ClientRegistration
 from pleroma.client.session.reports import UnreportedCounters
@@ -13,13 +14,17 @@ async def ignore(_):
     pass
 
 
-def publisher():
+def publisher(when_full="raise"):
     registration = ClientRegistration("advertisements", "stock", wanted("true"), id="a2")
-    return Publisher(registration, channel(), 2, Wire(), ignore)
+    limits, wire = BufferLimits(2, when_full=when_full), Wire()
+    made = Publisher(registration, channel(), 2, wire, ignore, limits=limits)
+    made.wire = wire
+    return made
 
 
 def subscription(id="s3"):
-    return Subscription(ClientRegistration("subscriptions", "stock", wanted("true"), id=id), ignore, 2)
+    registration = ClientRegistration("subscriptions", "stock", wanted("true"), id=id)
+    return Subscription(registration, ignore, ignore, 2)
 
 
 def deliver(to, count):
@@ -27,16 +32,16 @@ def deliver(to, count):
         to.listener.inbox.put(EventPacket(1, 5, 9, n, 0, quote()))
 
 
-def counted(delivered=0, dropped=0, wasted=0, duplicates=0, wanted=0, forged=0):
-    packets = {"wanted": wanted, "wasted": wasted, "forged": forged}
+def counted(delivered=0, dropped=0, wasted=0, duplicates=0, wanted=0, forged=0, missed=0):
+    packets = {"wanted": wanted, "wasted": wasted, "forged": forged, "missed": missed}
     return {"delivered": delivered, "dropped": dropped, "duplicates": duplicates, **packets}
 
 
 def sent(reports):
-    """The body of a report that is accepted, without the batch that it is."""
+    """The body of a report that is accepted, without the batch that it is and losses that there are none of."""
     report = reports.write()
     reports.accepted(report)
-    return {name: value for name, value in report.body.items() if name != "batch"}
+    return {name: value for name, value in report.body.items() if name != "batch" and value != 0}
 
 
 def test_reports_are_increments():
@@ -52,6 +57,27 @@ def test_reports_are_increments():
     assert sent(reports) == {"subscriptions": {}, "published": {"stock": 1}}
     deliver(sink, 1)
     assert sent(reports) == {"subscriptions": {"s3": counted(1, 1)}, "published": {}}
+
+
+def test_losses_of_the_client_as_a_whole_are_increments_too():
+    overrun = 0
+    reports, source, sink = UnreportedCounters(lambda: overrun), publisher("drop_oldest"), subscription()
+    reports.add(source)
+    reports.add(sink)
+    source.wire.closed = True
+    source.publish_many([quote()] * 5)  # 2 wait, 3 are dropped
+    assert sent(reports) == {"subscriptions": {}, "published": {"stock": 5}, "unsent": 3}
+    overrun = 7
+    assert sent(reports) == {"subscriptions": {}, "published": {}, "overrun": 7}
+    source.stop()
+    reports.remove(source)
+    deliver(sink, 5)
+    sink.info.missed += 4
+    assert reports.losses == {"overrun": 7, "unsent": 5, "dropped": 3, "missed": 4}
+    assert sent(reports) == {"subscriptions": {"s3": counted(5, 3, missed=4)}, "published": {}, "unsent": 2}
+    reports.remove(sink)
+    assert reports.losses == {"overrun": 7, "unsent": 5, "dropped": 3, "missed": 4}
+    assert reports.write() is None
 
 
 def test_what_was_refused_is_said_again():

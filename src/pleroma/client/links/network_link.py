@@ -1,6 +1,6 @@
 """The link between a client and the network: packets out, packets in, at one host.
 
-There are two kinds, and the controller's attachment says which: a tunnel to a simulated host or a broker
+There are two kinds, and the attachment says which: a tunnel to a simulated host, a broker or the host agent
 (`tunnel_link`), and the network of real switches that the host is in (`native_link`).
 """
 
@@ -14,14 +14,16 @@ from typing import Any, Protocol
 
 from pleroma.errors import ClientError, PleromaError
 from pleroma.index.address import IPV6, AddressRange
+from pleroma.wire.agent_socket import events_path
 
 
 @dataclass(frozen=True, slots=True)
 class HostAttachment:
     """What the controller tells a client that wants to be at a host.
 
-    With a secret, `where` is the address and port of a tunnel, to which the client attaches with the secret. Without
-    one, `where` is the host's own address and the port that events come to.
+    With a secret, `where` is the address and port of a tunnel, to which the client attaches with the secret; of a host
+    agent, it is the path of its socket and 0. Without a secret, `where` is the host's own address and the port that
+    events come to.
     """
 
     host: str
@@ -35,9 +37,12 @@ class HostAttachment:
         """`api_host` is where the API is asked: a tunnel leads there if the controller names no other host."""
         try:
             addresses = AddressRange.parse(data["range"]) if "range" in data else IPV6
-            is_native = data.get("network", "tunnel") == "native"
+            network = data.get("network", "tunnel")
+            is_native = network == "native"
             secret = None if is_native else bytes.fromhex(data["secret"])
             begins = data["address"] if is_native else data.get("udp_host") or api_host
+            if network == "agent":
+                begins = events_path(api_host) if api_host else None
             if begins is None:
                 raise KeyError("udp_host")
             where = str(begins), int(data["port"])
@@ -90,13 +95,19 @@ class EchoOnLoop:
 
 
 def open_link(
-    attachment: HostAttachment, receive: Callable[[bytes], None], echo: Callable[[bytes], None]
+    attachment: HostAttachment,
+    receive: Callable[[bytes], None],
+    echo: Callable[[bytes], None],
+    charge: Callable[[str, int, int], None] = lambda *_: None,
 ) -> NetworkLink:
-    """The link that an attachment describes; `receive` gets each packet that arrives, `echo` each that was sent."""
+    """The link that an attachment describes; `receive` gets each packet that arrives, `echo` each that was sent.
+
+    `charge` gets the id of a subscription, and how many packets an agent found wasted and forged that are due to it.
+    """
     if attachment.is_native:
         from pleroma.client.links.native_link import NativeLink
 
         return NativeLink(attachment, receive, echo)
     from pleroma.client.links.tunnel_link import TunnelLink
 
-    return TunnelLink(attachment, receive, echo)
+    return TunnelLink(attachment, receive, echo, charge)

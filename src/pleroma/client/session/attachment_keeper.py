@@ -97,7 +97,7 @@ class AttachmentKeeper:
         path = f"/v1/hosts/{quote(host, safe='')}/attachments?lease={self._lease}&tags=true"
         answer = (await self._api.ask("POST", path, patience=patience)).body
         attachment = HostAttachment.from_json(answer, self._api.host)
-        link = open_link(attachment, self._receiver.receive, self._receiver.echo)
+        link = open_link(attachment, self._receiver.receive, self._receiver.echo, self._receiver.charge)
         try:
             if await link.attach():
                 return link

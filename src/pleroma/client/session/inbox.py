@@ -31,6 +31,8 @@ class SubscriptionInfo:
     """Matching events that came once more."""
     forged: int = 0
     """Packets whose tag is not genuine; of several subscriptions that they could be for, one is charged."""
+    missed: int = 0
+    """Events that never came though later ones of their publisher did; counted only where every event is wanted."""
 
     def copy(self) -> SubscriptionInfo:
         return replace(self)

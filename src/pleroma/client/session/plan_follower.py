@@ -49,9 +49,14 @@ class PlanFollower:
         """Read the plan in force of a schema from the controller, and adopt it if it is new."""
         known = self._channels.get(name)
         path = f"/v1/schemas/{quote(name, safe='')}/plan"
-        answer = await self._api.ask("GET", path, patience=patience, etag=known.etag if known else None)
+        try:
+            answer = await self._api.ask("GET", path, patience=patience, etag=known.etag if known else None)
+        except RequestRefused as refused:
+            if refused.status == 404:  # it was removed; another one of its name is another schema
+                self._channels.pop(name, None)
+            raise
         if answer.body is None and known is not None:
-            return self._channels[name]
+            return self._channels.get(name, known)
         channel = SchemaChannel.from_json(answer.body, answer.etag, self._addresses)
         before = self._channels.get(name)  # another reader may have been faster
         self._channels[name] = channel

@@ -28,6 +28,9 @@ class PacketReceiver(Protocol):
     def echo(self, data: bytes) -> None:
         """Take a packet that this client sent itself, and that the network does not bring back."""
 
+    def charge(self, subscription: str, wasted: int, forged: int) -> None:
+        """Count packets that a host agent kept back, and that are due to the subscription of this id."""
+
     def cover_next(self) -> bool:
         """Do a little work that can wait (milliseconds); False if there is none."""
 
@@ -47,6 +50,12 @@ class Receiver:
 
     def cover_next(self) -> bool:
         return self.schemas.cover_next()
+
+    def charge(self, subscription: str, wasted: int, forged: int) -> None:
+        listener = self.schemas.find(subscription)
+        if listener is not None:
+            listener.inbox.info.wasted += wasted
+            listener.inbox.info.forged += forged
 
     def receive(self, data: bytes) -> None:
         self.info.packets += 1
@@ -68,8 +77,7 @@ class Receiver:
                 each.inbox.info.duplicates += 1
             return
         for each in wanting:
-            each.inbox.put(packet)
-            each.wake()
+            each.take(packet)
         if is_echo:
             return
         if wanting:

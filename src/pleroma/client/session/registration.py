@@ -14,8 +14,9 @@ from typing import Any, Literal
 from pleroma.client.session.traffic_share import TrafficShare
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import to_json
-from pleroma.errors import ClientError
-from pleroma.wire.event_tags import EVENT_KEY_BYTES, PublisherSeal, SchemaSeals
+from pleroma.errors import ClientError, ContentError, shown
+from pleroma.wire.event_encryption import seal_of
+from pleroma.wire.event_tags import EVENT_KEY_BYTES, PacketSeal, SchemaSeals
 
 RegistrationKind = Literal["advertisements", "subscriptions"]
 
@@ -24,6 +25,8 @@ def read_filter(schema: Schema, filter: str | Filter) -> Filter:
     """A filter from its text; or the filter itself, if it is one of this schema."""
     if isinstance(filter, str):
         return Filter.parse(schema, filter)
+    if not isinstance(filter, Filter):
+        raise ContentError(f"is a text or a Filter, not {shown(filter)}", field="filter", value=filter)
     if filter.schema != schema:
         reason = f"the filter is of another schema than {schema.name!r}"
         raise ClientError(reason, field="filter", value=filter.schema.name)
@@ -41,6 +44,11 @@ class ClientRegistration:
     share: TrafficShare | None = None
     """What the controller told of it when it was registered last; None where nothing was sampled."""
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def description(self) -> str:
+        """What it is about, in short."""
+        return f"{self.schema!r}, {shown(str(self.filter))}, id={self.id!r}"
 
     def request(self, host: str) -> dict[str, Any]:
         """The body of a request to register. The controller reads boxes faster than text."""
@@ -63,16 +71,16 @@ class ClientRegistration:
         self.key = uuid.uuid4().hex
 
 
-def publisher_seal(answer: Mapping[str, Any]) -> PublisherSeal | None:
-    """What makes the tags of an advertisement's events, by the controller's answer; None where events have no tags."""
+def publisher_seal(schema: Schema, answer: Mapping[str, Any]) -> PacketSeal | None:
+    """What protects the events of an advertisement, by the controller's answer; None where nothing does."""
     key = _event_key(answer)
-    return None if key is None else PublisherSeal(key)
+    return None if key is None else seal_of(schema)(key)
 
 
-def schema_seals(answer: Mapping[str, Any]) -> SchemaSeals | None:
-    """What checks the tags of a subscription's events, by the controller's answer; None where events have no tags."""
+def schema_seals(schema: Schema, answer: Mapping[str, Any]) -> SchemaSeals | None:
+    """What opens the events of a subscription, by the controller's answer; None where events are not protected."""
     key = _event_key(answer)
-    return None if key is None else SchemaSeals(key)
+    return None if key is None else SchemaSeals(key, seal_of(schema))
 
 
 def _event_key(answer: Mapping[str, Any]) -> bytes | None:

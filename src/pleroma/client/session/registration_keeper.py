@@ -31,7 +31,8 @@ from pleroma.client.session.reports import UnreportedCounters
 from pleroma.client.session.sampling import send_samples
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.subscription import Subscription
-from pleroma.errors import ClientError, PleromaError, RequestRefused
+from pleroma.content import Filter
+from pleroma.errors import ClientClosed, ClientError, PleromaError, RequestRefused
 from pleroma.wire.api_terms import MAX_REPORTED_SUBSCRIPTIONS
 
 if TYPE_CHECKING:
@@ -49,13 +50,19 @@ Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class RegistrationKeeper:
-    """`link` gives the link of the moment, `start` begins a task in the background.
+    """`link` gives the link of the moment, `start` begins a task in the background, `overrun` is of all links.
 
     `plans` follows the plans of the schemas that members use, and has members go by new ones.
     """
 
     def __init__(
-        self, api: ControllerApi, lease: Lease, receiver: PacketReceiver, link: Callable[[], NetworkLink], start: Start
+        self,
+        api: ControllerApi,
+        lease: Lease,
+        receiver: PacketReceiver,
+        link: Callable[[], NetworkLink],
+        start: Start,
+        overrun: Callable[[], int] = lambda: 0,
     ) -> None:
         self.plans = PlanFollower(api, self._adopt)
         self.members: dict[Member, None] = {}
@@ -63,37 +70,80 @@ class RegistrationKeeper:
         self._receiver = receiver
         self._link = link
         self._start = start
-        self._unreported = UnreportedCounters()
+        self._unreported = UnreportedCounters(overrun)
         self._lease = lease
         self._event_keys: str | None = None
         """Which keys the members have; None before the first renewal of the lease tells."""
         self._registrar = Registrar(api, lease.name)
         self._restoring: dict[Member, asyncio.Task[None]] = {}
         self._undoing: set[asyncio.Task[None]] = set()
+        self._replaced: dict[str, ClientRegistration] = {}
+        """By id: registrations of subscriptions that have others now, and that are still to be withdrawn."""
         self._slots = asyncio.Semaphore(MAX_REGISTRATIONS_IN_FLIGHT)
+
+    @property
+    def publishers(self) -> list[Publisher]:
+        return [each for each in self.members if isinstance(each, Publisher)]
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """What the client lost, as far as it knows, by counter."""
+        return self._unreported.losses
 
     async def join(self, member: Member, patience: float) -> None:
         """Register a new member, and keep it registered from now on."""
         link = self._link()
-        try:
-            await self._register(member, link, patience)
-        except asyncio.CancelledError:  # nobody knows whether the controller has the registration now
-            task = self._start(self._undo(member.registration, link.attachment.host, patience))
-            self._undoing.add(task)
-            task.add_done_callback(self._undoing.discard)
-            raise
+        await self._register_first(member, member.registration, link, patience)
         self.members[member] = None
         self._unreported.add(member)
         self._lease.begin()
         if link is not self._link():  # the client was attached anew meanwhile
             self._restore(self.members)
 
+    async def update(self, subscription: Subscription, wanted: Filter, patience: float) -> None:
+        """Register another filter for a subscription, and then withdraw the registration that it had."""
+        if subscription not in self.members:
+            raise ClientClosed("the subscription is closed")
+        old, old_id, link = subscription.registration, subscription.id, self._link()
+        new = ClientRegistration(old.kind, old.schema, wanted)
+        schemas, listener = self._receiver.schemas, subscription.listener
+        schemas.change(listener, old.filter | wanted)  # events may come before the controller's answer does
+        try:
+            await self._register_first(subscription, new, link, patience)
+        except BaseException:
+            schemas.change(listener, old.filter)
+            raise
+        restoring = self._restoring.get(subscription)
+        if restoring is not None:
+            await cancelled([restoring])
+        if subscription not in self.members:  # closed meanwhile
+            self._begin_undo(new, link.attachment.host, patience)
+            raise ClientClosed("the subscription is closed")
+        schemas.change(listener, wanted)
+        subscription.registration = new
+        self._replaced.update((each, old) for each in (old_id, old.id) if each is not None)
+        if restoring is not None:  # it may have been registered anew just now
+            self._begin_undo(old, self._link().attachment.host, patience)
+        if link is not self._link():  # the client was attached anew meanwhile
+            self._restore([subscription])
+        with contextlib.suppress(PleromaError):
+            await self._withdraw_replaced()
+
+    async def drain(self) -> None:
+        """Wait until no publisher has events that wait to be sent, but for `CLOSE_SECONDS` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.gather(*(each.drain() for each in self.publishers), return_exceptions=True)
+
     async def leave(self, member: Member) -> None:
         """Withdraw a member's registration. The member ends first, so that nothing restores it meanwhile."""
         if member not in self.members:
             return
         if isinstance(member, Publisher):
-            member.stop()
+            with contextlib.suppress(TimeoutError, PleromaError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await member.drain()
+            self._stop(member, None)
         try:
             with contextlib.suppress(PleromaError):
                 await self.report()
@@ -109,6 +159,7 @@ class RegistrationKeeper:
                 with contextlib.suppress(PleromaError):
                     await self.report()
                 await asyncio.gather(*map(self._withdraw, members), *self._undoing, return_exceptions=True)
+        await asyncio.gather(*(each.last_calls() for each in members if isinstance(each, Subscription)))
         return [each.id for each in members if each.id is not None]
 
     def dismiss(self, member: Member, failure: PleromaError | None) -> None:
@@ -116,12 +167,12 @@ class RegistrationKeeper:
         if member not in self.members:
             return
         del self.members[member]
-        self._unreported.remove(member)
         if isinstance(member, Subscription):
             self._receiver.schemas.ignore(member.listener)
             member.end(failure)
         else:
-            member.stop(failure)
+            self._stop(member, failure)
+        self._unreported.remove(member)
 
     async def report(self) -> None:
         """Tell the controller what was counted since the last report, and send it the sampled events."""
@@ -130,7 +181,7 @@ class RegistrationKeeper:
                 if not await self._report_counters():
                     break
         finally:
-            for publisher in [each for each in self.members if isinstance(each, Publisher)]:
+            for publisher in self.publishers:
                 await send_samples(self._api, publisher.samples)
 
     async def stay(self) -> None:
@@ -183,16 +234,43 @@ class RegistrationKeeper:
         self._unreported.accepted(report)
         return is_repeated or report.is_full
 
-    async def _register(self, member: Member, link: NetworkLink, patience: float) -> None:
-        registration = member.registration
+    def _stop(self, publisher: Publisher, failure: PleromaError | None) -> None:
+        if left := publisher.stop(failure):
+            log.warning("%d events of %s were not sent: it ended before the network took them", left, publisher.id)
+
+    async def _register_first(
+        self, member: Member, registration: ClientRegistration, link: NetworkLink, patience: float
+    ) -> None:
+        """Register what the controller cannot know yet."""
+        try:
+            await self._register(member, registration, link, patience)
+        except asyncio.CancelledError:  # nobody knows whether the controller has the registration now
+            self._begin_undo(registration, link.attachment.host, patience)
+            raise
+
+    async def _register(
+        self, member: Member, registration: ClientRegistration, link: NetworkLink, patience: float
+    ) -> None:
         answer = await self._registrar.register(registration, link.attachment.host, patience)
         if isinstance(member, Subscription):
-            self._receiver.schemas.open(registration.schema, schema_seals(answer))
+            member.listener.id = registration.id
+            self._receiver.schemas.open(registration.schema, schema_seals(registration.filter.schema, answer))
         channel = await self.plans.channel(registration.schema, patience)
         if answer.get("epoch", channel.epoch) != channel.epoch:
             channel = await self.plans.read(registration.schema, patience)
         if isinstance(member, Publisher):
-            member.reroute(channel, answer["publisher"], link, publisher_seal(answer))
+            member.reroute(channel, answer["publisher"], link, publisher_seal(channel.schema, answer))
+
+    def _begin_undo(self, registration: ClientRegistration, host: str, patience: float) -> None:
+        task = self._start(self._undo(registration, host, patience))
+        self._undoing.add(task)
+        task.add_done_callback(self._undoing.discard)
+
+    async def _withdraw_replaced(self) -> None:
+        """Withdraw what others have replaced. What cannot be withdrawn now is tried again when the lease is renewed."""
+        for identity, registration in list(self._replaced.items()):
+            await self._registrar.withdraw(registration, identity, 0.0)
+            self._replaced.pop(identity, None)
 
     async def _undo(self, registration: ClientRegistration, host: str, patience: float) -> None:
         """Repeat a request to learn whether the controller carried it out, and withdraw what it registered."""
@@ -254,11 +332,11 @@ class RegistrationKeeper:
                 self.dismiss(member, ClientError(reason, field="id", value=id_before))
             else:
                 self._restore([member])
+        await self._withdraw_replaced()
 
     def _epochs_in_use(self) -> dict[str, int]:
         """By schema, the epoch of the plan that events are published by."""
-        publishers = (each for each in self.members if isinstance(each, Publisher))
-        return {each.channel.schema.name: each.channel.epoch for each in publishers}
+        return {each.channel.schema.name: each.channel.epoch for each in self.publishers}
 
     def _restore(self, members: Iterable[Member]) -> None:
         """Begin to restore members, except those that are being restored: they would be registered twice."""
@@ -292,13 +370,13 @@ class RegistrationKeeper:
         there = await self._registrar.find(registration, link.attachment.host)
         if there is not None:
             if isinstance(member, Publisher):
-                member.reroute(channel, there["publisher"], link, publisher_seal(there))
+                member.reroute(channel, there["publisher"], link, publisher_seal(channel.schema, there))
             else:
-                self._receiver.schemas.open(registration.schema, schema_seals(there))
+                self._receiver.schemas.open(registration.schema, schema_seals(channel.schema, there))
             return
         if registration.host == link.attachment.host:  # the controller lost it, and may give out its number again
             registration.lost()
-        await self._register(member, link, 0.0)
+        await self._register(member, registration, link, 0.0)
         if member not in self.members and registration.id is not None:  # closed meanwhile
             await self._registrar.withdraw(registration, registration.id, CLOSE_SECONDS)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,14 +33,22 @@ class CounterReport:
 
 
 class UnreportedCounters:
-    """Remembers what was in the reports that were accepted: of each subscription, and of all publishers together."""
+    """Remembers what was in the reports that were accepted: of each subscription, and of the client as a whole.
 
-    def __init__(self) -> None:
+    `overrun` tells how many datagrams the kernel dropped.
+    """
+
+    def __init__(self, overrun: Callable[[], int] = lambda: 0) -> None:
+        self._overrun = overrun
         self._publishers: dict[Publisher, None] = {}
         self._of_closed = Counter[str]()
         """By schema: events that publishers published that are closed now."""
         self._reported = Counter[str]()
         """By schema: published events in reports that were accepted."""
+        self._lost_by_closed = Counter[str]()
+        """By counter: what publishers and subscriptions lost that are closed now."""
+        self._reported_losses = Counter[str]()
+        """By counter: what was lost of the client as a whole, in reports that were accepted."""
         self._received: dict[Subscription, SubscriptionInfo] = {}
         """Those that were reported last come last."""
         self._sender = secrets.token_hex(8)
@@ -62,8 +71,21 @@ class UnreportedCounters:
         if isinstance(member, Publisher):
             del self._publishers[member]
             self._of_closed[member.channel.schema.name] += member.info.published
+            self._lost_by_closed["unsent"] += member.info.unsent
         else:
             del self._received[member]
+            self._lost_by_closed.update(dropped=member.info.dropped, missed=member.info.missed)
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """What was lost, as far as the client knows, since it was made; by counter."""
+        closed = self._lost_by_closed
+        return {
+            "overrun": self._overrun(),
+            "unsent": closed["unsent"] + sum(each.info.unsent for each in self._publishers),
+            "dropped": closed["dropped"] + sum(each.info.dropped for each in self._received),
+            "missed": closed["missed"] + sum(each.info.missed for each in self._received),
+        }
 
     def write(self) -> CounterReport | None:
         """The report that nobody has answered yet, or one of all that was counted since; None if nothing was."""
@@ -82,11 +104,14 @@ class UnreportedCounters:
         for publisher in self._publishers:
             published[publisher.channel.schema.name] += publisher.info.published
         published -= self._reported
-        if not published and not added:
+        losses = self.losses
+        lost = {name: max(losses[name] - self._reported_losses[name], 0) for name in ("unsent", "overrun")}
+        if not published and not added and not any(lost.values()):
             return None
         batch = {"sender": self._sender, "number": self._next_number}
         self._next_number += 1
-        self._sending = CounterReport(received, {"subscriptions": added, "published": dict(published), "batch": batch})
+        body = {"subscriptions": added, "published": dict(published), **lost, "batch": batch}
+        self._sending = CounterReport(received, body)
         return self._sending
 
     def refused(self, report: CounterReport) -> None:
@@ -99,6 +124,7 @@ class UnreportedCounters:
             return  # it was sent twice at once, and accepted already
         self._sending = None
         self._reported.update(report.body["published"])
+        self._reported_losses.update({name: report.body[name] for name in ("unsent", "overrun")})
         for subscription, info in report.received.items():
             if subscription in self._received:
                 del self._received[subscription]

@@ -111,7 +111,7 @@ class Sampler:
         """A batch as the body of a request."""
         now, channel = self._clock(), batch.drawn[0].channel
         columns = {
-            attribute.name: [attribute.value(each.event.keys[d]) for each in batch.drawn]
+            attribute.name: [attribute.json_value(each.event.value_keys[d]) for each in batch.drawn]
             for d, attribute in enumerate(channel.schema.attributes)
         }
         return {

@@ -16,7 +16,7 @@ from pleroma.errors import PlanError, WireError
 from pleroma.index import IPV6, Dz, IndexPlan
 from pleroma.index.address import AddressRange
 from pleroma.wire import Codec, EventPacket
-from pleroma.wire.event_tags import PublisherSeal
+from pleroma.wire.event_tags import PacketSeal
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,21 @@ class SchemaChannel:
         return self if addresses == self.addresses else replace(self, addresses=addresses)
 
     def datagrams(
-        self, event: Event, publisher: int, sequence: int, time: int, seal: PublisherSeal | None = None
+        self,
+        event: Event,
+        publisher: int,
+        sequence: int,
+        time: int,
+        seal: PacketSeal | None = None,
+        payload: bytes = b"",
     ) -> list[tuple[bytes, bytes]]:
         """The addresses and the packet that carry an event: a datagram for each cell that the event lies in.
 
-        With a seal, the packet has a tag.
+        With a seal, the packet has a tag, or is encrypted.
         """
-        packet = self.codec.encode(EventPacket(self.plan.epoch, self.number, publisher, sequence, time, event))
+        if seal is None and self.schema.encrypted:
+            raise WireError("its events are encrypted, and the controller gave no key", field=self.schema.name)
+        packet = self.codec.encode(EventPacket(self.plan.epoch, self.number, publisher, sequence, time, event, payload))
         if seal is not None:
             packet = seal.sealed(packet)
         made, size = [], self._address_bytes

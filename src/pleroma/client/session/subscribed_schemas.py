@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pleroma.client.session.inbox import Inbox
 from pleroma.client.session.schema_channel import SchemaChannel
+from pleroma.client.session.sequence_gaps import SequenceGaps
 from pleroma.client.session.waste_attribution import WasteAttribution
 from pleroma.content import Filter
 from pleroma.errors import WireError
@@ -39,12 +40,26 @@ class ReceiverInfo:
 class EventListener:
     """A subscription as the receiver sees it; `wake` is called whenever an event was put into its inbox."""
 
-    __slots__ = ("filter", "inbox", "wake")
+    __slots__ = ("_gaps", "filter", "id", "inbox", "wake")
 
     def __init__(self, filter: Filter, inbox: Inbox, wake: Callable[[], object] = lambda: None) -> None:
-        self.filter = filter
+        self.id: str | None = None
+        """Of the subscription at the controller, once that is known."""
         self.inbox = inbox
         self.wake = wake
+        self.want(filter)
+
+    def want(self, filter: Filter) -> None:
+        """Want the events of this filter from now on. Gaps in their numbers mean something where every event comes."""
+        self.filter = filter
+        self._gaps = SequenceGaps() if filter == Filter.everything(filter.schema) else None
+
+    def take(self, packet: EventPacket) -> None:
+        """Take an event that the filter matches."""
+        self.inbox.put(packet)
+        if self._gaps is not None:
+            self.inbox.info.missed += self._gaps.missed(packet.publisher, packet.sequence, packet.time)
+        self.wake()
 
 
 class SubscribedSchema:
@@ -76,7 +91,7 @@ class SubscribedSchema:
         self.waste.add(listener, listener.filter)
 
     def open(self, seals: SchemaSeals | None) -> None:
-        """Read packets from now on: those whose tags these seals find genuine; without seals, all."""
+        """Read packets from now on: those that these seals find genuine; without seals, all."""
         self.is_open, self.seals = True, seals
 
     def count_forged(self, data: bytes) -> None:
@@ -87,6 +102,13 @@ class SubscribedSchema:
         for listener in (*wanting, *self.listeners):
             listener.inbox.info.forged += 1
             return
+
+    def change(self, listener: EventListener, wanted: Filter) -> None:
+        """Have a listener want another filter, between two packets."""
+        self.waste.remove(listener)
+        listener.want(wanted)
+        self.edge.add(listener, wanted)
+        self.waste.add(listener, wanted)
 
     def remove(self, listener: EventListener) -> None:
         if listener in self.listeners:
@@ -109,11 +131,27 @@ class SubscribedSchemas:
     def listen(self, channel: SchemaChannel, listener: EventListener) -> None:
         self._by_number.setdefault(channel.number, SubscribedSchema(channel)).add(listener)
 
+    def change(self, listener: EventListener, wanted: Filter) -> None:
+        """Have a listener want another filter of the same schema from now on."""
+        for schema in self._by_number.values():
+            if listener in schema.listeners:
+                schema.change(listener, wanted)
+
     def ignore(self, listener: EventListener) -> None:
         for number, schema in list(self._by_number.items()):
             schema.remove(listener)
             if not schema.listeners:
                 del self._by_number[number]
+
+    def listeners(self, name: str) -> list[EventListener]:
+        """All listeners to the events of a schema."""
+        named = (each for each in self._by_number.values() if each.channel.schema.name == name)
+        return [listener for schema in named for listener in schema.listeners]
+
+    def find(self, id: str) -> EventListener | None:
+        """The listener of the subscription that has this id."""
+        listeners = (each for schema in self._by_number.values() for each in schema.listeners)
+        return next((each for each in listeners if each.id == id), None)
 
     def open(self, name: str, seals: SchemaSeals | None) -> None:
         """Read the packets of a schema from now on: the controller has said how their tags are checked, or that none
@@ -147,11 +185,14 @@ class SubscribedSchemas:
             if schema is None or not schema.is_open:
                 self.info.unknown += not is_echo
                 return None
-            if schema.seals is not None and not is_echo and not schema.seals.is_genuine(data):
+            opened: bytes | None = data
+            if schema.seals is not None and (not is_echo or schema.channel.schema.encrypted):
+                opened = schema.seals.opened(data)
+            if opened is None:
                 self.info.forged += 1
                 schema.count_forged(data)
                 return None
-            packet = schema.channel.codec.decode(data)
+            packet = schema.channel.codec.decode(opened)
         except WireError:
             self.info.malformed += 1
             return None

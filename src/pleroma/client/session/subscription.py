@@ -1,30 +1,43 @@
-"""The receiving side of a subscription, for applications: an asynchronous iterator over events."""
+"""The receiving side of a subscription, for applications: an asynchronous iterator over events, or calls with each."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Self
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Self
 
 from pleroma.client.session.inbox import QUEUE_EVENTS, Inbox, SubscriptionInfo
-from pleroma.client.session.registration import ClientRegistration
+from pleroma.client.session.registration import ClientRegistration, read_filter
 from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.client.session.traffic_share import TrafficShare
 from pleroma.content import Event, Filter
-from pleroma.errors import ClientClosed, PleromaError
+from pleroma.errors import ClientClosed, ClientError, PleromaError
 from pleroma.wire import EventPacket
+
+OnEvent = Callable[[Event], Any]
+"""A function that is called with each event; what an asynchronous one returns is awaited."""
 
 MAX_EVENTS_IN_A_ROW = 64
 """Events taken before other tasks have a turn: a busy `async for` must not keep the socket from being read."""
+LAST_CALLS_SECONDS = 3.0
+"""How long closing waits for calls with events that were received before."""
+
+log = logging.getLogger("pleroma.client")
 
 
 class Subscription:
-    """Iterate over it, or `receive` one packet at a time; leaving `async with` unsubscribes."""
+    """Iterate over it, or `receive` one packet at a time; leaving `async with` unsubscribes.
+
+    `update` has the controller replace the registration by one with another filter.
+    """
 
     def __init__(
         self,
         registration: ClientRegistration,
         close: Callable[[Subscription], Awaitable[None]],
+        update: Callable[[Subscription, Filter], Awaitable[None]],
         queue: int = QUEUE_EVENTS,
     ) -> None:
         self.registration = registration
@@ -34,6 +47,9 @@ class Subscription:
         self._failure: PleromaError | None = None
         self._in_a_row = 0
         self._close = close
+        self._update = update
+        self._updating = asyncio.Lock()
+        self._calls: asyncio.Task[None] | None = None
 
     @property
     def id(self) -> str | None:
@@ -63,8 +79,24 @@ class Subscription:
         """Events received and not yet taken."""
         return len(self.listener.inbox)
 
+    async def update(self, filter: str | Filter) -> None:
+        """Want another filter from now on.
+
+        Until this returns, events of either filter are received, and then of the new one alone: none that both match
+        is missed or comes twice. If the controller refuses the new filter, the old one stands.
+        """
+        wanted = read_filter(self.filter.schema, filter)
+        async with self._updating:
+            if wanted != self.filter:
+                await self._update(self, wanted)
+
+    def call(self, on_event: OnEvent) -> None:
+        """For the client: call a function with each event, one after another, instead of iterating over them."""
+        self._calls = asyncio.create_task(self._call(on_event))
+
     async def receive(self) -> EventPacket:
-        """The next event with its publisher, sequence number and time of publication."""
+        """The next event with its payload, publisher, sequence number and time of publication."""
+        self._check_reader()
         packet = await self._next()
         if packet is None:
             raise ClientClosed("the subscription is closed")
@@ -74,10 +106,17 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Event:
+        self._check_reader()
         packet = await self._next()
         if packet is None:
             raise StopAsyncIteration
         return packet.event
+
+    async def packets(self) -> AsyncIterator[EventPacket]:
+        """As `async for` over the subscription, with what `receive` gives."""
+        self._check_reader()
+        while (packet := await self._next()) is not None:
+            yield packet
 
     async def _next(self) -> EventPacket | None:
         """The next event; None if the subscription has ended and all its events are taken."""
@@ -95,9 +134,32 @@ class Subscription:
             await asyncio.sleep(0)
         return packet
 
+    async def _call(self, on_event: OnEvent) -> None:
+        try:
+            while (packet := await self._next()) is not None:
+                try:
+                    answer = on_event(packet.event)
+                    if inspect.isawaitable(answer):
+                        await answer
+                except Exception:
+                    log.exception("on_event of %r failed with %s", self, packet.event)
+        except PleromaError as failure:
+            log.error("%r has ended: %s", self, failure)
+
+    def _check_reader(self) -> None:
+        if self._calls is not None:
+            raise ClientError("the events of this subscription go to on_event")
+
+    async def last_calls(self) -> None:
+        """Wait until `on_event` was called with everything that was received; but for `LAST_CALLS_SECONDS` at most."""
+        if self._calls is not None and self._calls is not asyncio.current_task():
+            await asyncio.wait([self._calls], timeout=LAST_CALLS_SECONDS)
+            self._calls.cancel()
+
     async def close(self) -> None:
         """Unsubscribe. What has been received can still be taken."""
         await self._close(self)
+        await self.last_calls()
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,6 +172,9 @@ class Subscription:
         self._ended = True
         self._failure = self._failure or failure
         self._wake()
+
+    def __repr__(self) -> str:
+        return f"Subscription({self.registration.description}, waiting={self.waiting})"
 
     def _wake(self) -> None:
         self._arrived.set()

@@ -1,0 +1,39 @@
+"""Checks of what applications pass to the client: a wrong type is one clear error, before anything is sent."""
+
+from __future__ import annotations
+
+from pleroma.content import Schema
+from pleroma.errors import ContentError, shown
+
+
+def check_text(name: str, value: object) -> None:
+    """The value stays out of the error: it may be a token."""
+    if not isinstance(value, str):
+        raise ContentError(f"is a text, not {type(value).__name__}", field=name)
+
+
+def check_texts(**values: object) -> None:
+    """Texts that may be left out, by the names of the arguments."""
+    for name, value in values.items():
+        if value is not None:
+            check_text(name, value)
+
+
+def check_seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise ContentError(f"is a number of seconds from 0, not {shown(value)}", field=name, value=value)
+
+
+def check_schema_name(value: object) -> None:
+    if not isinstance(value, str):
+        raise ContentError(f"is the name of a schema, not {shown(value)}", field="schema", value=value)
+
+
+def check_schema(value: object) -> None:
+    if not isinstance(value, Schema):
+        raise ContentError(f"is a Schema, not {shown(value)}", field="schema", value=value)
+
+
+def check_callable(name: str, value: object) -> None:
+    if value is not None and not callable(value):
+        raise ContentError(f"is a function of an event, not {shown(value)}", field=name, value=value)
