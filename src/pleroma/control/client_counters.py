@@ -14,8 +14,10 @@ from pleroma.control.state.records import Registered
 from pleroma.control.state.registrations import Registrations
 from pleroma.errors import ControlError, NotThere, UnknownName
 
-CLIENT_COUNTER_NAMES = ("delivered", "wanted", "wasted", "duplicates", "dropped", "forged")
+CLIENT_COUNTER_NAMES = ("delivered", "wanted", "wasted", "duplicates", "dropped", "forged", "missed")
 """`delivered` counts events at each subscription; `wanted`, `wasted`, `forged` count packets at a client, each once."""
+CLIENT_SUM_NAMES = ("published", "unsent", "overrun")
+"""Counted for a client as a whole."""
 COUNT_LIMIT = 2**53
 
 
@@ -36,17 +38,17 @@ class ClientCounters:
     def totals(self) -> dict[str, int]:
         return {
             name: sum(counted.get(name, 0) for counted in (self._of_removed, *self.principals.values()))
-            for name in ("published", *CLIENT_COUNTER_NAMES)
+            for name in (*CLIENT_SUM_NAMES, *CLIENT_COUNTER_NAMES)
         }
 
     def report(
         self,
         principal: str,
         subscriptions: Mapping[str, Mapping[str, int]] | None = None,
-        published: int = 0,
+        sums: Mapping[str, int] | None = None,
         batch: tuple[str, int] | None = None,
     ) -> bool:
-        """Add what a principal counted for its subscriptions. All of it is added or, with an error, nothing.
+        """Add what a principal counted for its subscriptions, and in sum. All is added or, with an error, nothing.
 
         `batch` is the name and the number that a client gave the report. One that was added before is passed over, and
         the answer is False.
@@ -58,13 +60,10 @@ class ClientCounters:
         for each, counted in given.items():
             if each not in own or own[each].kind != "subscription":
                 raise NotThere("the principal has no such subscription", field="subscriptions", value=each)
-            for name, count in counted.items():
-                if name not in CLIENT_COUNTER_NAMES:
-                    raise UnknownName("counter", str(name), CLIENT_COUNTER_NAMES, field=each)
-                _check_count(name, count)
-        _check_count("published", published)
+            _check_counts(counted, CLIENT_COUNTER_NAMES, each)
+        _check_counts(sums or {}, CLIENT_SUM_NAMES, "sums")
         mine = self.principals.setdefault(principal, {})
-        _add(mine, {"published": published})
+        _add(mine, sums or {})
         for each, counted in given.items():
             _add(self.subscriptions.setdefault(each, {}), counted)
             _add(mine, counted)
@@ -90,6 +89,9 @@ def _add(counters: dict[str, int], more: Mapping[str, int]) -> None:
         counters[name] = counters.get(name, 0) + count
 
 
-def _check_count(name: str, count: Any) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < COUNT_LIMIT:
-        raise ControlError(f"is a count from 0, not {count!r}", field=name, value=count)
+def _check_counts(counted: Mapping[str, Any], known: tuple[str, ...], field: str) -> None:
+    for name, count in counted.items():
+        if name not in known:
+            raise UnknownName("counter", str(name), known, field=field)
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < COUNT_LIMIT:
+            raise ControlError(f"is a count from 0, not {count!r}", field=name, value=count)

@@ -19,13 +19,12 @@ from pleroma.control.state.command import (
     ChangePlan,
     ChooseTrees,
     Command,
-    CreatePrincipal,
     CreateSchema,
     Expire,
     ForgetHost,
     LearnHost,
     Register,
-    RemovePrincipal,
+    RemoveSchema,
     Rewire,
     Withdraw,
     canonical,
@@ -33,12 +32,14 @@ from pleroma.control.state.command import (
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import host_of, with_host, without_host
 from pleroma.control.state.network_rules import NO_INPUTS, NetworkOps, NetworkRules
+from pleroma.control.state.people import People, PeopleChange
+from pleroma.control.state.people_commands import PeopleCommand
 from pleroma.control.state.present_network import present_topology
 from pleroma.control.state.principals import Principals
 from pleroma.control.state.records import Principal, Registered, SchemaEntry, box_count, kept_text
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import CommandRefused, Done, Result
-from pleroma.control.state.rights import check_lease, check_name, check_principal, check_registration, check_withdrawal
+from pleroma.control.state.rights import check_lease, check_registration, check_withdrawal
 from pleroma.control.state.tree_choice import TreeChoice, check_choice
 from pleroma.control.transition.schema_plans import SchemaPlans
 from pleroma.errors import (
@@ -68,12 +69,12 @@ class ControlState:
         self.network = fingerprint(topology)
         self.learned: dict[HostId, Host] = {}
         """Hosts that were learned while the controller ran."""
-        self.principals = Principals()
         self.registrations = Registrations()
         self.rules = NetworkRules(topology, self.settings.max_length)
         self.there = Rewire()
         """What there is of the network, as the last command said."""
         self.plans = SchemaPlans(self.registrations, self.rules, self.settings)
+        self.people = People(self.registrations, lambda name: self.plans.find(name).schema)
 
     def apply(self, position: int, command: Command) -> Result:
         """Carry out the command at this position of the log, or say why not."""
@@ -92,9 +93,9 @@ class ControlState:
 
     def is_large(self, command: Command) -> bool:
         """Whether to carry out the command may take long, because it may concern many registrations."""
+        if isinstance(command, PeopleCommand):
+            return self.people.compares_filters(command) or self.people.concerned(command) > MAX_QUICK_REGISTRATIONS
         match command:
-            case RemovePrincipal():
-                concerned = len(self.registrations.by_principal.get(command.name, ()))
             case Expire():
                 concerned = len(self.registrations.by_lease.get((command.principal, command.lease), ()))
             case AdoptPlan() | ChangePlan() | Advance() | Rewire() | LearnHost() | ForgetHost():
@@ -107,6 +108,10 @@ class ControlState:
     def topology(self) -> Topology:
         """The network as it was described, with the hosts that were learned."""
         return self.rules.topology
+
+    @property
+    def principals(self) -> Principals:
+        return self.people.principals
 
     @property
     def schemas(self) -> Mapping[str, SchemaEntry]:
@@ -126,12 +131,18 @@ class ControlState:
 
         A command is checked before it is written to the log, and again when it is applied: others may have overtaken.
         """
+        if isinstance(command, PeopleCommand):
+            people = self.people.check(command)
+            return lambda _: self._change_people(people)
         match command:
             case Begin():
                 return self._begin(command)
             case CreateSchema():
                 first = self.plans.check_creation(command)
                 return lambda _: self.plans.create(command, first)
+            case RemoveSchema():
+                unused = self.plans.check_removal(command)
+                return lambda _: self._remove_schema(unused)
             case AdoptPlan():
                 adopting = self.plans.check_adoption(command)
                 return lambda _: self.plans.adopt(command, adopting)
@@ -141,10 +152,6 @@ class ControlState:
             case Advance():
                 change = self.plans.check_advance(command)
                 return lambda _: self.plans.advance(change)
-            case CreatePrincipal():
-                return self._create_principal(command)
-            case RemovePrincipal():
-                return self._remove_principal(command)
             case Register():
                 return self._register(command)
             case Withdraw():
@@ -161,6 +168,11 @@ class ControlState:
             case ChooseTrees():
                 choice = check_choice(command.trees)
                 return lambda _: self._choose_trees(choice)
+
+    def _remove_schema(self, entry: SchemaEntry) -> Done:
+        """Rights that name the schema go with it: a later schema of this name may be about something else."""
+        self.plans.drop(entry)
+        return Done({"schema": entry.name, "principals": self.people.drop_schema(entry.name)})
 
     def _begin(self, command: Begin) -> CheckedCommand:
         self.check_begin(command)
@@ -182,42 +194,16 @@ class ControlState:
         if command.network != self.network:
             raise OtherControl("the log was made for another network", field="topology", value=command.network)
 
-    def _create_principal(self, command: CreatePrincipal) -> CheckedCommand:
-        check_name(command.name)
-        if command.name in self.principals:
-            raise AlreadyThere("there is a principal of this name", field="name", value=command.name)
-        check_principal(command, lambda name: self.plans.find(name).schema)
-        rights = dict(command.publish), dict(command.read)
-        limits = command.subscriptions, command.boxes
-        principal = Principal(command.name, command.role, command.digest, *rights, *limits)
-
-        def carry_out(_: int) -> Done:
-            self.principals.add(principal)
-            return Done({"name": principal.name})
-
-        return carry_out
-
-    def _remove_principal(self, command: RemovePrincipal) -> CheckedCommand:
-        name = self._principal(command.name).name
-
-        def carry_out(_: int) -> Done:
-            withdrawn = list(self.registrations.by_principal.get(name, {}).values())
-            ops = self._remove(withdrawn)
-            self.principals.remove(name)
-            return Done({"name": name, "withdrawn": [each.id for each in withdrawn]}, *ops)
-
-        return carry_out
-
-    def _principal(self, name: str) -> Principal:
-        principal = self.principals.get(name)
-        if principal is None:
-            raise NotThere("there is no principal of this name", field="principal", value=name)
-        return principal
+    def _change_people(self, change: PeopleChange) -> Done:
+        leaving = self.people.leaving(change)
+        ops = self._remove(leaving)
+        self.people.carry_out(change)
+        return Done(change.value | {"withdrawn": [each.id for each in leaving]}, *ops)
 
     def _register(self, command: Register) -> CheckedCommand:
         if command.kind not in REGISTRATION_KINDS:
             raise UnknownName("kind", str(command.kind), REGISTRATION_KINDS, field="kind")
-        principal = self._principal(command.principal)
+        principal = self.people.find(command.principal)
         entry = self.plans.find(command.schema)
         if command.host not in self.topology.host:
             raise UnknownName("host", str(command.host), self.topology.host, field="host")
@@ -277,7 +263,7 @@ class ControlState:
         return Done(value, *ops)
 
     def _withdraw(self, command: Withdraw) -> CheckedCommand:
-        principal = self._principal(command.principal)
+        principal = self.people.find(command.principal)
         registered = self.registrations.get(command.id)
         if registered is None:
             raise NotThere("nothing is registered under this id", field="id", value=command.id)

@@ -24,9 +24,11 @@ from pleroma.control.lane import SwitchDelay
 from pleroma.control.log.entry import Position
 from pleroma.control.logged_state import LoggedState
 from pleroma.control.southbound import Southbound
-from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Register, Rewire
+from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Register, RemoveSchema, Rewire
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.records import Principal, SchemaEntry
+from pleroma.control.state.people_commands import PeopleCommand
+from pleroma.control.state.principals import Principals
+from pleroma.control.state.records import SchemaEntry
 from pleroma.control.state.result import Done, Result
 from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.control.transition.plan_change_runner import PlanChangeRunner, PlanChangeTiming
@@ -69,6 +71,7 @@ class Controller:
         self._rest_until = 0.0
         """Before this time of the event loop, no other change of the network is taken."""
         self._installer = Installer(network, logged.position)
+        self._on_people: list[Callable[[], None]] = []
         self.plan_changes = PlanChangeRunner(state.plans, state.registrations, self.submit, self.confirmed, timing)
         logged.subscribe(self._follow)
 
@@ -119,7 +122,7 @@ class Controller:
         await self._logged.settled()
 
     @property
-    def principals(self) -> Mapping[str, Principal]:
+    def principals(self) -> Principals:
         """To be looked up in at any time, also while the state changes."""
         return self._logged.state.principals
 
@@ -149,6 +152,16 @@ class Controller:
         return self._installer.delays
 
     @property
+    def folder(self) -> Path:
+        """Where the log is."""
+        return self._logged.folder
+
+    @property
+    def log_failure(self) -> LogError | None:
+        """Why the last command could not be written, unless the log could be written since."""
+        return self._logged.log_failure
+
+    @property
     def snapshot_failure(self) -> LogError | None:
         """Why the last snapshot could not be saved. The log holds everything nevertheless."""
         return self._logged.snapshot_failure
@@ -164,6 +177,8 @@ class Controller:
             raise ControllerClosed("the controller is closed")
         if isinstance(command, Register) and command.kind == "advertisement":
             await self._old_trees_are_left(command.schema, patience)
+        if isinstance(command, RemoveSchema):
+            await self._rules_are_gone(command.schema, patience)
         position, done = await self._logged.submit(command, key)
         await self.settled()
         await self._installer.confirmed(self._relied_on(position, command, done), patience)
@@ -184,6 +199,21 @@ class Controller:
             except NotInstalled as error:
                 reason = f"not taken: {error.value} has not confirmed that rules of an earlier tree are gone"
                 raise NotInstalled(reason, field="switch", value=error.value) from None
+
+    async def _rules_are_gone(self, schema: str, patience: float | None) -> None:
+        """Wait until no switch has rules of a schema that nothing is registered of.
+
+        Another schema may get its share of the addresses next. Nothing is written before.
+        """
+        entry = self.state.schemas.get(schema)
+        if entry is None:
+            return
+        awaited = self._installer.overlapping(self.state.plans.own_prefixes(entry), self.position)
+        try:
+            await self._installer.confirmed(awaited, patience)
+        except NotInstalled as error:
+            reason = f"not taken: {error.value} has not confirmed that rules of {schema} are gone"
+            raise NotInstalled(reason, field="switch", value=error.value) from None
 
     def _relied_on(self, position: Position, command: Command, done: Done) -> Awaited:
         """What the answer to the command at a position waits for.
@@ -251,17 +281,21 @@ class Controller:
         self,
         principal: str,
         subscriptions: Mapping[str, Mapping[str, int]] | None = None,
-        published: int = 0,
+        sums: Mapping[str, int] | None = None,
         batch: tuple[str, int] | None = None,
     ) -> bool:
         """Add to the counters what a client counted; False if this batch of a sender's reports was added before."""
-        is_new = self.client_counters.report(principal, subscriptions, published, batch)
+        is_new = self.client_counters.report(principal, subscriptions, sums, batch)
         if is_new and "counters" in self.feed.wanted:
             self.feed.tell(
-                {"type": "counters", "principal": principal, "published": published}
+                {"type": "counters", "principal": principal, "published": 0, **(sums or {})}
                 | {"subscriptions": dict(subscriptions or {}), "totals": self.client_counters.totals}
             )
         return is_new
+
+    def on_people(self, listener: Callable[[], None]) -> None:
+        """Have the listener called after each change of principals, their tokens or groups. It must raise no error."""
+        self._on_people.append(listener)
 
     async def save_snapshot(self) -> Position:
         """Save the state, so that the next restart has little to apply."""
@@ -288,6 +322,9 @@ class Controller:
             self._installer.vacate(left_trees(before, self._families).members, position)
         if isinstance(command, ChangePlan):
             self.plan_changes.wake()
+        if isinstance(command, PeopleCommand):
+            for listener in self._on_people:
+                listener()
         if self.feed.wanted:
             for item in command_items(position, command, result, self.feed.wanted):
                 self.feed.tell(item)

@@ -1,4 +1,4 @@
-"""The live stream of what happens: what was asked, which rules changed, which plan is in force, what clients counted.
+"""The live stream of what happens: requests, changes of rules, plans and the network, and what clients counted.
 
 Nobody waits for a reader of the feed: one that reads too slowly loses the oldest items, and is told how many.
 """
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 FeedItem = dict[str, Any]
 MAX_UNREAD_ITEMS = 1000
-FEED_TYPES = frozenset({"request", "flows", "plan", "counters"})
+FEED_TYPES = frozenset({"request", "flows", "plan", "counters", "network"})
 """What items can be about."""
 
 

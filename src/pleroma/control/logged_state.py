@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import structlog
+
 from pleroma.control.control_state import ControlState
 from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.log.entry import LOG_START, Appended, Conflict, Entry, Position, Repeated
@@ -26,7 +28,11 @@ from pleroma.control.state_snapshot import restore, taken, without_client_keys
 from pleroma.errors import ControlError, KeyConflict, LogError
 from pleroma.routing import Topology
 
+log = structlog.get_logger("pleroma.control")
+
 LOG_FILE_NAME = "control.sqlite"
+LOG_RETRY_SECONDS = 30.0
+"""So long after the log could not be written, a snapshot is saved to find out whether it can be again."""
 TOLD_PER_TURN = 50
 """Registrations and withdrawals that listeners hear of before the event loop looks at something else."""
 
@@ -48,6 +54,9 @@ class LoggedState:
     ) -> None:
         """`after` is the last entry that the state holds; the entries behind it are applied here."""
         self.state = state
+        self.folder = log.folder
+        self.log_failure: LogError | None = None
+        """Why the last command could not be written, unless the log could be written since."""
         self.snapshot_failure: LogError | None = None
         """Why the last snapshot could not be saved. The log holds everything nevertheless."""
         self._answers = answers
@@ -55,6 +64,7 @@ class LoggedState:
         self._snapshot_every = snapshot_every
         self._saved = after
         self._saving: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
         self._is_ahead = False
         """The state holds a command that the log does not."""
         self._closing = False
@@ -112,10 +122,16 @@ class LoggedState:
             error = self.state.check(command)
             if error is not None:
                 raise error
-        if self._is_ahead:  # what follows in the log has to be read on top of that
-            await self.save_snapshot()
-        call = _Call(command, key)
-        outcome = await self._commit.append(Entry(log_body(command, key), key), call)
+        call, entry = _Call(command, key), Entry(log_body(command, key), key)
+        try:
+            if self._is_ahead:  # what follows in the log has to be read on top of that
+                await self.save_snapshot()
+            outcome = await self._commit.append(entry, call)
+        except LogError as error:
+            self.log_failure = error
+            self._save_later()
+            raise
+        self.log_failure = None
         match outcome:
             case Conflict():
                 raise KeyConflict("the key belongs to another request", field="key", value=key)
@@ -141,14 +157,18 @@ class LoggedState:
         self._saved = self.position
         was_ahead, self._is_ahead = self._is_ahead, False
         try:
-            return await self._commit.save_snapshot(lambda: taken(self.state, self._answers))
+            position = await self._commit.save_snapshot(lambda: taken(self.state, self._answers))
         except BaseException:
             self._is_ahead |= was_ahead
             raise
+        self.log_failure = None
+        return position
 
     async def close(self, *, with_snapshot: bool = True) -> None:
         """Finish the commands that were taken, save a snapshot, and close the log."""
         self._closing = True
+        if self._retry is not None:
+            self._retry.cancel()
         if self._saving is not None:
             await self._saving
         if with_snapshot and (self._is_ahead or self._saved < self.position):
@@ -177,19 +197,36 @@ class LoggedState:
         while self.state.registrations.tell(TOLD_PER_TURN):
             await asyncio.sleep(0)
         await self._tell_listeners(position, call.command, call.result)
-        if position - self._saved >= self._snapshot_every and self._saving is None and not self._closing:
-            self._saving = asyncio.get_running_loop().create_task(self._save(), name="snapshot")
+        if position - self._saved >= self._snapshot_every:
+            self._begin_saving()
 
     async def _tell_listeners(self, position: Position, command: Command, result: Result) -> None:
         for listener in self._listeners:
             await listener(position, command, result)
+
+    def _begin_saving(self) -> None:
+        if self._saving is None and not self._closing:
+            self._saving = asyncio.get_running_loop().create_task(self._save(), name="snapshot")
+
+    def _save_later(self) -> None:
+        """Save a snapshot in a while: nobody else may try whether the log can be written again."""
+        if self._retry is None and not self._closing:
+            self._retry = asyncio.get_running_loop().call_later(LOG_RETRY_SECONDS, self._save_again)
+
+    def _save_again(self) -> None:
+        self._retry = None
+        if self.log_failure is not None or self.snapshot_failure is not None:
+            self._begin_saving()
 
     async def _save(self) -> None:
         try:
             await self.save_snapshot()
             self.snapshot_failure = None
         except LogError as error:
+            if self.snapshot_failure is None:
+                log.warning("no snapshot could be saved", reason=error.reason)
             self.snapshot_failure = error
+            self._save_later()
         finally:
             self._saving = None
 

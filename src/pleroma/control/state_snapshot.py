@@ -18,11 +18,13 @@ from pleroma.background import collecting_later
 from pleroma.content import Schema
 from pleroma.control.control_state import ControlState
 from pleroma.control.kept_answers import KeptAnswers, answer_line
-from pleroma.control.state.command import Begin, Rewire, canonical, command_from_json, verifier_in
+from pleroma.control.state.command import Begin, Rewire, canonical, command_from_json
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import with_host
+from pleroma.control.state.people_commands import verifier_in
+from pleroma.control.state.plan_origin import PlanOrigin
 from pleroma.control.state.present_network import present_topology
-from pleroma.control.state.records import Principal, Registered, SchemaEntry
+from pleroma.control.state.records import Group, Principal, Registered, Rights, SchemaEntry, Token
 from pleroma.control.state.regions import schema_prefix
 from pleroma.control.state.tree_choice import DealtTree, check_choice, dealt
 from pleroma.control.transition.plan_change import PlanChange
@@ -42,8 +44,10 @@ def snapshot(state: ControlState, answers: KeptAnswers) -> bytes:
 def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
     """What writes the snapshot of the state as it is now, whatever becomes of the state meanwhile."""
     settings = state.settings.to_json() | {"max_members": state.plans.first_members}
-    schemas = [replace(entry, plans=list(entry.plans)) for entry in state.schemas.values()]
+    schemas = [replace(entry, plans=list(entry.plans), origins=dict(entry.origins)) for entry in state.schemas.values()]
+    next_number, first_epoch = state.plans.next_number, state.plans.first_epoch
     principals, hosts = list(state.principals.values()), list(state.learned.values())
+    groups = list(state.people.groups.values())
     network, trees, there, families = state.network, state.trees, state.there, state.router.families
     changing = state.plans.change
     change = None if changing is None else replace(changing, other=dict(changing.other))
@@ -55,7 +59,10 @@ def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
             "settings": settings,
             "network": network,
             "schemas": [_schema(entry) for entry in schemas],
+            "next_number": next_number,
+            "first_epoch": first_epoch,
             "principals": [_principal(principal) for principal in principals],
+            "groups": [{"name": each.name, **_rights(each.rights)} for each in groups],
             "hosts": [asdict(host) for host in hosts],
             "trees": trees,
             "there": there.to_json(),
@@ -82,18 +89,23 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
         state = ControlState(topology, settings)
         state.check_begin(Begin(read["settings"], read["network"]))
         limit = state.plans.first_members = read["settings"]["max_members"]
-        for number, each in enumerate(read["schemas"]):
+        for place, each in enumerate(read["schemas"]):
             schema = Schema.from_json(each["schema"])
             plans = [_plan(schema, limit, *plan) for plan in each["plans"]]
-            prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(number, settings)
+            # snapshots of versions that could not remove a schema have them in the order of their numbers and shares
+            number, share = each.get("number", place), each.get("share", place)
+            prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(share, settings)
             trees = check_choice(each.get("trees", "single"))
-            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans, trees)
+            origins = {int(epoch): PlanOrigin.from_json(given) for epoch, given in each.get("origins", {}).items()}
+            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans, trees, share, origins)
+        state.plans.next_number = read.get("next_number", len(read["schemas"]))
+        state.plans.first_epoch = read.get("first_epoch", 1)
         for each in read.get("hosts", ()):
             host = Host(**each)
             state.learn(host, with_host(state.topology, host))
         _restore_network(state, read)
-        for each in read["principals"]:
-            state.principals.add(_read_principal(each))
+        groups = [Group(each["name"], _read_rights(each)) for each in read.get("groups", ())]
+        state.people.restore(groups, map(_read_principal, read["principals"]))
         count = read["registrations"]
         _, *lines, regions = data.split(b"\n", 1 + count + read["answers"])
         at = _restore_registrations(state, lines[:count], regions)
@@ -114,13 +126,50 @@ def without_client_keys(data: bytes) -> bytes:
 
 
 def _principal(principal: Principal) -> dict[str, Any]:
-    written = asdict(principal)
-    return written | {"verifier": written.pop("digest")}
+    """What snapshots of earlier versions did not have is written only where there is something to say."""
+    earlier = principal.earlier
+    more = {"groups": list(principal.groups), "earlier": None if earlier is None else _token(earlier)}
+    return {
+        "name": principal.name,
+        "role": principal.role,
+        **_token(principal.token),
+        **_rights(principal.own),
+        "subscriptions": principal.subscriptions,
+        "boxes": principal.boxes,
+    } | {name: value for name, value in more.items() if value}
 
 
 def _read_principal(read: Mapping[str, Any]) -> Principal:
-    rest = {name: value for name, value in read.items() if name not in ("digest", "verifier")}
-    return Principal(digest=verifier_in(read), **rest)
+    own = _read_rights(read)
+    earlier = read.get("earlier")
+    return Principal(
+        read["name"],
+        read["role"],
+        _read_token(read),
+        own,
+        own,
+        read["subscriptions"],
+        read.get("boxes"),
+        tuple(read.get("groups", ())),
+        None if earlier is None else _read_token(earlier),
+    )
+
+
+def _token(token: Token) -> dict[str, Any]:
+    more = {"ends": token.ends, "is_over": token.is_over or None}
+    return {"verifier": token.digest} | {name: value for name, value in more.items() if value is not None}
+
+
+def _read_token(read: Mapping[str, Any]) -> Token:
+    return Token(verifier_in(read), read.get("ends"), read.get("is_over", False))
+
+
+def _rights(rights: Rights) -> dict[str, Any]:
+    return {"publish": dict(rights.publish), "read": dict(rights.read)}
+
+
+def _read_rights(read: Mapping[str, Any]) -> Rights:
+    return Rights(read["publish"], read["read"])
 
 
 def _restore_network(state: ControlState, read: Mapping[str, Any]) -> None:
@@ -138,7 +187,9 @@ def _restore_network(state: ControlState, read: Mapping[str, Any]) -> None:
 
 def _schema(entry: SchemaEntry) -> dict[str, Any]:
     plans = [[plan.epoch, plan.index.to_json(), plan.members] for plan in entry.plans]
-    return {"schema": entry.schema.to_json(), "plans": plans, "prefix": str(entry.prefix), "trees": entry.trees}
+    origins = {str(epoch): origin.to_json() for epoch, origin in entry.origins.items()}
+    place = {"number": entry.number, "share": entry.share, "prefix": str(entry.prefix), "trees": entry.trees}
+    return {"schema": entry.schema.to_json(), "plans": plans, **place, "origins": origins}
 
 
 def _plan(schema: Schema, limit: int, epoch: int, index: Any, members: int | None = None) -> IndexPlan:
@@ -158,6 +209,7 @@ def _change(change: PlanChange) -> dict[str, Any]:
         "area": [str(cell) for cell in change.area],
         "members": [change.before_members, change.after_members],
         "trees": None if change.trees is None else [each.to_json() for each in change.trees],
+        "origin": None if change.origin is None else change.origin.to_json(),
         "dealt_by": change.dealt_by,
         "other": [[each, len(region)] for each, region in change.other.items()],
     }
@@ -173,7 +225,8 @@ def _resume(state: ControlState, read: Mapping[str, Any], regions: bytes, at: in
     first, last = read.get("members") or [state.plans.first_members] * 2
     given = read.get("trees")
     trees = None if given is None else tuple(map(DealtTree.from_json, given))
-    made = PlanChange(entry, read["method"], before, after, prefix, area, first, last, trees)
+    origin = PlanOrigin.if_given(read)
+    made = PlanChange(entry, read["method"], before, after, prefix, area, first, last, trees, origin)
     change = replace(made, dealt_by=read.get("dealt_by"), phase=read["phase"])
     for each, members in read["other"]:
         size = members * PACKED_BYTES

@@ -10,13 +10,17 @@ from pleroma.content import Filter
 from pleroma.content.filter_json import from_json, to_json
 from pleroma.control import (
     AdoptPlan,
+    ChangeGroup,
+    ChangePrincipal,
     CommandRefused,
     ControlState,
+    CreateGroup,
     CreatePrincipal,
     CreateSchema,
     Done,
     Expire,
     Register,
+    RemoveGroup,
     RemovePrincipal,
     Withdraw,
     command_from_json,
@@ -43,6 +47,16 @@ leases = st.sampled_from(("one", "two", "drei"))
 kinds = st.sampled_from(("advertisement", "subscription"))
 
 
+groups = st.sampled_from(("readers", "writers"))
+changes = st.fixed_dictionaries(
+    {}, optional={name: st.none() | st.sampled_from(texts) for name, texts in (RIGHTS | {"*": ("true",)}).items()}
+)
+
+
+def merged(before, changed):
+    return {name: text for name, text in (before | changed).items() if text is not None}
+
+
 @st.composite
 def registers(draw):
     schema = draw(st.sampled_from((WEATHER, TRAFFIC)))
@@ -67,6 +81,8 @@ class ControlAgainstModel(RuleBasedStateMachine):
         self.log = []
         self.network = {switch: FlowTable() for switch in NETWORK.switches}
         self.people = {}
+        self.groups = {}  # name: the filters by schema, of publish and read
+        self.members = {}  # principal: the names of its groups
         self.registered = {}  # id: the command
         self.epochs = {}
         self.create_schema("weather")
@@ -105,7 +121,59 @@ class ControlAgainstModel(RuleBasedStateMachine):
         known = all(schema == "*" or schema in self.epochs for schema in (*publish, *read))
         assert (made is not None) == (known and name not in self.people)
         if made:
-            self.people[name] = (role, publish, read, most)
+            self.people[name] = (role, dict(publish), dict(read), most)
+            self.members[name] = []
+
+    @rule(name=names, publish=changes, read=changes, joins=st.dictionaries(groups, st.booleans(), max_size=2))
+    def change_principal(self, name, publish, read, joins):
+        made = self.do(ChangePrincipal(name, None, publish, read, {}, joins))
+        known = self.knows(publish, read) and all(each in self.groups for each, joined in joins.items() if joined)
+        assert (made is not None) == (known and name in self.people)
+        if made:
+            role, before_publish, before_read, most = self.people[name]
+            self.people[name] = (role, merged(before_publish, publish), merged(before_read, read), most)
+            left = [each for each in self.members[name] if joins.get(each, True)]
+            self.members[name] = left + [each for each, joined in joins.items() if joined and each not in left]
+            self.have_gone(made, [name])
+
+    @rule(name=groups, publish=rights, read=rights)
+    def create_group(self, name, publish, read):
+        made = self.do(CreateGroup(name, publish, read))
+        assert (made is not None) == (self.knows(publish, read) and name not in self.groups)
+        if made:
+            self.groups[name] = dict(publish), dict(read)
+
+    @rule(name=groups, publish=changes, read=changes)
+    def change_group(self, name, publish, read):
+        made = self.do(ChangeGroup(name, publish, read))
+        assert (made is not None) == (self.knows(publish, read) and name in self.groups)
+        if made:
+            before = self.groups[name]
+            self.groups[name] = merged(before[0], publish), merged(before[1], read)
+            self.have_gone(made, [each for each in self.people if name in self.members[each]])
+
+    @rule(name=groups)
+    def remove_group(self, name):
+        made = self.do(RemoveGroup(name))
+        assert (made is not None) == (name in self.groups)
+        if made:
+            del self.groups[name]
+            having = [each for each in self.people if name in self.members[each]]
+            for each in having:
+                self.members[each].remove(name)
+            self.have_gone(made, having)
+
+    def knows(self, *sides):
+        given = [schema for side in sides for schema, text in side.items() if text is not None]
+        return all(schema == "*" or schema in self.epochs for schema in given)
+
+    def have_gone(self, made, names):
+        """What these may no longer have registered is withdrawn, and nothing else."""
+        standing = [(each, command) for each, command in self.registered.items() if command.principal in names]
+        gone = [each for each, command in standing if not self.is_within(command)]
+        assert sorted(made["withdrawn"]) == sorted(gone)
+        for each in gone:
+            del self.registered[each]
 
     @rule(name=names)
     def remove_principal(self, name):
@@ -121,16 +189,24 @@ class ControlAgainstModel(RuleBasedStateMachine):
     def may(self, command):
         if command.principal not in self.people or command.schema not in self.epochs or not command.filter:
             return False
-        role, publish, read, most = self.people[command.principal]
+        role, *_, most = self.people[command.principal]
         if role not in MAY[command.kind]:
             return False
         if command.kind == "subscription" and most is not None and self.count(command.principal) >= most:
             return False
-        within = publish if command.kind == "advertisement" else read
-        text = within.get(command.schema, within.get("*"))
+        return self.is_within(command)
+
+    def is_within(self, command):
+        """Whether the rights of its principal and of its groups leave nothing of a filter over."""
+        role, *own, _ = self.people[command.principal]
+        side = ("advertisement", "subscription").index(command.kind)
+        parts = [own[side], *(self.groups[each][side] for each in self.members[command.principal])]
         schema = SCHEMAS[command.schema]
-        wanted = from_json(schema, command.filter)
-        return role == "admin" or (text is not None and not wanted - Filter.parse(schema, text))
+        left = from_json(schema, command.filter)
+        for within in parts:
+            text = within.get(command.schema, within.get("*"))
+            left = left if text is None else left - Filter.parse(schema, text)
+        return role == "admin" or not left
 
     def count(self, name):
         mine = [each for each in self.registered.values() if each.principal == name]

@@ -293,7 +293,7 @@ class ChangesAgainstModel(RuleBasedStateMachine):
         rules, entry, small = self.state.rules, self.state.schemas[command.schema], min(self.topology.limits.values())
         if command.method == "versioning":
             families = rules.router.policy.opened(
-                rules.router.families, rules.router.topology, spare_prefix(entry, self.state.schemas, SMALL)
+                rules.router.families, rules.router.topology, spare_prefix(entry, self.state.schemas.values(), SMALL)
             )
             return FamilySpans(family.region for family in families).least_rules > 2 * max(small // 4, 1)
         area = differing(entry.index, command.index, min(MAX_AREA_CELLS, max(small // 8, 1))).under(entry.prefix)

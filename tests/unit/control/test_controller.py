@@ -494,7 +494,7 @@ class TestTheFeed:
                     await controller.submit(advertise("pat", "wind < 4"))
                     await controller.submit(subscribe("sue", "temperature < 4"))
                     await controller.submit(AdoptPlan("weather", GridIndex.regular(WEATHER, 2)))
-                    controller.report("sue", {"s10": {"delivered": 3, "wasted": 1}}, 2)
+                    controller.report("sue", {"s10": {"delivered": 3, "wasted": 1}}, {"published": 2})
                 items = [item async for item in news]
             kinds = [item["type"] for item in items]
             assert kinds == ["request"] * 3 + ["flows", "request", "flows", "plan", "counters"]
@@ -547,12 +547,12 @@ class TestClientCounters:
                 await controller.submit(subscribe("ben", "true"))
                 for _ in range(2):
                     controller.report("sue", {"s8": {"delivered": 3, "wasted": 1}})
-                controller.report("ben", {"s9": {"dropped": 5, "duplicates": 2}}, published=10)
+                controller.report("ben", {"s9": {"dropped": 5, "duplicates": 2}}, {"published": 10, "unsent": 4})
                 counters = controller.client_counters
                 assert counters.subscriptions["s8"] == {"delivered": 6, "wasted": 2}
                 assert counters.totals == {
                     "published": 10, "delivered": 6, "wanted": 0, "wasted": 2, "duplicates": 2, "dropped": 5,
-                    "forged": 0,
+                    "forged": 0, "missed": 0, "unsent": 4, "overrun": 0,
                 }  # fmt: skip
                 await controller.submit(Withdraw("s8", "sue"))
                 await controller.submit(RemovePrincipal("ben"))
@@ -576,6 +576,9 @@ class TestClientCounters:
                 ):
                     with pytest.raises(wrong):
                         controller.report(who, counted)
+                for sums, wrong in (({"lost": 1}, UnknownName), ({"unsent": -1}, ControlError)):
+                    with pytest.raises(wrong):
+                        controller.report("sue", {"s8": {"delivered": 1}}, sums)
                 assert controller.client_counters.totals["delivered"] == 0
                 assert not any(controller.client_counters.subscriptions.values())
 

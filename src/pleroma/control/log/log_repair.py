@@ -18,12 +18,10 @@ from pathlib import Path
 from pleroma.control.log.entry import Position
 from pleroma.control.log.head_file import HeadFile, HeadMark
 from pleroma.control.log.lock_file import LockFile
+from pleroma.control.log.log_end import intact_end
 from pleroma.control.log.log_examination import examine, head_path, wal_path
-from pleroma.control.log.log_tables import last_entry
 from pleroma.control.log.private_files import PRIVATE_FOLDER_MODE
-from pleroma.control.log.read_only_file import ReadOnlyFile
 from pleroma.control.log.sqlite_file import clear_errors, sync_folder
-from pleroma.control.log.sqlite_log import Log
 from pleroma.errors import LogDamaged, LogError
 
 _NOTHING = HeadMark(position=-1)
@@ -90,14 +88,8 @@ def _intact_end(path: Path) -> HeadMark:
     """How far a log goes if a controller can start from it, or else `_NOTHING`. Its write-ahead log is emptied."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
-                return _NOTHING
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            position, chain = last_entry(connection)
-        with Log(ReadOnlyFile(path)) as log:
-            for _ in log.read(log.latest_snapshot().position):
-                pass
-        return HeadMark(position=position, chain=chain)
+        return intact_end(path)
     except (sqlite3.DatabaseError, LogError):
         return _NOTHING
 

@@ -20,6 +20,9 @@ STATE_FILE_PATTERNS = ("control.sqlite*", "admin.token", ".admin.token.*", "*.ke
 """What a controller keeps in its folder. Other files there are somebody's own."""
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
+_ROOT = 0
+_OTHERS_OF_ROOT = 0o037
+"""What nobody but root may do with a key that root hands to a group of services, as Debian's `ssl-cert` is one."""
 
 
 def open_private(path: Path) -> int:
@@ -80,6 +83,19 @@ def exposures(folder: Path) -> list[str]:
         return faults
     finally:
         os.close(descriptor)
+
+
+def check_key_file(path: Path) -> None:
+    """Refuse a private key that other users can read, or that somebody other than this user or root has put there."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise SetupError(f"the key cannot be read: {error.strerror}", field=str(path)) from None
+    if found.st_uid not in (_ROOT, os.geteuid()):
+        raise SetupError(f"the key belongs to user {found.st_uid}, and this is user {os.geteuid()}", field=str(path))
+    if found.st_mode & (_OTHERS_OF_ROOT if found.st_uid == _ROOT else _OTHERS):
+        mode = f"{stat.S_IMODE(found.st_mode):o}"
+        raise SetupError(f"others can use this key (mode {mode}): `chmod 600 {path}`", field=str(path), value=mode)
 
 
 def _foreign(folder: Path, descriptor: int) -> Iterator[str]:

@@ -90,6 +90,10 @@ class Log:
         self.close()
 
     @property
+    def folder(self) -> Path:
+        return self._file.path.parent
+
+    @property
     def first(self) -> Position:
         """The position of the first entry that is kept."""
         with self._file.reading() as connection:

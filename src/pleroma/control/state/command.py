@@ -14,15 +14,14 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
+from pleroma.control.state.people_commands import PEOPLE_READERS, PeopleCommand
+from pleroma.control.state.plan_origin import PlanOrigin
 from pleroma.control.state.tree_choice import DealtTree
 from pleroma.errors import ControlError, shown
 from pleroma.index import Dz, DzSet, Index, IndexPlan, index_from_json
-from pleroma.wire.token_proof import verifier_of
 
-Role = Literal["admin", "publisher", "subscriber", "both", "tuner"]
 RegistrationKind = Literal["advertisement", "subscription"]
 
-PRINCIPAL_ROLES: tuple[Role, ...] = get_args(Role)
 REGISTRATION_KINDS: tuple[RegistrationKind, ...] = get_args(RegistrationKind)
 
 
@@ -53,6 +52,16 @@ class CreateSchema:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveSchema:
+    """Remove a schema that nothing is registered of, and the rights of principals that name it."""
+
+    schema: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"do": "remove_schema", "schema": self.schema}
+
+
+@dataclass(frozen=True, slots=True)
 class AdoptPlan:
     """Exchange the plan of a schema in one step. If `after` is given, it must be the epoch in force: otherwise somebody
     else has changed the plan that this one was to improve. Without `members`, a registration may have as many dz as by
@@ -63,11 +72,12 @@ class AdoptPlan:
     index: Index
     after: int | None = None
     members: int | None = None
+    origin: PlanOrigin | None = None
 
     def to_json(self) -> dict[str, Any]:
         layout = self.index.schema.to_json()
         data = {"do": "adopt_plan", "schema": self.schema, "layout": layout, "index": self.index.to_json()}
-        return data | _given(after=self.after, members=self.members)
+        return data | _given(after=self.after, members=self.members, origin=_origin(self.origin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +98,15 @@ class ChangePlan:
     members: int | None = None
     whole: bool = False
     trees: tuple[DealtTree, ...] | None = None
+    origin: PlanOrigin | None = None
 
     def to_json(self) -> dict[str, Any]:
         plan = {"layout": self.index.schema.to_json(), "index": self.index.to_json()}
         data: dict[str, Any] = {"do": "change_plan", "schema": self.schema, "method": self.method, **plan}
         if self.trees is not None:
             data["trees"] = [each.to_json() for each in self.trees]
-        return data | _given(after=self.after, members=self.members, whole=self.whole or None)
+        rest = {"after": self.after, "members": self.members, "whole": self.whole or None}
+        return data | _given(**rest, origin=_origin(self.origin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,47 +118,6 @@ class Advance:
 
     def to_json(self) -> dict[str, Any]:
         return {"do": "advance", "schema": self.schema, "step": self.step}
-
-
-@dataclass(frozen=True, slots=True)
-class CreatePrincipal:
-    """`digest` is the token's verifier in hex (`wire.token_proof`). `publish` and `read` give, by schema, the filter to
-    stay within.
-
-    A schema that is not listed is not allowed, except to an admin; `"*": "true"` allows everything of every schema that
-    is not listed by name.
-    """
-
-    name: str
-    role: Role
-    digest: str
-    publish: Mapping[str, str] = field(default_factory=dict)
-    read: Mapping[str, str] = field(default_factory=dict)
-    subscriptions: int | None = None
-    boxes: int | None = None
-    """How many boxes the filters of all its registrations may have together."""
-
-    def to_json(self) -> dict[str, Any]:
-        data = {
-            "do": "create_principal",
-            "name": self.name,
-            "role": self.role,
-            "verifier": self.digest,
-            "publish": dict(self.publish),
-            "read": dict(self.read),
-            "subscriptions": self.subscriptions,
-        }
-        return data | _given(boxes=self.boxes)
-
-
-@dataclass(frozen=True, slots=True)
-class RemovePrincipal:
-    """Remove a principal, and withdraw whatever it registered."""
-
-    name: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"do": "remove_principal", "name": self.name}
 
 
 class KnownRegion(NamedTuple):
@@ -283,7 +254,11 @@ class ChooseTrees:
 _Value = TypeVar("_Value")
 
 
-def _given(**values: int | None) -> dict[str, int]:
+def _origin(origin: PlanOrigin | None) -> dict[str, Any] | None:
+    return None if origin is None else origin.to_json()
+
+
+def _given(**values: Any) -> dict[str, Any]:
     """Those of the values that are not None. What is not given is not written: earlier versions did not know it."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -291,11 +266,11 @@ def _given(**values: int | None) -> dict[str, int]:
 Command = (
     Begin
     | CreateSchema
+    | RemoveSchema
     | AdoptPlan
     | ChangePlan
     | Advance
-    | CreatePrincipal
-    | RemovePrincipal
+    | PeopleCommand
     | Register
     | Withdraw
     | Expire
@@ -319,13 +294,16 @@ def command_from_json(data: Any) -> Command:
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
+    **PEOPLE_READERS,
     "begin": lambda data: Begin(data["settings"], data["network"]),
     "create_schema": lambda data: CreateSchema(Schema.from_json(data["schema"]), data["bits"], data.get("members")),
+    "remove_schema": lambda data: RemoveSchema(data["schema"]),
     "adopt_plan": lambda data: AdoptPlan(
         data["schema"],
         index_from_json(Schema.from_json(data["layout"]), data["index"]),
         data.get("after"),
         data.get("members"),
+        PlanOrigin.if_given(data),
     ),
     "change_plan": lambda data: ChangePlan(
         data["schema"],
@@ -335,18 +313,9 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
         data.get("members"),
         data.get("whole", False),
         tuple(map(DealtTree.from_json, data["trees"])) if "trees" in data else None,
+        PlanOrigin.if_given(data),
     ),
     "advance": lambda data: Advance(data["schema"], data["step"]),
-    "create_principal": lambda data: CreatePrincipal(
-        data["name"],
-        data["role"],
-        verifier_in(data),
-        data["publish"],
-        data["read"],
-        data["subscriptions"],
-        data.get("boxes"),
-    ),
-    "remove_principal": lambda data: RemovePrincipal(data["name"]),
     "register": lambda data: Register(
         data["kind"], data["principal"], data["host"], data["schema"], data["filter"], data.get("lease")
     ),
@@ -381,11 +350,6 @@ def written(command: Command) -> str:
 
 
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def verifier_in(data: Mapping[str, Any]) -> str:
-    """The verifier of a principal. Logs of earlier versions have the client's key itself, as `digest`."""
-    return data["verifier"] if "verifier" in data else verifier_of(bytes.fromhex(data["digest"])).hex()
 
 
 def canonical(data: Any) -> str:

@@ -1,4 +1,4 @@
-"""The principals of the state, by name and by the digest of their token.
+"""The principals of the state, by name and by the digests of their tokens.
 
 A token that nobody has is found out by one look into a table, however many principals there are: trying tokens costs
 the service no more than using them. Whatever is kept in memory for a principal goes when the principal is removed.
@@ -6,16 +6,17 @@ the service no more than using them. Whatever is kept in memory for a principal 
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Iterator, Mapping
 
-from pleroma.control.state.records import Principal
+from pleroma.control.state.records import Principal, Token
 
 
 class Principals(Mapping[str, Principal]):
-    """Read it like a mapping from names; change it with `add` and `remove`."""
+    """Read it like a mapping from names; change it with `put` and `remove`."""
 
     def __init__(self) -> None:
+        self.timed: dict[str, Principal] = {}
+        """Those that have a token which is going to end."""
         self._by_name: dict[str, Principal] = {}
         self._by_digest: dict[str, Principal] = {}
         self._forget: list[Callable[[str], None]] = []
@@ -29,23 +30,39 @@ class Principals(Mapping[str, Principal]):
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def with_digest(self, digest: str) -> Principal | None:
-        """The principal whose token has this digest."""
+    def with_digest(self, digest: str) -> tuple[Principal, Token] | None:
+        """The principal that has a token with this digest, and the token, which may be over."""
         found = self._by_digest.get(digest)
+        if found is None:
+            return None
         # compared once more in constant time: a table compares what it finds, and stops at the first difference
-        return found if found is not None and hmac.compare_digest(found.digest, digest) else None
+        token = found.token_with(digest)
+        return None if token is None else (found, token)
 
     def on_removed(self, forget: Callable[[str], None]) -> None:
         """Have this called with the name of every principal that is removed. It must not raise an error."""
         self._forget.append(forget)
 
-    def add(self, principal: Principal) -> None:
+    def put(self, principal: Principal) -> None:
+        """Add a principal, or put it in the place of the one of its name."""
+        before = self._by_name.get(principal.name)
         self._by_name[principal.name] = principal
-        self._by_digest[principal.digest] = principal
+        for token in principal.tokens:
+            self._by_digest[token.digest] = principal
+        if before is not None:
+            self._forget_tokens(before)
+        if any(token.ends is not None and not token.is_over for token in principal.tokens):
+            self.timed[principal.name] = principal
 
     def remove(self, name: str) -> None:
-        removed = self._by_name.pop(name)
-        if self._by_digest.get(removed.digest) is removed:
-            del self._by_digest[removed.digest]
+        self._forget_tokens(self._by_name.pop(name))
         for forget in self._forget:
             forget(name)
+
+    def _forget_tokens(self, principal: Principal) -> None:
+        """Forget the tokens of a principal that is here no longer, or no longer as it was."""
+        for token in principal.tokens:
+            if self._by_digest.get(token.digest) is principal:
+                del self._by_digest[token.digest]
+        if self.timed.get(principal.name) is principal:
+            del self.timed[principal.name]

@@ -1,4 +1,4 @@
-"""The records of the state: schemas with their plans, principals, and registrations.
+"""The records of the state: schemas with their plans, principals and groups, and registrations.
 
 There may be a hundred thousand registrations, so one is small: its filter is kept as the text of its JSON and parsed
 when somebody asks. In the filter language it is kept too, from the first time that somebody has seen it so.
@@ -6,15 +6,19 @@ when somebody asks. In the filter language it is kept too, from the first time t
 
 from __future__ import annotations
 
+import hmac
 import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import from_json
-from pleroma.control.state.command import RegistrationKind, Role
+from pleroma.control.state.command import RegistrationKind
+from pleroma.control.state.people_commands import Role
+from pleroma.control.state.plan_origin import PlanOrigin
 from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.index import Dz, DzSet, Index, IndexPlan
 from pleroma.routing import HostId
@@ -38,17 +42,24 @@ class SchemaEntry:
 
     schema: Schema
     number: int
+    """In the header of its packets. No other schema of this controller has had it, or will."""
     prefix: Dz
     plans: list[IndexPlan]
     trees: TreeChoice = "single"
     """How the trees were dealt out that its events travel on."""
+    share: int = 0
+    """Which share of the addresses it has. A share is free again when its schema is removed."""
+    origins: dict[int, PlanOrigin] = field(default_factory=dict)
+    """By epoch, where plans came from, as far as that is known."""
 
     def __post_init__(self) -> None:
         self._forget_old_plans()
 
-    def move_to(self, plan: IndexPlan) -> None:
+    def move_to(self, plan: IndexPlan, origin: PlanOrigin | None = None) -> None:
         """Put another plan into force."""
         self.plans.append(plan)
+        if origin is not None:
+            self.origins[plan.epoch] = origin
         self._forget_old_plans()
 
     def _forget_old_plans(self) -> None:
@@ -59,6 +70,8 @@ class SchemaEntry:
                 break
             kept += 1
         del self.plans[:-kept]
+        epochs = {plan.epoch for plan in self.plans}
+        self.origins = {epoch: origin for epoch, origin in self.origins.items() if epoch in epochs}
 
     @property
     def name(self) -> str:
@@ -81,18 +94,58 @@ class SchemaEntry:
         return self.plan.members
 
 
+class Rights(NamedTuple):
+    """By schema, the filter to stay within: in what is published, and in what is read."""
+
+    publish: Mapping[str, str]
+    read: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rights that its members have besides their own."""
+
+    name: str
+    rights: Rights
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as the controller knows it: by its verifier in hex (`wire.token_proof`).
+
+    It `ends` at an instant in seconds since 1970, or never. It is over when the log says that the instant has come.
+    """
+
+    digest: str
+    ends: float | None = None
+    is_over: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who may ask for something, known by the digest of a token: its verifier (`wire.token_proof`)."""
+    """Somebody who may ask for something, and shows a token for it."""
 
     name: str
     role: Role
-    digest: str
-    publish: Mapping[str, str]
-    read: Mapping[str, str]
+    token: Token
+    own: Rights
+    """What it may do besides what its groups may."""
+    rights: Rights
+    """All that it may do."""
     subscriptions: int | None
     boxes: int | None = None
     """Boxes that the filters of all its registrations may have together; None if there is no limit."""
+    groups: tuple[str, ...] = ()
+    earlier: Token | None = None
+    """The token before the present one, if it was left for a while."""
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        return (self.token,) if self.earlier is None else (self.token, self.earlier)
+
+    def token_with(self, digest: str) -> Token | None:
+        """Its token that has this digest."""
+        return next((each for each in self.tokens if hmac.compare_digest(each.digest, digest)), None)
 
 
 @dataclass(frozen=True, slots=True)

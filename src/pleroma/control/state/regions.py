@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 import pleroma.arrays.jit  # noqa: F401  # covers run compiled
-from pleroma.content import Filter
-from pleroma.control.state.command import CreateSchema, KnownRegion, RegistrationKind
+from pleroma.content import Filter, Schema
+from pleroma.control.state.command import KnownRegion, RegistrationKind
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.records import Registered, SchemaEntry
-from pleroma.errors import AlreadyThere, LimitReached, PlanError
+from pleroma.errors import LimitReached, PlanError
 from pleroma.index import Dz, DzSet, GridIndex, Index, SelectiveIndex
 
 
-def schema_prefix(number: int, settings: ControlSettings) -> Dz:
-    """The prefix of all dz of a schema, by the number of the schema."""
-    return Dz(1 << settings.schema_bits | number)
+def schema_prefix(share: int, settings: ControlSettings) -> Dz:
+    """The prefix of all dz of a schema that has this share of the addresses."""
+    return Dz(1 << settings.schema_bits | share)
 
 
-def spare_prefix(entry: SchemaEntry, schemas: Mapping[str, SchemaEntry], settings: ControlSettings) -> Dz:
+def spare_share(share: int, settings: ControlSettings) -> int:
+    """The share whose prefix a schema uses in turn with its own. Another schema may have that share."""
+    return (1 << settings.schema_bits) - 1 - share
+
+
+def spare_prefix(entry: SchemaEntry, schemas: Iterable[SchemaEntry], settings: ControlSettings) -> Dz:
     """The other one of the two prefixes of a schema. Plans whose prefix tells them apart use the two in turn."""
-    last = (1 << settings.schema_bits) - 1
-    number = last - entry.number
-    prefix = schema_prefix(number if entry.prefix == schema_prefix(entry.number, settings) else entry.number, settings)
-    if number < len(schemas):
-        reason = f"with {len(schemas)} schemas there is no spare prefix for another version"
+    spare, shares = spare_share(entry.share, settings), {each.share for each in schemas}
+    if spare in shares:
+        reason = f"with {len(shares)} schemas there is no spare prefix for another version"
         raise LimitReached(reason, field="method", value=entry.name)
-    return prefix
+    return schema_prefix(spare if entry.prefix == schema_prefix(entry.share, settings) else entry.share, settings)
 
 
-def first_index(
-    command: CreateSchema, schemas: Mapping[str, SchemaEntry], taken: Container[Dz], settings: ControlSettings
-) -> GridIndex:
-    """The index that a new schema begins with; refused if there is no place or no free prefix for it."""
-    name, max_schemas = command.schema.name, 1 << settings.schema_bits
-    if name in schemas:
-        raise AlreadyThere("there is a schema of this name", field="schema", value=name)
-    if len(schemas) == max_schemas or schema_prefix(len(schemas), settings) in taken:
-        raise LimitReached(f"there are {max_schemas} schemas, and no more prefixes", field="schema", value=name)
-    bits = settings.default_bits if command.bits is None else command.bits
+def free_share(schemas: Iterable[SchemaEntry], taken: Container[Dz], settings: ControlSettings) -> int:
+    """The share of the addresses for a new schema: the first that no schema has, and whose prefix none is using."""
+    shares, count = {each.share for each in schemas}, 1 << settings.schema_bits
+    for share in range(count):
+        if share not in shares and schema_prefix(share, settings) not in taken:
+            return share
+    raise LimitReached(f"there are {count} schemas, and no more prefixes", field="schema", value=len(shares))
+
+
+def first_index(schema: Schema, bits: int | None, settings: ControlSettings) -> GridIndex:
+    """The index that a new schema begins with, of so many bits; None stands for the settings' default."""
+    bits = settings.default_bits if bits is None else bits
     if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits <= settings.room:
         raise PlanError(f"is a number from 0 to {settings.room}, not {bits!r}", field="bits", value=bits)
-    return GridIndex.regular(command.schema, bits)
+    return GridIndex.regular(schema, bits)
 
 
 def check_plan(index: Index, entry: SchemaEntry, settings: ControlSettings) -> None:

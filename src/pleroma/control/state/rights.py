@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from pleroma.content import Filter, Schema
 from pleroma.content.work_budget import MAX_BOXES, UNBOUNDED, WorkBudget
-from pleroma.control.state.command import PRINCIPAL_ROLES, CreatePrincipal, RegistrationKind
-from pleroma.control.state.records import Principal, Registered
-from pleroma.errors import ControlError, FilterSyntax, NotAllowed, UnknownName
+from pleroma.control.state.command import RegistrationKind
+from pleroma.control.state.people_commands import PRINCIPAL_LIMITS, PRINCIPAL_ROLES, CreatePrincipal
+from pleroma.control.state.records import Principal, Registered, Rights
+from pleroma.errors import ControlError, FilterSyntax, NotAllowed, PleromaError, UnknownName
 
 MAX_NAME_CHARACTERS = 200
 MAX_LEASE_CHARACTERS = 64
@@ -65,13 +66,49 @@ def limit(principal: Principal, kind: RegistrationKind, schema: Schema) -> str |
         raise NotAllowed(reason, field="role", value=principal.role, allowed=allowed)
     if principal.role == "admin":
         return None
-    within = principal.publish if kind == "advertisement" else principal.read
-    text = within.get(schema.name, within.get(EVERY_SCHEMA))
+    within = principal.rights.publish if kind == "advertisement" else principal.rights.read
+    text = _of_schema(within, schema.name)
     if text is None:
         allowed = ", ".join(within) or "nothing"
         reason = f"{principal.name} may {_VERBS[kind]} nothing of this schema; allowed: {allowed}"
         raise NotAllowed(reason, field="schema", value=schema.name, allowed=allowed)
     return text
+
+
+def still_allowed(before: Principal, after: Principal, registered: Registered) -> bool:
+    """Whether a principal whose rights change may keep what it registered. To compare filters may take long."""
+    schema = registered.entry.schema
+    try:
+        text = limit(after, registered.kind, schema)
+        if text is None or text == limit(before, registered.kind, schema):
+            return True
+        return parsed(schema, text).covers(registered.filter)
+    except PleromaError:  # it may do nothing of the kind, or the right is about an earlier schema of this name
+        return False
+
+
+def all_rights(parts: Iterable[Rights]) -> Rights:
+    """What somebody may do who has all of these rights: whatever any of them allows."""
+    given = list(parts)
+    return given[0] if len(given) == 1 else Rights(*(_joined(side) for side in zip(*given, strict=True)))
+
+
+def _joined(side: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    listed = list(side)
+    names = dict.fromkeys(name for each in listed for name in each)
+    return {name: either(text for each in listed if (text := _of_schema(each, name)) is not None) for name in names}
+
+
+def either(texts: Iterable[str]) -> str:
+    """One filter, as text, that matches whatever any of these matches."""
+    distinct = list(dict.fromkeys(texts))
+    if any(text.strip().lower() == "true" for text in distinct):
+        return "true"
+    return distinct[0] if len(distinct) == 1 else " or ".join(f"({text})" for text in distinct)
+
+
+def _of_schema(within: Mapping[str, str], name: str) -> str | None:
+    return within.get(name, within.get(EVERY_SCHEMA))
 
 
 def check_withdrawal(principal: Principal, registered: Registered) -> None:
@@ -83,14 +120,38 @@ def check_withdrawal(principal: Principal, registered: Registered) -> None:
 
 def check_principal(command: CreatePrincipal, schema: Callable[[str], Schema]) -> None:
     """Refuse a principal whose role, token or limits cannot be understood."""
-    if command.role not in PRINCIPAL_ROLES:
-        raise UnknownName("role", str(command.role), PRINCIPAL_ROLES, field="role")
-    if not isinstance(command.digest, str) or not _DIGEST.fullmatch(command.digest):
+    check_role(command.role)
+    check_token(command.digest, command.ends)
+    check_counts({"subscriptions": command.subscriptions, "boxes": command.boxes})
+    check_rights(Rights(command.publish, command.read), schema)
+
+
+def check_role(role: object) -> None:
+    if role not in PRINCIPAL_ROLES:
+        raise UnknownName("role", str(role), PRINCIPAL_ROLES, field="role")
+
+
+def check_token(digest: object, *instants: object) -> None:
+    """Refuse what is no verifier of a token, and what are no instants that tokens can end at."""
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         raise ControlError("is the verifier of a token, in hex", field="digest")
-    for field, limit in (("subscriptions", command.subscriptions), ("boxes", command.boxes)):
+    for ends in instants:
+        is_instant = isinstance(ends, int | float) and not isinstance(ends, bool) and math.isfinite(ends)
+        if ends is not None and not is_instant:
+            raise ControlError("is an instant in seconds since 1970", field="ends", value=ends)
+
+
+def check_counts(limits: Mapping[str, object]) -> None:
+    """Refuse what cannot be limits of a principal, by name."""
+    for field, limit in limits.items():
+        if field not in PRINCIPAL_LIMITS:
+            raise UnknownName("limit", field, PRINCIPAL_LIMITS, field="limits")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise ControlError(f"is a number from 0, not {limit!r}", field=field, value=limit)
-    for side in (command.publish, command.read):
+
+
+def check_rights(rights: Rights, schema: Callable[[str], Schema]) -> None:
+    for side in rights:
         for name, text in side.items():
             check_limits(name, text, schema)
 

@@ -40,6 +40,7 @@ from pleroma.control.state.network_rules import (
     request_of,
     request_with,
 )
+from pleroma.control.state.plan_origin import PlanOrigin
 from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.control.state.regions import cover, covered_anew
 from pleroma.control.state.registrations import Registrations
@@ -75,6 +76,7 @@ class PlanChange:
     after_members: int
     trees: tuple[DealtTree, ...] | None = None
     """The trees of the next version, if they are given; an empty list leaves them to the policy."""
+    origin: PlanOrigin | None = None
     dealt_by: TreeChoice | None = None
     """How the trees of the next version were dealt out, if it has a prefix of its own."""
     phase: ChangePhase = "prepared"
@@ -144,7 +146,7 @@ class PlanChange:
         gone = self._forwarded(old)
         self.entry.prefix, self.prefix = self.prefix, self.entry.prefix
         self.entry.trees = self.dealt_by or self.entry.trees
-        self.entry.move_to(IndexPlan(self.entry.epoch + 1, self.after, self.after_members))
+        self.entry.move_to(IndexPlan(self.entry.epoch + 1, self.after, self.after_members), self.origin)
         self.phase = "swapped"
         self.other = {each.id: each.region for each in old}
         self._known_regrowth = None

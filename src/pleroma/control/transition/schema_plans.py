@@ -6,24 +6,47 @@ own limit of dz per registration, by which all regions of its schema are compute
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from pleroma.content import Filter
-from pleroma.control.state.command import AdoptPlan, Advance, ChangePlan, CreateSchema, KnownRegion, RegistrationKind
+from pleroma.control.state.command import (
+    AdoptPlan,
+    Advance,
+    ChangePlan,
+    CreateSchema,
+    KnownRegion,
+    RegistrationKind,
+    RemoveSchema,
+)
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.network_rules import NetworkRules, RuleInputs, inputs_of
+from pleroma.control.state.plan_origin import PlanOrigin
 from pleroma.control.state.records import Registered, SchemaEntry
-from pleroma.control.state.regions import check_plan, cover, covered_anew, first_index, schema_prefix, spare_prefix
+from pleroma.control.state.regions import (
+    check_plan,
+    cover,
+    covered_anew,
+    first_index,
+    free_share,
+    schema_prefix,
+    spare_prefix,
+    spare_share,
+)
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import Done
 from pleroma.control.state.rights import check_name
 from pleroma.control.state.tree_choice import check_trees
 from pleroma.control.transition.plan_change import CHANGE_METHODS, ChangeMethod, ChangePhase, PlanChange
 from pleroma.control.transition.regrowth import MAX_AREA_CELLS, differing
-from pleroma.errors import ControlError, PlanChanging, PlanMoved, UnknownName
-from pleroma.index import EVERYTHING, NOTHING, DzSet, Index, IndexPlan
+from pleroma.errors import AlreadyThere, ControlError, LimitReached, PlanChanging, PlanMoved, UnknownName
+from pleroma.index import EVERYTHING, NOTHING, Dz, DzSet, Index, IndexPlan
 from pleroma.index.plan import check_members
+
+MAX_SCHEMA_NUMBERS = 2**16
+"""Packets have two bytes for the number of a schema, and a number is given out once."""
+SHOWN_REGISTRATIONS = 3
+"""Of those that keep a schema from being removed."""
 
 
 class SchemaPlans:
@@ -31,6 +54,10 @@ class SchemaPlans:
 
     def __init__(self, registrations: Registrations, rules: NetworkRules, settings: ControlSettings) -> None:
         self.schemas: dict[str, SchemaEntry] = {}
+        self.next_number = 0
+        """The number of the next schema. Events that are on their way when their schema is removed are of no other."""
+        self.first_epoch = 1
+        """Of the plans of the next schema: later than any of a removed one, which may have had the same name."""
         self.first_members = settings.max_members
         """Dz per registration by the first plan of a schema that is created without a limit: as the log began."""
         self.change: PlanChange | None = None
@@ -38,6 +65,7 @@ class SchemaPlans:
         self._registrations = registrations
         self._rules = rules
         self._settings = settings
+        self._forget: list[Callable[[str], None]] = []
 
     def phase(self, name: str) -> ChangePhase | Literal["settled"]:
         """How far the plan of a schema is on its way to the next."""
@@ -51,20 +79,64 @@ class SchemaPlans:
 
     def check_creation(self, command: CreateSchema) -> IndexPlan:
         """The first plan of a new schema, if there can be one."""
-        check_name(command.schema.name)
+        name = command.schema.name
+        check_name(name)
+        if name in self.schemas:
+            raise AlreadyThere("there is a schema of this name", field="schema", value=name)
+        if self.next_number >= MAX_SCHEMA_NUMBERS:
+            reason = f"{MAX_SCHEMA_NUMBERS} schemas were created, and packets have numbers for no more"
+            raise LimitReached(reason, field="schema", value=name)
+        self._free_share()
+        index = first_index(command.schema, command.bits, self._settings)
+        members = self.first_members if command.members is None else command.members
+        return IndexPlan(self.first_epoch, index, members)
+
+    def _free_share(self) -> int:
         taken = {entry.prefix for entry in self.schemas.values()}
         if self.change is not None:
             taken.add(self.change.prefix)
-        index = first_index(command, self.schemas, taken, self._settings)
-        return IndexPlan(1, index, self.first_members if command.members is None else command.members)
+        return free_share(self.schemas.values(), taken, self._settings)
 
     def create(self, command: CreateSchema, plan: IndexPlan) -> Done:
-        number = len(self.schemas)
-        prefix = schema_prefix(number, self._settings)
-        entry = SchemaEntry(command.schema, number, prefix, [plan], self._rules.trees)
+        number, share = self.next_number, self._free_share()
+        prefix = schema_prefix(share, self._settings)
+        entry = SchemaEntry(command.schema, number, prefix, [plan], self._rules.trees, share)
         self.schemas[entry.name] = entry
+        self.next_number += 1
         ops = self._rules.open_prefix(prefix)
-        return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": 1}, *ops)
+        return Done({"schema": entry.name, "number": number, "prefix": str(prefix), "epoch": plan.epoch}, *ops)
+
+    def on_removed(self, forget: Callable[[str], None]) -> None:
+        """Have this called with the name of every schema that is removed. It must not raise an error."""
+        self._forget.append(forget)
+
+    def check_removal(self, command: RemoveSchema) -> SchemaEntry:
+        """The schema that may be removed, since nothing is registered of it and its plan is not changing."""
+        entry = self.find(command.schema)
+        standing = [each for each in self._registrations.values() if each.entry is entry]
+        if standing:
+            first = ", ".join(
+                f"{each.id} of {each.principal} at {each.host}" for each in standing[:SHOWN_REGISTRATIONS]
+            )
+            more = "" if len(standing) <= SHOWN_REGISTRATIONS else ", ..."
+            reason = f"{len(standing)} registrations of {entry.name} stand ({first}{more}); they have to go first"
+            raise AlreadyThere(reason, field="schema", value=entry.name)
+        if self.change is not None and self.change.entry is entry:
+            reason = f"the plan of {entry.name} is changing; try again when the change is over"
+            raise PlanChanging(reason, field="schema", value=entry.name)
+        return entry
+
+    def drop(self, entry: SchemaEntry) -> None:
+        """Forget a schema. No rule of it is left, and no later schema gets its number or an epoch of its plans."""
+        del self.schemas[entry.name]
+        self.first_epoch = max(self.first_epoch, entry.epoch + 1)
+        for forget in self._forget:
+            forget(entry.name)
+
+    def own_prefixes(self, entry: SchemaEntry) -> list[Dz]:
+        """The prefixes that nobody but this schema may have rules under."""
+        spare, shares = spare_share(entry.share, self._settings), {each.share for each in self.schemas.values()}
+        return [schema_prefix(share, self._settings) for share in (entry.share, *({spare} - shares))]
 
     def cover(
         self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter, known: KnownRegion | None = None
@@ -123,13 +195,13 @@ class SchemaPlans:
 
     def adopt(self, command: AdoptPlan, entry: SchemaEntry) -> Done:
         """Move to another plan in one step. Events that are under way may be lost if the index is another one."""
-        return self._exchange(entry, command.index, _members_after(command, entry))
+        return self._exchange(entry, command.index, _members_after(command, entry), command.origin)
 
-    def _exchange(self, entry: SchemaEntry, index: Index, members: int) -> Done:
+    def _exchange(self, entry: SchemaEntry, index: Index, members: int, origin: PlanOrigin | None) -> Done:
         """Exchange plan, regions and rules."""
         old = [each for each in self._registrations.values() if each.entry is entry]
         index, new = covered_anew(entry.prefix, old, index, members)
-        entry.move_to(IndexPlan(entry.epoch + 1, index, members))
+        entry.move_to(IndexPlan(entry.epoch + 1, index, members), origin)
         self._registrations.replace(new)
         ops = self._rules.exchange(inputs_of(old), inputs_of(new))
         for each in new:
@@ -152,14 +224,16 @@ class SchemaPlans:
             max_cells = min(MAX_AREA_CELLS, self._rules.max_detours if method == "lightweight" else MAX_AREA_CELLS)
             area = EVERYTHING if command.whole else differing(entry.index, command.index, max_cells)
         if method == "versioning" and area == EVERYTHING:
-            prefix = spare_prefix(entry, self.schemas, self._settings)
+            prefix = spare_prefix(entry, self.schemas.values(), self._settings)
         if prefix != entry.prefix:
             self._rules.check_trees(prefix, command.trees or ())
         members = entry.members, _members_after(command, entry)
         area = area.under(entry.prefix)
         if area and method == "lightweight":
             self._rules.check_detours(area)
-        return PlanChange(entry, method, entry.index, command.index, prefix, area, *members, command.trees)
+        return PlanChange(
+            entry, method, entry.index, command.index, prefix, area, *members, command.trees, command.origin
+        )
 
     def begin(self, change: PlanChange) -> Done:
         """The first step of a change, unless the next plan is the one in force. It is the only one if events keep their
@@ -170,7 +244,7 @@ class SchemaPlans:
         if not change.area:
             if change.before_members == change.after_members and _is_same(change.before, change.after):
                 return Done(value | {"unchanged": True})
-            return self._exchange(change.entry, change.after, change.after_members)
+            return self._exchange(change.entry, change.after, change.after_members, change.origin)
         ops = change.prepare(self._registrations, self._rules)
         self.change = change
         return Done(value | {"phase": change.phase, "registrations": len(change.other)}, *ops)
