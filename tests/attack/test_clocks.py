@@ -18,6 +18,8 @@ YEAR_SECONDS = 365 * 86_400.0
 SOURCE = Path(pleroma.__file__).parent
 TIMES_OF_DAY = {
     "client/session/event_source.py": "an event says when it was sent",
+    "control/state/plan_origin.py": "when a plan was asked for, for people",
+    "control/state_backup.py": "when a backup was made, for people",
     "pipeline/lake/lake.py": "since when a row is valid",
     "pipeline/lake/lake_table.py": "Delta remembers a sender by the time of day",
     "pipeline/lake/maintenance.py": "what is old, for a command",

@@ -8,7 +8,7 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pleroma
-from pleroma.control import CreatePrincipal, CreateSchema
+from pleroma.control import ChangePrincipal, CreatePrincipal, CreateSchema
 from pleroma.routing import build
 from pleroma.service import BrokerSettings, Deployment, ServiceSettings, running
 from pleroma.service.http.forgery.event_keys import EVENT_KEYS_FILE
@@ -109,6 +109,33 @@ def test_what_gets_into_the_network_is_noticed_by_who_receives_it(tmp_path):
             (shown,) = started.service.forged.shown()
             assert (shown["schema"], shown["events"]) == ("stock", 100)
             assert shown["may_enter_at"] == ["R1 port 1 (h1)", "R2 port 1 (h2)"]
+
+    run(main)
+
+
+def test_whoever_loses_the_right_to_publish_gets_no_event_in(tmp_path):
+    """Also under the number that it had, with the key that it has; and the client is told."""
+
+    async def main():
+        async with (
+            line(tmp_path) as started,
+            connect(started, "alice", "h1") as alice,
+            connect(started, "mallory", "h2") as mallory,
+            connect(started, "bob", "h3") as bob,
+        ):
+            honest, evil = await alice.advertise("stock"), await mallory.advertise("stock")
+            subscription = await bob.subscribe("stock")
+            evil.publish(quote(500.0))
+            assert await prices(subscription, 1) == [500.0]
+            network = started.service.plane.network
+            await started.service.controller.submit(ChangePrincipal("mallory", publish={"*": None}))
+            for sequence in range(2, 12):
+                send(mallory, evil, evil.number, sequence, own_seal(evil))
+                send(mallory, evil, honest.number, sequence, own_seal(evil))
+            await until(lambda: network.hosts["h2"].unadvertised + network.hosts["h2"].forged == 20)
+            honest.publish(quote(1.0))
+            assert await prices(subscription, 1) == [1.0]
+            await until(lambda: evil.failure is not None)  # the client has heard of it
 
     run(main)
 

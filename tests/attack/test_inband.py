@@ -320,7 +320,7 @@ def test_a_log_of_an_earlier_version_keeps_its_principals_and_loses_their_keys(t
 
     async def reopen():
         logged = LoggedState.open(tmp_path, LINE, SMALL, 1000)
-        assert logged.state.principals["ann"].digest == DIGEST
+        assert logged.state.principals["ann"].token.digest == DIGEST
         assert len(logged.state.registrations) == 1
         await logged.submit(subscribe("ann", "temperature < 5"), "a key")
         assert len(logged.state.registrations) == 1
@@ -356,7 +356,7 @@ def as_of_format_1(path, old):
 def test_http_does_not_take_what_is_stored_nor_the_key_for_a_token(tmp_path):
     async def main():
         async with world(tmp_path) as api:
-            stored = api.app.state.service.state.principals["admin"].digest
+            stored = api.app.state.service.state.principals["admin"].token.digest
             for token, status in ((ADMIN, 200), (client_key(ADMIN).hex(), 401), (stored, 401)):
                 answer = await api.client.get("/v1/principals", headers={"Authorization": f"Bearer {token}"})
                 assert answer.status_code == status

@@ -59,7 +59,7 @@ def test_a_principal_that_goes_is_seen_with_all_its_subscriptions_or_with_none(t
             going = asyncio.create_task(api("DELETE", "/v1/principals/guest", 204))
             while not removing.is_set():
                 await asyncio.sleep(0.001)
-            probe = asyncio.create_task(api.get("/health"))
+            probe = asyncio.gather(api.get("/health"), api("GET", "/health/ready", 204))
             listed = [asyncio.create_task(api.get("/v1/subscriptions?principal=guest")) for _ in range(5)]
             await probe
             assert not going.done()

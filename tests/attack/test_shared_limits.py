@@ -74,14 +74,14 @@ def test_open_paths_have_a_rate_for_each_address_and_a_token_has_its_own(tmp_pat
         async with world(tmp_path, settings=ServiceSettings(anonymous_per_s=20)) as api:
             flooder = from_address(api, "2001:db8::1")
             answers = [await flooder.client.get(path) for _ in range(60)]
-            assert answers[0].status_code == 200
+            assert answers[0].is_success
             assert 429 in {each.status_code for each in answers}
             neighbour = from_address(api, "2001:db8::2")
             assert 429 in {(await neighbour.client.get(path)).status_code for _ in range(5)}
             for other in OPEN_PATHS - {path}:
-                assert (await flooder.client.get(other)).status_code == 200
-            assert (await from_address(api, "192.0.2.2").client.get(path)).status_code == 200
-            assert {(await api.client.get(path)).status_code for _ in range(30)} == {200}
+                assert (await flooder.client.get(other)).is_success
+            assert (await from_address(api, "192.0.2.2").client.get(path)).is_success
+            assert all([(await api.client.get(path)).is_success for _ in range(30)])
 
     run(main)
 
@@ -92,7 +92,7 @@ def test_a_wrong_token_costs_the_same_however_many_principals_there_are():
         for number in range(principals):
             state.apply(number + 1, CreatePrincipal(f"p{number}", "both", digest(f"plr_{number}")))
         callers = Callers(state)
-        assert callers.who(b"Bearer plr_1").name == "p1"
+        assert callers.who(b"Bearer plr_1")[0].name == "p1"
         wrong = [f"Bearer {hashlib.sha256(str(each).encode()).hexdigest()}".encode() for each in range(200)]
         best = float("inf")
         for _ in range(5):

@@ -52,14 +52,14 @@ def test_a_connection_that_answers_keeps_its_number_whoever_else_claims_it():
             await made.install([])
             honest, others = ScriptedSwitch(datapath=1), [ScriptedSwitch(datapath=1) for _ in range(5)]
             await honest.connect(made.address)
-            await until(lambda: made.status()["R1"]["state"] == "ready")
-            peer = made.status()["R1"]["peer"]
+            await until(lambda: made.status()["R1"].state == "ready")
+            peer = made.status()["R1"].peer
             for other in others:
                 await other.connect(made.address)
             for other in others:
                 await asyncio.wait_for(other.closed.wait(), PATIENCE)
-            assert made.status()["R1"]["peer"] == peer
-            assert made.status()["R1"]["state"] == "ready"
+            assert made.status()["R1"].peer == peer
+            assert made.status()["R1"].state == "ready"
             assert not honest.closed.is_set()
             assert "connected already" in made.strangers[1]
             for each in (honest, *others):
@@ -74,11 +74,11 @@ def test_a_connection_that_is_silent_gives_way_to_a_new_one():
             await made.install([])
             old, new = ScriptedSwitch(datapath=1), ScriptedSwitch(datapath=1)
             await old.connect(made.address)
-            await until(lambda: made.status()["R1"]["state"] == "ready")
+            await until(lambda: made.status()["R1"].state == "ready")
             old.silent.update(range(40))
             await new.connect(made.address)
             await asyncio.wait_for(old.closed.wait(), PATIENCE)
-            await until(lambda: made.status()["R1"]["state"] == "ready")
+            await until(lambda: made.status()["R1"].state == "ready")
             assert not new.closed.is_set()
             for each in (old, new):
                 await each.disconnect()
@@ -211,17 +211,17 @@ def test_with_certificates_no_switch_takes_the_number_of_another_also_while_that
             await made.install([])
             honest, liar = ScriptedSwitch(datapath=1), ScriptedSwitch(datapath=1)
             await honest.connect(made.address, tls=keys["one"])
-            await until(lambda: made.status()["R1"]["state"] == "ready")
+            await until(lambda: made.status()["R1"].state == "ready")
             await honest.disconnect()
-            await until(lambda: made.status()["R1"]["state"] != "ready")
+            await until(lambda: made.status()["R1"].state != "ready")
             await liar.connect(made.address, tls=keys["two"])
             await asyncio.wait_for(liar.closed.wait(), PATIENCE)
             assert "another certificate" in made.strangers[1]
-            assert made.status()["R1"]["state"] != "ready"
+            assert made.status()["R1"].state != "ready"
             again, own = ScriptedSwitch(datapath=1), ScriptedSwitch(datapath=2)
             await again.connect(made.address, tls=keys["one"])
             await own.connect(made.address, tls=keys["two"])
-            await until(lambda: all(each["state"] == "ready" for each in made.status().values()))
+            await until(lambda: all(each.state == "ready" for each in made.status().values()))
             for each in (honest, liar, again, own):
                 await each.disconnect()
 
@@ -235,7 +235,7 @@ def test_garbage_instead_of_tls_and_behind_it_costs_an_honest_switch_nothing(key
             await made.install([])
             honest = ScriptedSwitch(datapath=1)
             await honest.connect(made.address, tls=keys["one"])
-            await until(lambda: made.status()["R1"]["state"] == "ready")
+            await until(lambda: made.status()["R1"].state == "ready")
             starts = (b"\x16\x03\x01", b"\x16\x03\x03\x40\x00", b"\x04\x00\x00\x08", b"GET / HTTP/1.1\r\n", b"")
             for number in range(2000 if LONG else 150):
                 _, writer = await asyncio.open_connection(*made.address)
@@ -249,7 +249,7 @@ def test_garbage_instead_of_tls_and_behind_it_costs_an_honest_switch_nothing(key
                 writer.write(chance.randbytes(chance.randrange(1, 300)))
                 writer.close()
             await until(lambda: len(made._listener.connections) == 1)
-            assert made.status()["R1"]["state"] == "ready"
+            assert made.status()["R1"].state == "ready"
             assert not honest.closed.is_set()
             await honest.disconnect()
 
@@ -437,14 +437,14 @@ def test_an_audit_notices_a_switch_that_confirms_and_does_not_install_and_who_as
         agent.want(wanting(rule("01")))
         agent.connected(switch)
         await agent.confirmed()  # nothing is known against it yet
-        await until(lambda: agent.counts["repaired"])
+        await until(lambda: agent.counts.repaired)
         await until(lambda: agent.refused)
         for bits in ("10", "11", "001"):
             agent.want(wanting(rule(bits)))
             with pytest.raises(SwitchRefused, match="did not make"):
                 await agent.confirmed()
-        reads = agent.counts["read"]
-        await until(lambda: agent.counts["read"] > reads + 4)  # audits go by, and it is not believed again
+        reads = agent.counts.read
+        await until(lambda: agent.counts.read > reads + 4)  # audits go by, and it is not believed again
         agent.want(wanting(rule("0001")))
         with pytest.raises(SwitchRefused, match="did not make"):
             await agent.confirmed()

@@ -75,9 +75,9 @@ def test_a_plan_comes_from_subscriptions_alone_then_from_traffic_and_nothing_is_
             joined = await later
             await until_planned(service, 3)
             for since, each in [*((0, each) for each in members), *joined]:
-                wanted = Counter(event.keys for event in sent[since:] if each.filter.matches(event))
+                wanted = Counter(event.value_keys for event in sent[since:] if each.filter.matches(event))
                 await until(lambda each=each, wanted=wanted: each.info.delivered >= wanted.total())
-                got = Counter([(await each.receive()).event.keys for _ in range(each.waiting)])
+                got = Counter([(await each.receive()).event.value_keys for _ in range(each.waiting)])
                 assert not wanted - got
             assert service.replanning.changes["vans"] >= 2
             assert not service.replanning.failures

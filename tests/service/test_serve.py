@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from pleroma.control import Controller, CreatePrincipal
+from pleroma.control import Controller, CreatePrincipal, RotateToken
 from pleroma.errors import LogLocked, SetupError
 from pleroma.routing import build
 from pleroma.service import Deployment, running
@@ -80,9 +80,22 @@ def test_a_folder_whose_principal_admin_is_no_administrator_gets_one_of_another_
             await controller.submit(CreatePrincipal("admin", "both", digest("x")))
         async with running(tmp_path, TOPOLOGY, Deployment(port=0)) as service:
             made = service.service.state.principals["admin2"]
-            assert (made.role, made.digest) == ("admin", digest(service.token))
+            assert (made.role, made.token.digest) == ("admin", digest(service.token))
 
     run(main)
+
+
+def test_a_folder_whose_administrators_have_no_good_token_any_more_gets_another_one(tmp_path):
+    async def main(ends):
+        async with running(tmp_path, TOPOLOGY, Deployment(port=0)) as service:
+            controller = service.service.controller
+            await controller.submit(RotateToken("admin", digest(f"until {ends}"), ends))
+            return service.token
+
+    assert run(lambda: main(time.time() + 3600))
+    assert run(lambda: main(1.0)) is None
+    assert run(lambda: main(None))
+    assert run(lambda: main(2.0)) is None  # there is another one, whose token does not end
 
 
 def test_how_long_the_loop_stood_still_is_told(tmp_path):

@@ -86,7 +86,15 @@ def test_requests_flows_plans_and_counters_arrive_in_order(tmp_path):
                 assert (plan["schema"], plan["epoch"], plan["phase"]) == ("stock", epoch, phase)
             counted = await heard.until("counters")
             assert counted["subscriptions"] == {
-                made["id"]: {"delivered": 2, "wanted": 2, "wasted": 0, "duplicates": 0, "dropped": 0, "forged": 0}
+                made["id"]: {
+                    "delivered": 2,
+                    "wanted": 2,
+                    "wasted": 0,
+                    "duplicates": 0,
+                    "dropped": 0,
+                    "forged": 0,
+                    "missed": 0,
+                }
             }
 
     run(main)

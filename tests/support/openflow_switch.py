@@ -33,6 +33,8 @@ class ScriptedSwitch:
         self.flow_parts: list[bytes] = [b""]
         self.packets = 0
         """That its rules have met, as it says."""
+        self.sent: dict[int, tuple[int, int]] = {}
+        """By port: packets and bytes that it has sent, as it says."""
         self.ports = [(1, "eth1", 0, 0), (2, "eth2", 0, 1), (3, "eth3", 1, 0)]
         self.seen: list[Frame] = []
         self.committed: list[bytes] = []
@@ -118,7 +120,8 @@ class ScriptedSwitch:
 
     def _answer_parts(self, kind: int, xid: int) -> None:
         met = struct.pack("!QQI4x", self.packets, 0, 1)
-        bodies = {1: self.flow_parts, 2: [met], 13: [b"".join(self.port(*port) for port in self.ports)]}.get(
+        ports = [port_statistics(self.version, port, *sent) for port, sent in self.sent.items()] or [b""]
+        bodies = {1: self.flow_parts, 2: [met], 4: ports, 13: [b"".join(self.port(*port) for port in self.ports)]}.get(
             kind, [b""]
         )
         for place, body in enumerate(bodies):
@@ -171,6 +174,14 @@ class ScriptedSwitch:
             self.refuse_now(xid, *self.refuse[place], data=inner[:64])
             return
         self.staged.setdefault(bundle, []).append((xid, inner))
+
+
+def port_statistics(version: int, port: int, packets: int, size: int) -> bytes:
+    """What a switch says that one of its ports has sent."""
+    traffic = struct.pack("!QQQQ", 0, packets, 0, size)
+    if version == 4:
+        return struct.pack("!I4x", port) + traffic + bytes(72)
+    return struct.pack("!HxxI8x", 80, port) + traffic + bytes(32)
 
 
 def plain(version: int, kind: int, xid: int, body: bytes = b"") -> bytes:

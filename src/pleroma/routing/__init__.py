@@ -12,6 +12,7 @@ from pleroma.routing.request import Advertise, Registration, Request, Subscribe,
 from pleroma.routing.router import Router
 from pleroma.routing.shapes import SHAPES, build
 from pleroma.routing.topology import Host, HostId, Link, Port, SwitchId, Topology
+from pleroma.routing.topology_files import with_ipv4
 from pleroma.routing.tree import Tree, low_latency_tree, repair, rooted_tree
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "low_latency_tree",
     "repair",
     "rooted_tree",
+    "with_ipv4",
 ]

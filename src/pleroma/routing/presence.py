@@ -36,23 +36,23 @@ class Presence:
     down: Set[Place] = frozenset()
 
     def carries(self, link: Link) -> bool:
-        return not any(switch in self.absent or (switch, port) in self.down for switch, port in link.ends)
+        (a, b), absent = link.ends, self.absent
+        return not (link.a in absent or link.b in absent or a in self.down or b in self.down)
+
+    def has(self, host: Host) -> bool:
+        return host.switch not in self.absent and (host.switch, host.port) not in self.down
 
     def of(self, topology: Topology) -> Topology:
         """The topology without the links and hosts that are away."""
         return replace(
             topology,
-            hosts=tuple(
-                h for h in topology.hosts if h.switch not in self.absent and (h.switch, h.port) not in self.down
-            ),
+            hosts=tuple(filter(self.has, topology.hosts)),
             links=tuple(filter(self.carries, topology.links)),
             datapaths=topology.datapath,
         )
 
     def unreachable(self, topology: Topology) -> list[HostId]:
         """The hosts that are away, and those that the largest connected part of the network does not reach."""
-        left = self.of(topology)
-        homes = {h.switch for h in left.hosts}
-        largest = max(components(left), key=lambda part: len(part & homes), default=set())
-        there = {h.name for h in left.hosts if h.switch in largest}
-        return [h.name for h in topology.hosts if h.name not in there]
+        homes = {h.switch for h in topology.hosts if self.has(h)}
+        largest = max(components(topology, self.carries), key=lambda part: len(part & homes), default=set())
+        return [h.name for h in topology.hosts if h.switch not in largest or not self.has(h)]

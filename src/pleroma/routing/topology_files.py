@@ -37,6 +37,8 @@ MAX_HOSTS = 100_000
 FREE_PORT = Port(0)  # a port that `wire` is to choose
 FREE_ADDRESS = ""
 
+_FIRST_IPV4 = ipaddress.IPv4Address("10.0.0.1")
+
 T = TypeVar("T")
 
 _LATENCY = ("latency", "delay")
@@ -127,6 +129,17 @@ def wire(
     if whole:
         _check_connected(topology)
     return topology
+
+
+def with_ipv4(topology: Topology) -> Topology:
+    """The same network, where hosts without an IPv4 address have the first free ones from 10.0.0.1 on.
+
+    Events that travel under IPv4 are rewritten to the address of a host, so it has to be one of IPv4.
+    """
+    used = {_plain(host.address) for host in topology.hosts}
+    free = _unused((str(_FIRST_IPV4 + number) for number in count()), used)
+    hosts = (replace(host, address=next(free)) if ":" in host.address else host for host in topology.hosts)
+    return replace(topology, hosts=tuple(hosts))
 
 
 def check_size(field: str, size: int, smallest: int, largest: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -193,8 +193,11 @@ def tree_along(topology: Topology, cables: Iterable[Cable]) -> Tree:
     return Tree(topology, tuple(links))
 
 
-def components(topology: Topology) -> list[set[SwitchId]]:
-    """The switches of each connected part, in the order in which the topology lists the first of each."""
+def components(topology: Topology, carries: Callable[[Link], bool] = lambda _: True) -> list[set[SwitchId]]:
+    """The switches of each part that is connected by links that carry events.
+
+    Parts are in the order in which the topology lists the first switch of each.
+    """
     parts: list[set[SwitchId]] = []
     seen: set[SwitchId] = set()
     for switch in topology.switches:
@@ -202,7 +205,7 @@ def components(topology: Topology) -> list[set[SwitchId]]:
             continue
         part, edge = {switch}, [switch]
         while edge:
-            new = {other for _, other, _, _ in topology.neighbours[edge.pop()]} - part
+            new = {other for _, other, _, link in topology.neighbours[edge.pop()] if carries(link)} - part
             part |= new
             edge += new
         parts.append(part)

@@ -3,6 +3,7 @@
 from pleroma.service.collecting.collecting_settings import CollectingSettings
 from pleroma.service.deployment import Deployment
 from pleroma.service.http.application import create_app
+from pleroma.service.http.connections.server_certificate import CertificateFiles
 from pleroma.service.planes.broker_plane import BrokerSettings
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from pleroma.service.serve import Running, running, serve
@@ -10,6 +11,7 @@ from pleroma.service.service_settings import ServiceSettings
 
 __all__ = [
     "BrokerSettings",
+    "CertificateFiles",
     "CollectingSettings",
     "Deployment",
     "OpenFlowSettings",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pleroma.control import ControlSettings
 from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.service.collecting.collecting_settings import CollectingSettings
+from pleroma.service.http.connections.server_certificate import CertificateFiles
+from pleroma.service.logs import LogSettings
 from pleroma.service.planes.broker_plane import BrokerSettings
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from pleroma.service.replanning.replanning_settings import ReplanningSettings
@@ -31,5 +33,8 @@ class Deployment:
     """With these, the controller looks for better plans by itself. A broker, which wastes nothing, does not."""
     event_tags: bool = True
     """Whether events have tags, by which receivers know those that are not from the publisher that they name."""
+    https: CertificateFiles | None = None
+    """With these the API speaks HTTPS, and nothing else."""
     trees: TreeChoice | None = None
     """How trees are dealt out; None leaves it as the log has it, and is a single tree for a new log."""
+    logs: LogSettings = field(default_factory=LogSettings)

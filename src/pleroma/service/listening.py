@@ -28,9 +28,9 @@ def bind_tcp_and_udp(host: str, port: int) -> tuple[socket.socket, socket.socket
     raise AssertionError
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, scheme: str = "http") -> str:
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _bound(host: str, port: int, kind: socket.SocketKind, protocol: int) -> socket.socket:

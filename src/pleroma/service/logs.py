@@ -8,22 +8,37 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TextIO
+from dataclasses import dataclass
+from typing import Literal, TextIO
 
 import structlog
 
+_QUIET_LIBRARIES = ("uvicorn", "uvicorn.error", "asyncio", "httpx")
+"""Of these only warnings are logged, and what is more serious."""
 
-def configure(stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Send our events, and those of the libraries that use `logging`, to one place."""
-    out = stream or sys.stderr
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What is logged, and in which form."""
+
+    form: Literal["json", "text"] | None = None
+    """None is text on a terminal and JSON everywhere else."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+def configure(settings: LogSettings | None = None, stream: TextIO | None = None) -> None:
+    """Send our events, and those of the libraries that use `logging`, to one place: standard error, if not told."""
+    out, settings = stream or sys.stderr, settings or LogSettings()
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     rendering: list[structlog.typing.Processor]
-    if out.isatty():
-        rendering = [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+    if settings.form == "text" or (settings.form is None and out.isatty()):
+        plain = structlog.dev.plain_traceback  # the other one shows local variables
+        rendering = [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=plain)]
     else:
         rendering = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     structlog.configure(
@@ -45,5 +60,5 @@ def configure(stream: TextIO | None = None, level: int = logging.INFO) -> None:
             root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    for name in ("uvicorn", "uvicorn.error", "asyncio", "httpx"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name in _QUIET_LIBRARIES:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))

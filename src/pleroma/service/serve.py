@@ -1,7 +1,7 @@
 """Everything in one process: the controller, the live network and the HTTP server, from start to a clean stop.
 
-Without configuration it is for one machine: it listens on loopback, makes an administrator's token at its first start,
-prints it once and keeps it in a file that only its owner reads.
+Without configuration it is for one machine: it listens on loopback, makes an administrator's token at its first start
+and keeps it in a file that only its owner reads.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from pleroma.service.http.admin_token import make_admin_token
 from pleroma.service.http.application import create_app
 from pleroma.service.http.connections.descriptors import raise_descriptor_limit
 from pleroma.service.http.connections.http_server import http_server
+from pleroma.service.http.connections.server_certificate import ServerCertificate
 from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.forgery.event_keys import EventKeys
@@ -81,7 +82,8 @@ def serve(
     announce: Callable[[Running], None] | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT. `announce` is called once when it answers; by default it prints where and how."""
-    logs.configure()
+    deployment = deployment or Deployment()
+    logs.configure(deployment.logs)
     sys.setswitchinterval(THREAD_TURN_SECONDS)
     raise_descriptor_limit()
     started = running(folder, topology, deployment)
@@ -117,7 +119,7 @@ def _stop(server: uvicorn.Server) -> None:
 def _announce(service: Running) -> None:
     print(f"listening on {service.url}  (try {service.url}/docs)")
     if service.token is not None:
-        print(f"token of the administrator, shown this once and kept in {service.token_file}:\n{service.token}")
+        print(f"token of the administrator: in {service.token_file}")
     print("ready", flush=True)
 
 
@@ -131,6 +133,7 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
     tightened = make_private(folder)
     if tightened:
         log.warning("others could read what is here; now only its owner can", names=tightened)
+    certificate = None if deployment.https is None else ServerCertificate(deployment.https)
     _warm_up()  # before anybody can connect
     async with AsyncExitStack() as stack:
         watch = stack.enter_context(LoopWatch().watching())
@@ -148,13 +151,16 @@ async def running(folder: Path, topology: Topology, deployment: Deployment | Non
         await stack.enter_async_context(plane.serving(app))
         if collection is not None:
             await stack.enter_async_context(collection)
-        server = await stack.enter_async_context(http_server(app, listening))
+        server = await stack.enter_async_context(http_server(app, listening, certificate))
+        await stack.enter_async_context(app.state.service.network_watch)
         await stack.enter_async_context(app.state.service.leases)
+        await stack.enter_async_context(app.state.service.tokens)
         await stack.enter_async_context(app.state.service.planner)
         if app.state.service.replanning is not None:
             await stack.enter_async_context(app.state.service.replanning)
         await stack.enter_async_context(moving_to(controller, deployment.trees))
-        yield Running(url_of(listening), folder / TOKEN_FILE, token, app, server)
+        url = url_of(listening, "http" if certificate is None else "https")
+        yield Running(url, folder / TOKEN_FILE, token, app, server)
 
 
 def _plane(

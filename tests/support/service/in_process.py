@@ -4,7 +4,7 @@ Every answer that passes `Api` is checked against the OpenAPI document: its stat
 declared shape.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,11 @@ class Api:
         assert error["code"] == code, error
         return error
 
+    async def health(self) -> tuple[str, dict[str, str]]:
+        """The status of the service, and the reasons for it by part."""
+        said = await self.get("/health")
+        return said["status"], {each["part"]: each["reason"] for each in said["reasons"]}
+
     async def principal(self, name: str, role: str = "both", **rights: object) -> "Api":
         """A new principal, and requests as it."""
         made = await self.post("/v1/principals", {"name": name, "role": role, **rights})
@@ -82,8 +87,9 @@ async def world(
     timing: PlanChangeTiming | None = None,
     limit: int | None = None,
     keys: EventKeys | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> AsyncIterator[Api]:
-    """Requests of the administrator to a service with the stock schema."""
+    """Requests of the administrator to a service with the stock schema. Tokens end by the clock."""
     shape = build(topology).with_limit(limit)
     async with (
         LiveNetwork(shape, loopback=True, guarded=True) as network,
@@ -91,7 +97,7 @@ async def world(
     ):
         if "admin" not in controller.state.principals:
             await controller.submit(CreatePrincipal("admin", "admin", digest(ADMIN)))
-        api = Api(create_app(controller, EmbeddedPlane(network), settings, keys=keys))
+        api = Api(create_app(controller, EmbeddedPlane(network), settings, keys=keys, clock=clock))
         async with api.client:
             if schema and "stock" not in controller.state.schemas:
                 await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA})

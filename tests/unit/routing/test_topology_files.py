@@ -8,7 +8,7 @@ import pytest
 from pleroma.errors import PleromaError, TopologyError, UnknownName
 from pleroma.routing.shapes import build, line
 from pleroma.routing.topology import Host, Link, Topology
-from pleroma.routing.topology_files import from_json, load, save, to_json
+from pleroma.routing.topology_files import from_json, load, save, to_json, with_ipv4
 
 GRAPHML = """<?xml version="1.0" encoding="utf-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -130,6 +130,16 @@ LINK = {"a": "R1", "b": "R2"}
 TWO = {"switches": ["R1", "R2"], "hosts": [HOST], "links": [LINK]}
 
 
+def test_hosts_get_the_first_free_ipv4_addresses_and_keep_those_that_they_have():
+    network = build("star:3")
+    first, second, *others = network.hosts
+    given = replace(network, hosts=(first, replace(second, address="10.0.0.1"), *others), datapaths={"R1": 7})
+    found = with_ipv4(given)
+    assert [host.address for host in found.hosts] == ["10.0.0.2", "10.0.0.1", "10.0.0.3"]
+    assert (found.links, found.datapaths) == (given.links, given.datapaths)
+    assert with_ipv4(found) == found
+
+
 def test_the_example_the_mistakes_are_made_in_is_good():
     assert len(from_json(TWO).links) == 1
 
@@ -154,7 +164,7 @@ def test_the_example_the_mistakes_are_made_in_is_good():
         (TWO | {"hosts": [HOST | {"port": None}]}, "hosts[0].port: must be a whole number from 1 to 65,279, not None"),
         (TWO | {"hosts": [HOST | {"address": 5}]}, "hosts[0].address: must be a text, not 5"),
         (TWO | {"hosts": [HOST | {"address": "here"}]}, "h1: 'here' is not an address"),
-        (TWO | {"hosts": [HOST | {"switch": "R3"}]}, "h1: unknown switch 'R3'; did you mean 'R2'?"),
+        (TWO | {"hosts": [HOST | {"switch": "R3"}]}, "h1: unknown switch 'R3'; known: R1, R2"),
         (
             TWO | {"links": [LINK | {"a_port": 1.0}]},
             "links[0].a_port: must be a whole number from 1 to 65,279, not 1.0",
@@ -164,7 +174,10 @@ def test_the_example_the_mistakes_are_made_in_is_good():
         (TWO | {"links": [LINK | {"latency": True}]}, "links[0]: latency True is not a number"),
         (TWO | {"links": [LINK | {"latency": -1}]}, "link R1-R2: latency -1.0 is not a time"),
         (TWO | {"links": [LINK | {"capacity": None}]}, "links[0]: capacity None is not a number"),
-        (TWO | {"links": [LINK | {"delay": 1}]}, "links[0]: unknown field 'delay'; did you mean 'latency'?"),
+        (
+            TWO | {"links": [LINK | {"delay": 1}]},
+            "links[0]: unknown field 'delay'; known: a, a_port, b, b_port, latency, capacity",
+        ),
         (TWO | {"limits": [5]}, "limits: is an object of switch to rules, not [5]"),
         (TWO | {"limits": {"R1": 0.5}}, "R1: a table has room for at least one rule, not 0.5"),
     ],

@@ -11,6 +11,7 @@ from pleroma.service.http.forgery.event_keys import EVENT_KEYS_FILE, EventKeys
 from pleroma.service.http.forgery.forged_reports import ForgedReports, entry_ports
 from pleroma.wire.event_tags import publisher_key, schema_key
 from support.service.in_process import world
+from support.strategies import STOCK
 from support.waiting import run
 
 KEYS = EventKeys(bytes(range(32)))
@@ -68,6 +69,9 @@ def test_without_tags_there_are_no_keys_and_every_program_may_join(tmp_path):
             assert made["event_key"] is None
             assert (await api("PUT", "/v1/leases/mine", 200)).json()["event_keys"] is None
             assert (await api.post("/v1/hosts/h1/attachments", None))["tags"] is False
+            secret = {"schema": STOCK.to_json() | {"name": "secret", "encrypted": True}}
+            refused = (await api("POST", "/v1/schemas", 400, json=secret)).json()["error"]
+            assert "encryption takes the keys of --event-tags on" in refused["reason"]
 
     run(main)
 

@@ -7,8 +7,10 @@ import logging
 import pytest
 import structlog
 
+from pleroma.private_file import write_private
 from pleroma.service import logs
-from pleroma.service.http.tokens import digest, new_token, write_private
+from pleroma.service.http.tokens import digest, new_token
+from pleroma.service.logs import LogSettings
 from support.logging_restored import logging_restored
 from support.service.in_process import ADMIN, world
 from support.waiting import run
@@ -18,7 +20,7 @@ from support.waiting import run
 def captured():
     out = io.StringIO()
     with logging_restored():
-        logs.configure(out)
+        logs.configure(stream=out)
         yield out
 
 
@@ -59,7 +61,7 @@ def test_a_terminal_gets_lines_for_people_without_local_variables():
 
     out = Terminal()
     with logging_restored():
-        logs.configure(out)
+        logs.configure(stream=out)
         secret = "plr_" + "secret"
         assert secret
         try:
@@ -68,6 +70,24 @@ def test_a_terminal_gets_lines_for_people_without_local_variables():
             structlog.get_logger("x").error("failed", exc_info=True)
         assert "RuntimeError: something" in out.getvalue()
         assert "plr_secret" not in out.getvalue()
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_the_form_and_the_level_can_be_chosen(form):
+    out = io.StringIO()
+    with logging_restored():
+        logs.configure(LogSettings(form, "error"), out)
+        for name in ("pleroma.service", "uvicorn.error"):
+            structlog.get_logger(name).warning("not so serious")
+            logging.getLogger(name).warning("nor this")
+        structlog.get_logger("pleroma.service").error("the disk is full", folder="here")
+    (line,) = out.getvalue().splitlines()
+    if form == "json":
+        assert json.loads(line)["folder"] == "here"
+    else:
+        assert "the disk is full" in line
+        assert "folder=here" in line
+        assert "\x1b" not in line  # no colours in a file
 
 
 def test_tokens_are_long_random_and_recognisable():

@@ -165,3 +165,39 @@ def test_a_client_two_plans_behind_is_told_and_keeps_its_lease(tmp_path):
             await api.error("PUT", "/v1/leases/mine", 400, "bad_request", json={"plans": {"stock": "x"}})
 
     run(main)
+
+
+def test_the_history_tells_who_asked_for_a_plan_what_was_predicted_and_what_it_did(tmp_path):
+    async def main():
+        async with world(tmp_path, timing=WITHOUT_WAITING) as api:
+            made = await api.subscribe("price between 100 and 200")
+            report = {"subscriptions": {made["id"]: {"delivered": 3, "wasted": 1}}}
+            await api("POST", "/v1/reports", 204, json=report)
+            predicted = {"waste_at_hosts": 0.125, "rules": 7}
+            await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX, "predicted": predicted})
+            await api("POST", f"{PLAN}/rollback", 200, json={"epoch": 2, "method": "at_once"})
+            first, second = (await api.get("/v1/schemas/stock/plans"))["items"][:2]
+            assert first["origin"] is None
+            assert (first["measured"]["packets"], first["measured"]["waste_at_hosts"]) == (4, 0.25)
+            assert second["origin"]["by"] == "admin"
+            assert second["origin"]["at"].startswith("20")
+            told = {name: value for name, value in second["origin"]["predicted"].items() if value is not None}
+            assert told == predicted
+            assert (second["measured"]["packets"], second["measured"]["waste_at_hosts"]) == (0, None)
+            assert "origin" not in await api.get(PLAN)
+            await api.error("PUT", PLAN, 400, "bad_request", json={"index": OTHER, "predicted": {"rules": -1}})
+
+    run(main)
+
+
+def test_others_do_not_learn_who_asked_for_a_plan(tmp_path):
+    async def main():
+        async with world(tmp_path, timing=WITHOUT_WAITING) as api:
+            await api("PUT", PLAN, 200, json={"index": EXAMPLE_INDEX})
+            ann = await api.principal("ann", "subscriber", read={"stock": "true"})
+            for other in (ann, await api.principal("watch", "tuner")):
+                plans = (await other.get("/v1/schemas/stock/plans"))["items"]
+                assert len(plans) == 2
+                assert not any("origin" in each or "measured" in each for each in plans)
+
+    run(main)

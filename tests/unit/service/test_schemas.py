@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pleroma.content import Schema
+from pleroma.content.batch import EventBatch
 from pleroma.index import GridIndex, IndexPlan
 from pleroma.service.http.examples import EXAMPLE_INDEX, EXAMPLE_PLAN, EXAMPLE_SCHEMA
 from pleroma.wire import fingerprint
@@ -129,3 +130,36 @@ def test_adopting_a_plan_keeps_the_history_and_covers_anew(tmp_path):
 def test_the_examples_of_the_document_are_true():
     assert IndexPlan(1, GridIndex.regular(STOCK, 8)).checksum == EXAMPLE_PLAN["checksum"]
     assert Schema.load(Path(__file__).parents[3] / "examples" / "stock.toml") == STOCK
+
+
+def test_a_schema_that_is_not_in_use_can_be_removed_by_an_administrator(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            sue = await api.principal("sue", read={"stock": "price > 5"})
+            await sue.error("DELETE", "/v1/schemas/stock", 403, "not_allowed")
+            made = await api.subscribe("price > 10")
+            error = await api.error("DELETE", "/v1/schemas/stock", 409, "already_there")
+            assert f"{made['id']} of" in error["reason"]
+            await api("DELETE", f"/v1/subscriptions/{made['id']}", 204)
+            removed = (await api("DELETE", "/v1/schemas/stock", 200)).json()
+            assert removed == {"schema": "stock", "principals": ["sue"]}
+            await api.error("GET", "/v1/schemas/stock/plan", 404, "not_found")
+            await api.error("DELETE", "/v1/schemas/stock", 404, "not_found")
+            again = await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA})
+            assert (again["number"], again["prefix"], again["epoch"]) == (1, "000000", 2)
+            assert (await api.get("/v1/principals/sue"))["read"] == {}
+            assert set((await api.get("/v1/statistics"))["by_schema"]) == {"stock"}
+
+    run(main)
+
+
+def test_what_was_sampled_of_a_removed_schema_is_nothing_of_a_later_one_of_its_name(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            service = api.app.state.service
+            service.samples.recent.add(EventBatch.from_events(STOCK, [STOCK.event(price=1, volume=2, ticker="A")]))
+            await api("DELETE", "/v1/schemas/stock", 200)
+            assert service.samples.recent.of("stock") is None
+            assert (await api.get("/v1/statistics"))["by_schema"] == {}
+
+    run(main)

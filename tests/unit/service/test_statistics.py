@@ -11,20 +11,26 @@ def test_reports_are_added_up_for_each_subscription_and_principal(tmp_path):
         async with world(tmp_path) as api:
             ann = await api.principal("ann", publish={"*": "true"}, read={"*": "true"})
             mine, hers = await api.subscribe(), await ann.subscribe()
-            report = {"subscriptions": {hers["id"]: {"delivered": 6, "wasted": 2, "dropped": 1}}, "published": 4}
+            report = {
+                "subscriptions": {hers["id"]: {"delivered": 6, "wasted": 2, "dropped": 1, "missed": 3}},
+                "published": 4,
+            }
+            report |= {"unsent": 2, "overrun": 1}
             for _ in range(2):
                 await ann.post("/v1/reports", report, 204)
             await api.post("/v1/reports", {"subscriptions": {mine["id"]: {"duplicates": 3, "wasted": 4}}}, 204)
             seen = await ann.get("/v1/statistics")
             counted = {"delivered": 12, "wanted": 12, "wasted": 4, "duplicates": 0, "dropped": 2, "forged": 0}
+            counted |= {"missed": 6}
+            sums = {"published": 8, "unsent": 4, "overrun": 2}
             assert seen["by_subscription"] == {hers["id"]: counted}
-            assert seen["reported"] == counted | {"published": 8, "waste_at_hosts": 0.25}
+            assert seen["reported"] == counted | sums | {"waste_at_hosts": 0.25}
             assert (seen["advertisements"], seen["subscriptions"]) == (0, 1)
             assert "principals" not in seen
             assert "hosts" not in seen
             everything = await api.get("/v1/statistics")
             assert set(everything["by_subscription"]) == {mine["id"], hers["id"]}
-            assert everything["principals"]["ann"] == counted | {"published": 8}
+            assert everything["principals"]["ann"] == counted | sums
             assert everything["reported"]["wasted"] == 8
             assert everything["subscriptions"] == 2
             assert set(everything["hosts"]) == {f"h{i}" for i in range(1, 9)}
@@ -47,6 +53,8 @@ def test_a_report_about_what_is_anothers_is_refused_as_a_whole(tmp_path):
                 {"subscriptions": {hers["id"]: {"lost": 1}}},
                 {"published": "1"},
                 {"published": {"stock": -1}},
+                {"unsent": -1},
+                {"overrun": 2**60},
                 [],
             ):
                 await ann.error("POST", "/v1/reports", 400, "bad_request", json=bad)

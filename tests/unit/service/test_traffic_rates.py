@@ -95,3 +95,27 @@ def test_what_is_reported_right_after_a_new_plan_is_about_the_one_before(rates, 
 
 def test_waste_is_not_known_before_anything_came(rates):
     assert rates.last_minute()["waste_at_hosts"] is None
+
+
+def test_what_a_plan_did_is_known_for_as_long_as_the_plan_is_kept(rates, stock, clock):
+    def move():
+        stock.move_to(IndexPlan(stock.epoch + 1, stock.index))
+
+    rates.add("ann", "stock", counted(wanted=3, wasted=1))
+    rates.add("ben", "stock", counted(wanted=4))
+    clock.now += 20
+    assert rates.of_plan("stock", 1) == {"seconds": 20, "packets": 8, "waste_at_hosts": 1 / 8}
+    move()
+    assert rates.of_plan("stock", 1)["packets"] == 8
+    clock.now += REPORTED_AFTER_SECONDS
+    assert rates.of_plan("stock", 2) == {"seconds": 0, "packets": 0, "waste_at_hosts": None}
+    rates.add("ann", "stock", counted(wasted=2))
+    assert rates.of_plan("stock", 1)["packets"] == 8
+    assert rates.of_plan("stock", 2)["waste_at_hosts"] == 1.0
+    assert rates.of_plan("stock", 3) is None
+    assert rates.of_plan("none", 1) is None
+    for _ in range(20):
+        move()
+        rates.of_plan("stock", 1)
+    assert rates.of_plan("stock", 1) is None
+    assert rates.of_plan("stock", 21) is not None

@@ -15,6 +15,7 @@ MAY = {
     ("GET", "/v1/schemas/{name}/plan/replanning"),
     ("POST", "/v1/schemas/{name}/plan/watching"),
     ("POST", "/v1/schemas/{name}/plan/forecast"),
+    ("GET", "/v1/me"),
 }
 INDEX = {"kind": "grid", "order": [0, 1, 0]}
 OTHER = {"kind": "grid", "order": [1, 1, 0]}
@@ -29,7 +30,7 @@ def filled(path):
     return path.replace("{name}", "stock").replace("{id}", "s9").replace("{", "").replace("}", "")
 
 
-def test_of_all_operations_a_tuner_may_do_eight(tmp_path):
+def test_of_all_operations_a_tuner_may_do_nine(tmp_path):
     async def main():
         async with world(tmp_path) as api:
             tuner = await api.principal("watch", "tuner", publish={"*": "true"}, read={"*": "true"})

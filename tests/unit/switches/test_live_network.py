@@ -233,12 +233,16 @@ async def test_a_socket_stays_while_it_repeats_itself():
 
 
 @run
-async def test_the_service_can_end_a_session():
+async def test_the_service_can_end_the_sessions_of_a_token():
     async with network() as (net, peer):
-        one = await peer("h1")
-        assert net.dismiss("h1", one.secret)
-        assert not net.dismiss("h1", one.secret)
-        assert await one.say(AttachKind.ATTACH) == [(AttachKind.REFUSED, one.secret)]
+        one, other = [await peer("h1"), await peer("h2")]
+        for number, digest in enumerate(("old", "new")):
+            net.admit("h1", bytes([number]) * 16, 60.0, token=digest)
+        net.dismiss(lambda digest: digest == "old")
+        assert net.sessions() == {"h1": 2, "h2": 1, "h3": 0, "h4": 0}
+        net.dismiss(lambda _: True)  # nobody has shown a token for the sessions of these two
+        for each in (one, other):
+            assert await each.say(AttachKind.ATTACH) == [(AttachKind.ATTACHED, each.secret)]
 
 
 @run

@@ -28,6 +28,10 @@ class RecentEvents:
         while sum(map(len, kept)) - len(kept[0]) >= self._max_events:
             kept.popleft()
 
+    def forget(self, schema: str) -> None:
+        """The schema was removed. Its events may not fit to those of another one of this name."""
+        self._kept.pop(schema, None)
+
     def of(self, schema: str) -> EventBatch | None:
         """The last events of a schema; None if none has come."""
         kept = self._kept.get(schema)

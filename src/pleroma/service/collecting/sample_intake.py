@@ -92,6 +92,14 @@ class SampleIntake:
         self._accepted.forget(principal)
         self._influence.forget(principal)
 
+    def forget_schema(self, schema: str) -> None:
+        """The schema was removed."""
+        self.recent.forget(schema)
+        self.fresh(schema)
+        self._told.forget(schema)
+        if self._rates is not None:
+            self._rates.forget(schema)
+
     def now(self) -> datetime:
         """The time that samples without an age have."""
         return datetime.now(UTC) if self._collection is None else self._collection.clock.now()

@@ -39,6 +39,11 @@ class SamplingRates:
     def rate(self, schema: str) -> float:
         return self._rates.get(schema, FIRST_RATE)
 
+    def forget(self, schema: str) -> None:
+        """The schema was removed."""
+        for known in (self._rates, self._rates_before, self._came):
+            known.pop(schema, None)
+
     def note(self, schema: str, events: int, drawn_at: float, now: float) -> bool:
         """Take note of samples that were drawn at a rate; whether the schema's rate has changed by that."""
         came = self._came.setdefault(schema, deque())

@@ -36,14 +36,15 @@ class SettledClock:
         """When a jump was last believed, by the steady clock."""
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self._seconds(), UTC)
+        return datetime.fromtimestamp(self.seconds(), UTC)
 
     def is_calm(self, seconds: float) -> bool:
         """Whether no jump is seen, and none was believed for so long."""
-        self._seconds()
+        self.seconds()
         return self._jumped is None and self._steady() - self._believed >= seconds
 
-    def _seconds(self) -> float:
+    def seconds(self) -> float:
+        """Since 1970."""
         steady = self._steady()
         offset = self._wall() - steady
         if abs(offset - self._offset) <= JUMP_SECONDS:

@@ -29,6 +29,10 @@ class ToldRates:
                 del told[next(iter(told))]
         return rate
 
+    def forget(self, schema: str) -> None:
+        """The schema was removed."""
+        self._told.pop(schema, None)
+
     def knows(self, schema: str, rate: float, now: float) -> bool:
         """Whether a sample that is handed over now may have been drawn at this rate."""
         told = self._told.get(schema, {}).get(rate)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from functools import partial
 
 from fastapi import FastAPI
@@ -15,6 +17,7 @@ from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.influence_limit import InfluenceLimit
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import SamplingRates
+from pleroma.service.collecting.settled_clock import SettledClock
 from pleroma.service.http import openapi, problems
 from pleroma.service.http.connections.connection_table import ConnectionTable
 from pleroma.service.http.connections.descriptors import free_descriptors
@@ -22,17 +25,21 @@ from pleroma.service.http.context import Service
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.forgery.event_keys import EventKeys
 from pleroma.service.http.gate import Gate
-from pleroma.service.http.gauges import gauges
+from pleroma.service.http.gauges import Measured, gauges
+from pleroma.service.http.health.disk_space import DiskSpace
+from pleroma.service.http.health.network_watch import NetworkWatch
+from pleroma.service.http.health.service_health import ServiceHealth
 from pleroma.service.http.limits import BodyLimit, Buckets
 from pleroma.service.http.metrics import Metrics, RequestMeter
 from pleroma.service.http.resources.explanations import explanations
+from pleroma.service.http.resources.groups import groups
 from pleroma.service.http.resources.health import health
 from pleroma.service.http.resources.hosts import hosts
 from pleroma.service.http.resources.leases import leases
 from pleroma.service.http.resources.network import network as network_routes
 from pleroma.service.http.resources.plan_tree import plan_tree
 from pleroma.service.http.resources.plans import plans
-from pleroma.service.http.resources.principals import principals
+from pleroma.service.http.resources.principals import myself, principals
 from pleroma.service.http.resources.registrations import registrations
 from pleroma.service.http.resources.replanning import replanning as replanning_routes
 from pleroma.service.http.resources.samples import samples as sample_routes
@@ -53,6 +60,7 @@ from pleroma.service.replanning.replanning_settings import ReplanningSettings
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
 from pleroma.service.shares import Shares
+from pleroma.service.token_keeper import TokenKeeper
 
 _DESCRIPTION = "The controller of a content-based publish/subscribe network. docs/api.md is the guide to this."
 _STREAM_RETRY_SECONDS = 5.0
@@ -66,13 +74,15 @@ def create_app(
     replanning: ReplanningSettings | None = None,
     watch: LoopWatch | None = None,
     keys: EventKeys | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> FastAPI:
     """The API of a controller and a data plane that are open and stay open. `app.state.service` holds its parts.
 
-    With `keys`, events have tags.
+    With `keys`, events have tags. `clock` is the time in seconds since 1970, by which tokens end.
 
-    Leases expire only inside `async with app.state.service.leases`, a collection lands only inside its own, and plans
-    are looked at only inside that of `app.state.service.replanning`.
+    Leases expire only inside `async with app.state.service.leases`, and the log is told of tokens that end inside that
+    of `tokens`. A collection lands only inside its own, and plans are looked at only inside that of `replanning`.
+    Inside that of `network_watch`, changes of the network are told as soon as they are noticed.
     """
     settings = settings or ServiceSettings()
     traffic_rates = TrafficRates(controller.state.schemas)
@@ -81,9 +91,13 @@ def create_app(
     attachments = Shares("attachments", settings.max_attachments, settings.attachment_seconds)
     streaming = Shares("streams", settings.max_streams, _STREAM_RETRY_SECONDS)
     connections = ConnectionTable(min(settings.max_connections, free_descriptors() // 2))
-    metrics = Metrics(
-        partial(gauges, controller, plane, collection, traffic_rates, watch, influence, streaming, connections)
-    )
+    closing, network_watch, disk = asyncio.Event(), NetworkWatch(controller, plane), DiskSpace(controller.folder)
+    condition = ServiceHealth(controller, plane, network_watch, collection, closing)
+    parts: list[Measured] = [watch, connections, plane, network_watch, condition, disk]
+    parts += [] if collection is None else [collection]
+    metrics = Metrics(partial(gauges, controller, traffic_rates, influence, streaming, parts))
+    clock = clock or SettledClock().seconds
+    tokens = TokenKeeper(controller, clock, plane.dismiss)
     leased = LeaseKeeper(controller, settings.lease_seconds)
     rates = None if replanning is None else SamplingRates()
     samples = SampleIntake(collection, rates, partial(_announce_rate, controller), influence)
@@ -93,11 +107,17 @@ def create_app(
     planner = Planner(controller, plane, samples, replanning or ReplanningSettings())
     loop = None if replanning is None else PlanLoop(controller, planner, claims, replanning.looking.window)
     traffic = SampledTraffic(samples.recent)
+    for knowing in (samples.forget_schema, traffic_rates.forget_schema, planner.forget):
+        controller.state.plans.on_removed(knowing)
+    if loop is not None:
+        controller.state.plans.on_removed(loop.forget)
     service = Service(
         controller,
         plane,
         settings,
         metrics,
+        clock,
+        tokens,
         leased,
         samples,
         AdvertisedEvents(controller.state.registrations),
@@ -105,6 +125,9 @@ def create_app(
         traffic_rates,
         planner,
         watch,
+        network_watch,
+        condition,
+        disk,
         attachments,
         streaming,
         connections,
@@ -112,10 +135,11 @@ def create_app(
         loop,
         keys,
         claims,
+        closing=closing,
     )
     gate = Middleware(
         Gate,
-        callers=Callers(controller.state),
+        callers=Callers(controller.state, tokens.is_over),
         buckets=Buckets(settings.requests_per_s),
         anonymous=Buckets(settings.anonymous_per_s),
     )
@@ -145,8 +169,9 @@ def create_app(
 
 def _announce_rate(controller: Controller, schema: str) -> None:
     """Publishers learn of another sampling rate like of a new plan."""
-    epoch = controller.state.schemas[schema].epoch
-    controller.feed.tell({"type": "plan", "position": controller.position, "schema": schema, "epoch": epoch})
+    entry = controller.state.schemas.get(schema)
+    if entry is not None:
+        controller.feed.tell({"type": "plan", "position": controller.position, "schema": schema, "epoch": entry.epoch})
 
 
 def _routes(service: Service) -> list[BaseRoute]:
@@ -165,6 +190,8 @@ def _routes(service: Service) -> list[BaseRoute]:
         explanations(service),
         schemas(service),
         principals(service),
+        myself(service),
+        groups(service),
         network_routes(service),
         tree_routes(service),
         trace(service),

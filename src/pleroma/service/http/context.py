@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pleroma.control import Controller, ControlState, SchemaEntry
@@ -14,6 +15,9 @@ from pleroma.service.http.connections.connection_table import ConnectionTable
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.forgery.event_keys import EventKeys
 from pleroma.service.http.forgery.forged_reports import ForgedReports
+from pleroma.service.http.health.disk_space import DiskSpace
+from pleroma.service.http.health.network_watch import NetworkWatch
+from pleroma.service.http.health.service_health import ServiceHealth
 from pleroma.service.http.metrics import Metrics
 from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.http.traffic_rates import TrafficRates
@@ -24,6 +28,7 @@ from pleroma.service.replanning.planner import Planner
 from pleroma.service.replanning.watcher_claims import WatcherClaims
 from pleroma.service.service_settings import ServiceSettings
 from pleroma.service.shares import Shares
+from pleroma.service.token_keeper import TokenKeeper
 from pleroma.service.turns import Turns
 
 
@@ -33,6 +38,9 @@ class Service:
     plane: DataPlane
     settings: ServiceSettings
     metrics: Metrics
+    clock: Callable[[], float]
+    """The time in seconds since 1970, by which tokens end."""
+    tokens: TokenKeeper
     leases: LeaseKeeper
     samples: SampleIntake
     advertised: AdvertisedEvents
@@ -40,6 +48,9 @@ class Service:
     rates: TrafficRates
     planner: Planner
     watch: LoopWatch
+    network_watch: NetworkWatch
+    health: ServiceHealth
+    disk: DiskSpace
     attachments: Shares
     streams: Shares
     connections: ConnectionTable

@@ -16,6 +16,7 @@ from prometheus_client.core import Metric
 from pleroma.index.address import AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
+from pleroma.switches.switch_status import SwitchStatus
 from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 
 
@@ -26,6 +27,8 @@ class DataPlane(Protocol):
     """So long after an event came in `published` counts it, at the latest."""
     forwards_by_rules: bool
     """Whether rules of switches lead the events; a broker has none."""
+    base_priority: int
+    """The priority of a rule on a switch is this and the length of its dz."""
 
     @property
     def learns(self) -> bool:
@@ -47,12 +50,16 @@ class DataPlane(Protocol):
         """How many rules switches turned out to have room for, where that is known."""
 
     def attach(
-        self, host: Host, seconds: float, principal: str, lease: str | None, on_end: Callable[[], None]
+        self, host: Host, seconds: float, principal: str, lease: str | None, token: str, on_end: Callable[[], None]
     ) -> dict[str, Any]:
         """Let a program join at a host; returns what it needs to know for that.
 
-        `lease` is what it registers under. `on_end` is called when the network has forgotten the program.
+        `lease` is what it registers under, and `token` the digest of the token that it showed. `on_end` is called when
+        the network has forgotten the program.
         """
+
+    def dismiss(self, is_worthless: Callable[[str], bool]) -> None:
+        """Forget the programs and the in-band sessions whose tokens, by their digests, are worth nothing any more."""
 
     def attached(self) -> Mapping[HostId, int]:
         """How many programs are at each host, as far as the network knows."""
@@ -63,6 +70,12 @@ class DataPlane(Protocol):
     async def read_rules(self, switch: SwitchId, seconds: float) -> SwitchRules | None:
         """The rules that a switch has now, read from it; None if it does not answer in so many seconds."""
 
+    async def count_packets(self, switch: SwitchId, seconds: float) -> Mapping[Dz, int] | None:
+        """How many packets have followed each rule of a switch that forwards, by the switch's own count.
+
+        None if the switch counts none, or does not answer in so many seconds.
+        """
+
     def hosts(self) -> Mapping[str, dict[str, int]]:
         """The counters of the hosts' ports."""
 
@@ -72,10 +85,17 @@ class DataPlane(Protocol):
         Only those of the principal are counted, if the network can tell them from others at the host.
         """
 
-    def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
+    def switches(self) -> Mapping[SwitchId, SwitchStatus]:
         """The state of each switch, and what else is known of it beyond its rules."""
 
-    def presence(self) -> Presence: ...
+    def presence(self) -> Presence:
+        """Which switches and ports of the known network are away now."""
+
+    def on_change(self, listener: Callable[[], object]) -> None:
+        """Have the listener called soon after switches, links or ports have come or gone."""
+
+    def failure_above(self) -> str | None:
+        """Why the network that this one is joined to cannot be reached, while that is so."""
 
     def brokers(self) -> list[str]:
         """The names of this broker and of those above it; none where the network is no broker."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pleroma.control import Principal
+from pleroma.control import Principal, Token
 from pleroma.errors import NotAllowed, NotAuthenticated, PleromaError, TooFast
 from pleroma.routing import HostId
 from pleroma.service.http.connections.caller_address import caller_address
@@ -23,13 +23,13 @@ from pleroma.service.http.limits import Buckets
 from pleroma.service.http.problems import problem_response
 from pleroma.service.http.tokens import Callers
 
-OPEN_PATHS = frozenset({"/health", "/metrics", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics", "/docs", "/openapi.json"})
 IN_BAND_SCOPE = "pleroma.in_band"
 """The key of the `InBandCaller` in the ASGI scope of a request that came through the network; no server sets it."""
 _OPEN_COSTS = {"/metrics": 10.0}
 """How many requests an anonymous request counts as, where it is not one: metrics are collected anew each time."""
 _TUNER = {
-    "GET": re.compile("/v1/schemas(/[^/]+(/plans?|/plan/replanning)?)?"),
+    "GET": re.compile("/v1/schemas(/[^/]+(/plans?|/plan/replanning)?)?|/v1/me"),
     "PUT": re.compile("/v1/schemas/[^/]+/plan"),
     "POST": re.compile("/v1/schemas/[^/]+/plan/(watching|forecast)"),
 }
@@ -54,32 +54,32 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             try:
-                scope["caller"] = self._admit(scope, is_open=scope["path"] in OPEN_PATHS)
+                scope["caller"], scope["token"] = self._admit(scope, is_open=scope["path"] in OPEN_PATHS)
             except PleromaError as error:
                 await problem_response(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _admit(self, scope: Scope, *, is_open: bool) -> Principal | None:
-        """The principal that asks; None for an open path if it shows no valid token."""
+    def _admit(self, scope: Scope, *, is_open: bool) -> tuple[Principal, Token] | tuple[None, None]:
+        """The principal that asks, and its token; None for an open path if it shows no valid token."""
         connection: GuardedHttp | None = scope.get(CONNECTION_SCOPE)
         try:
-            principal = self._who(scope)
+            principal, token = self._who(scope)
         except NotAuthenticated:
             if connection is not None:
                 connection.belong_to(None)
             self._limit_anonymous(scope, is_open=is_open)
             if is_open:
-                return None
+                return None, None
             raise
         if connection is not None:
             connection.belong_to(principal.name)
         _keep_to(self._buckets, principal.name)
         if principal.role == "tuner" and not is_open:
             _check_tuner(scope["method"], scope["path"])
-        return principal
+        return principal, token
 
-    def _who(self, scope: Scope) -> Principal:
+    def _who(self, scope: Scope) -> tuple[Principal, Token]:
         asking: InBandCaller | None = scope.get(IN_BAND_SCOPE)
         if asking is not None:
             return self._callers.still(asking.principal, asking.digest)
@@ -119,6 +119,12 @@ def caller(request: Request) -> Principal:
     """The principal that makes a request."""
     principal: Principal = request.scope["caller"]
     return principal
+
+
+def shown_token(request: Request) -> str:
+    """The digest of the token that a request was made with: a principal may have two for a while."""
+    token: Token = request.scope["token"]
+    return token.digest
 
 
 def admin(request: Request) -> Principal:

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from prometheus_client.core import Metric
 
+import pleroma
 from pleroma.control import Controller
 from pleroma.control.trees_in_use import trees_in_use
-from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.influence_limit import InfluenceLimit
-from pleroma.service.http.connections.connection_table import ConnectionTable
-from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.traffic_rates import TrafficRates
-from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.metric_families import counter, gauge
 from pleroma.service.shares import Shares
 
 _REPORTED = {
     "published": "Events that clients published",
+    "unsent": "Published events that clients could not send and dropped",
+    "overrun": "Datagrams that the kernel dropped at clients, since programs did not read them in time",
     "delivered": "Events that matched, at each subscription",
     "wanted": "Packets that came to a client and some subscription there wanted",
     "wasted": "Packets that came to a client and no subscription there wanted",
     "duplicates": "Matching events that came once more",
     "dropped": "Matching events that programs were too slow for",
     "forged": "Packets that came to a client and whose tag is not genuine",
+    "missed": "Events that never came to who wants all, though later ones of their publisher did",
 }
 """By counter: what clients report."""
 
 
+class Measured(Protocol):
+    """A part of the service that has metrics of its own."""
+
+    def metrics(self) -> Iterable[Metric]: ...
+
+
 def gauges(
-    controller: Controller,
-    network: DataPlane,
-    collection: Collection | None,
-    rates: TrafficRates,
-    watch: LoopWatch,
-    influence: InfluenceLimit,
-    streams: Shares,
-    connections: ConnectionTable,
+    controller: Controller, rates: TrafficRates, influence: InfluenceLimit, streams: Shares, parts: Iterable[Measured]
 ) -> Iterator[Metric]:
     """Sums over all principals only, because reading metrics needs no token."""
     state = controller.state
+    yield gauge("pleroma_build_info", "1, with the version of the service", [(pleroma.__version__, 1)], "version")
     yield gauge("pleroma_log_position", "Entries of the log that the state holds", [("", controller.position)])
     yield gauge("pleroma_installed_position", "Entries that the network has confirmed", [("", controller.installed)])
     yield gauge("pleroma_schemas", "Schemas", [("", len(state.schemas))])
@@ -64,25 +65,22 @@ def gauges(
     yield gauge("pleroma_detours", "Rules that stand only while a plan changes", [("", detours)])
     late = len(controller.plan_changes.stragglers)
     yield gauge("pleroma_plan_stragglers", "Advertisements that the last change of plans went on without", [("", late)])
-    unsaved, behind = controller.snapshot_failure is not None, controller.network_failure is not None
-    yield gauge("pleroma_snapshot_failed", "1 if the last snapshot could not be saved", [("", unsaved)])
-    yield gauge("pleroma_network_behind", "1 while a switch refuses rules", [("", behind)])
     delays = controller.delays
     waiting = [(str(name), delays[name].seconds if name in delays else 0.0) for name in state.router.tables]
     what = "How long the oldest change that a switch has not confirmed has been waiting"
     yield gauge("pleroma_switch_unconfirmed_seconds", what, waiting, "switch")
-    yield from watch.metrics()
     yield gauge("pleroma_streams", "Open event streams", [("", len(streams))])
-    yield from connections.metrics()
-    yield from network.metrics()
+    for part in parts:
+        yield from part.metrics()
     what = "Samples that were left out, because their sender had handed over its share"
     yield counter("pleroma_samples_beyond_share", what, [("", influence.left_out)])
-    if collection is not None:
-        yield from collection.metrics()
     for name, count in controller.client_counters.totals.items():
         yield counter(f"pleroma_events_{name}", _REPORTED[name], [("", count)])
     recent = {name: each["last_minute"]["waste_at_hosts"] for name, each in rates.by_schema().items()}
     what = "Part of the packets that came to hosts in the last minute and nobody there wanted"
     yield gauge(
-        "pleroma_waste_at_hosts", what, [(name, part) for name, part in recent.items() if part is not None], "schema"
+        "pleroma_waste_at_hosts_ratio",
+        what,
+        [(name, part) for name, part in recent.items() if part is not None],
+        "schema",
     )

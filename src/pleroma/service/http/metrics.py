@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,6 +33,7 @@ class Metrics:
         self._counted: dict[tuple[str, str, int], Counter] = {}
         self._timed: dict[str, Histogram] = {}
         self.registry.register(_StateCollector(state))
+        ProcessCollector(registry=self.registry)
 
     def count(self, method: str, route: str, status: int) -> None:
         """A request was answered."""

@@ -28,7 +28,7 @@ _CHANGES = {
     "507": "The disk is full; nothing was changed",
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer", "minimum": 0}}}
-_CHANGING = ("post", "put", "delete")
+_CHANGING = ("post", "put", "patch", "delete")
 
 
 def document(app: FastAPI) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def seen_by(principal: Principal, item: Mapping[str, Any]) -> Mapping[str, Any] 
     return None
 
 
-async def events(service: Service, principal: Principal, types: frozenset[str] = FEED_TYPES) -> AsyncIterator[bytes]:
-    """The stream, until the client goes, the service stops, or the principal is removed."""
+async def events(service: Service, digest: str, types: frozenset[str] = FEED_TYPES) -> AsyncIterator[bytes]:
+    """The stream, until the client goes, the service stops, or the token with this digest is worth nothing any more."""
     feed = service.controller.feed.subscribe(types=types)
     closing = asyncio.ensure_future(service.closing.wait())
     waiting: asyncio.Future[Any] | None = None
@@ -49,10 +49,11 @@ async def events(service: Service, principal: Principal, types: frozenset[str] =
             waiting = waiting or asyncio.ensure_future(anext(feed))
             seconds = service.settings.heartbeat_seconds
             done, _ = await asyncio.wait((waiting, closing), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if closing in done or service.controller.principals.get(principal.name) is not principal:
+            found = service.controller.principals.with_digest(digest)
+            if closing in done or found is None or service.tokens.is_over(found[1]):
                 return
             if waiting in done:
-                item, waiting = seen_by(principal, waiting.result()), None
+                item, waiting = seen_by(found[0], waiting.result()), None
                 if item is not None:
                     yield formatted(item)
             elif not done:

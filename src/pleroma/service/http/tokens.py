@@ -7,12 +7,11 @@ request and add nothing.
 
 from __future__ import annotations
 
-import os
 import secrets
-from pathlib import Path
+from collections.abc import Callable
 
-from pleroma.control import ControlState, Principal
-from pleroma.errors import NotAuthenticated
+from pleroma.control import ControlState, Principal, Token
+from pleroma.errors import NotAuthenticated, TokenExpired
 from pleroma.wire.token_proof import client_key, verifier_of
 
 TOKEN_PREFIX = "plr_"  # noqa: S105
@@ -29,43 +28,32 @@ def digest(token: str | bytes) -> str:
     return verifier_of(client_key(token)).hex()
 
 
-def write_private(path: Path, token: str) -> None:
-    """Write a token or another secret into a file that only its owner can read, also while it is written."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{token}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
 class Callers:
-    """Finds the principal of a request."""
+    """Finds the principal of a request, and the token that it shows. `is_over` tells whether a token has ended."""
 
-    def __init__(self, state: ControlState) -> None:
+    def __init__(self, state: ControlState, is_over: Callable[[Token], bool] = lambda token: token.is_over) -> None:
         self._state = state
+        self._is_over = is_over
 
-    def who(self, authorization: bytes | None) -> Principal:
-        """The principal of the token in an Authorization header; raises `NotAuthenticated`, which never quotes it."""
+    def who(self, authorization: bytes | None) -> tuple[Principal, Token]:
+        """Whose token is in an Authorization header; raises `NotAuthenticated`, which never quotes it."""
         if authorization is None:
             raise NotAuthenticated("a token is needed: Authorization: Bearer TOKEN", field="authorization")
         kind, _, token = authorization.partition(b" ")
         if kind.lower() != b"bearer":
             raise NotAuthenticated("the authorization is not a bearer token", field="authorization")
         is_short = len(token) <= _MAX_TOKEN_BYTES
-        principal = self._state.principals.with_digest(digest(token.strip())) if is_short else None
-        if principal is None:
-            raise NotAuthenticated("nobody has this token, or no longer", field="authorization")
-        return principal
+        return self._good(self._state.principals.with_digest(digest(token.strip())) if is_short else None)
 
-    def still(self, name: str, known: str) -> Principal:
-        """The principal of this name, if its token still is the one with this digest."""
+    def still(self, name: str, known: str) -> tuple[Principal, Token]:
+        """The principal of this name, if it still has the token with this digest."""
         principal = self._state.principals.get(name)
-        if principal is None or principal.digest != known:
+        token = None if principal is None else principal.token_with(known)
+        return self._good(None if principal is None or token is None else (principal, token))
+
+    def _good(self, found: tuple[Principal, Token] | None) -> tuple[Principal, Token]:
+        if found is None:
             raise NotAuthenticated("nobody has this token, or no longer", field="authorization")
-        return principal
+        if self._is_over(found[1]):
+            raise TokenExpired("this token has ended: ask an administrator for another", field="authorization")
+        return found

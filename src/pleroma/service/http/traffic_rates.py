@@ -38,6 +38,8 @@ class TrafficRates:
         self._plans: dict[str, tuple[int, float]] = {}
         """By schema, the epoch in force and the time from which on reports are about it."""
         self._since_plan: _Counts = {}
+        self._past: dict[str, dict[int, dict[str, Any]]] = {}
+        """By schema and epoch: what earlier plans did, as far as these are kept."""
         self._notice()
 
     def add(self, principal: str, schema: str | None, counted: Mapping[str, int]) -> None:
@@ -61,6 +63,13 @@ class TrafficRates:
         for counts in (self._since_plan, *(each for _, each in self._slots)):
             counts.pop(principal, None)
 
+    def forget_schema(self, schema: str) -> None:
+        """The schema was removed; what was counted of it stays in the rates of everything."""
+        self._plans.pop(schema, None)
+        self._past.pop(schema, None)
+        for counted in self._since_plan.values():
+            counted.pop(schema, None)
+
     def last_minute(self, principal: str | None = None, schema: str | None = None) -> dict[str, Any]:
         """The rates of a principal or of all, of a schema or of all."""
         now = self._clock()
@@ -73,6 +82,20 @@ class TrafficRates:
         """The rates of each schema, those since its plan came into force among them."""
         self._notice()
         return dict(self._of_schemas(principal))
+
+    def of_plan(self, schema: str, epoch: int) -> dict[str, Any] | None:
+        """What a plan did, as all principals reported; None if it was not in force since the controller started."""
+        self._notice()
+        known, since = self._plans.get(schema, (None, 0.0))
+        return self._measured(schema, since) if known == epoch else self._past.get(schema, {}).get(epoch)
+
+    def _measured(self, schema: str, since: float) -> dict[str, Any]:
+        total = _total(None, schema, self._since_plan)
+        return {
+            "seconds": max(self._clock() - since, 0.0),
+            "packets": total["wanted"] + total["wasted"],
+            "waste_at_hosts": waste_at_hosts(total),
+        }
 
     def _of_schemas(self, principal: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, (epoch, since) in self._plans.items():
@@ -89,8 +112,12 @@ class TrafficRates:
     def _notice(self) -> None:
         """Begin anew with the schemas that have another plan now."""
         for name, entry in self._schemas.items():
-            epoch, _ = self._plans.get(name, (None, 0.0))
+            epoch, since = self._plans.get(name, (None, 0.0))
             if epoch != entry.epoch:
+                if epoch is not None:
+                    self._past.setdefault(name, {})[epoch] = self._measured(name, since)
+                    kept = {plan.epoch for plan in entry.plans}
+                    self._past[name] = {each: did for each, did in self._past[name].items() if each in kept}
                 self._plans[name] = entry.epoch, self._clock() + (REPORTED_AFTER_SECONDS if epoch else 0.0)
                 for counted in self._since_plan.values():
                     counted.pop(name, None)

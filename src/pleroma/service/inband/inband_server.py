@@ -138,12 +138,14 @@ class InbandServer(Generic[Arrival_contra]):
             self.counts["unknown principal"] += 1
             self._refuse(peer, hello.nonce, RefusalReason.NOT_KNOWN)
             return
-        key = hello_key(data, bytes.fromhex(principal.digest))
+        # one that has ended may say hello: its requests are refused, and the refusals say why
+        proven = ((each.digest, hello_key(data, bytes.fromhex(each.digest))) for each in principal.tokens)
+        digest, key = next(((digest, key) for digest, key in proven if key is not None), ("", None))
         if key is None:
             self.counts["forged"] += 1
             self._refuse(peer, hello.nonce, RefusalReason.NOT_KNOWN)
             return
-        session = self.sessions.open(peer, hello, principal.digest, key, self._admission.host_at(peer.place))
+        session = self.sessions.open(peer, hello, digest, key, self._admission.host_at(peer.place))
         if session is None:
             self.counts["no room"] += 1
             return

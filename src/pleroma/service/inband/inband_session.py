@@ -72,6 +72,11 @@ class InbandSession:
     requests: dict[int, SessionRequest] = field(default_factory=dict)
     _kept_bytes: int = 0
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request of it is being carried out."""
+        return any(each.is_running for each in self.requests.values())
+
     def request(self, sequence: int, parts: int) -> SessionRequest | None:
         """A known or new request; None if it is below the floor, its size changed, or too many are under way."""
         if sequence < self.floor:

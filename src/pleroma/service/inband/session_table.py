@@ -83,6 +83,14 @@ class SessionTable:
         self._by_hello[peer.place, hello.nonce] = session
         return session
 
+    def dismiss(self, is_worthless: Callable[[str], bool]) -> None:
+        """End the sessions whose tokens, by their digests, are worth nothing any more.
+
+        One that waits for answers to earlier requests gets them, and has nothing else answered.
+        """
+        for session in [each for each in self if is_worthless(each.digest) and not each.is_busy]:
+            self._end(session)
+
     def _crowds_of(self, session: InbandSession) -> Iterator[_Crowd]:
         for kind in _kinds(session.place, session.address, session.principal):
             yield self._crowds.setdefault(kind, {})

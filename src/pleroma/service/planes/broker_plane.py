@@ -36,7 +36,9 @@ from pleroma.routing.topology import Port
 from pleroma.service.http.forgery.event_keys import EventKeys
 from pleroma.service.inband.carrier import Peer
 from pleroma.service.inband.inband_server import InbandServer
-from pleroma.service.metric_families import counter, gauge
+from pleroma.service.metric_families import gauge
+from pleroma.service.planes.traffic_metrics import packet_metrics
+from pleroma.switches.switch_status import SwitchStatus
 from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 from pleroma.wire.attach import SECRET_BYTES
 from pleroma.wire.socket_sessions import SocketAddress
@@ -75,17 +77,18 @@ async def over_broker(
         )
         match_state = MatchState(EventKeys.open(folder).secret if has_tags else None)
         match_state.follow(controller.state.registrations)
+        controller.state.plans.on_removed(match_state.forget)
         plane = BrokerPlane(taken, match_state, controller, upstream)
         stack.callback(plane.broker.close)
         if upstream is not None:
             needed.follow(controller.state.registrations)
-            await stack.enter_async_context(upstream.joined(plane.broker, partial(_learn, controller)))
+            await stack.enter_async_context(upstream.joined(plane.broker, partial(_learn, controller, has_tags)))
         yield controller, plane
 
 
-async def _learn(controller: Controller, schema: Schema) -> None:
-    """Create a schema of the broker above here too, unless there is one of its name."""
-    if schema.name not in controller.state.schemas:
+async def _learn(controller: Controller, has_keys: bool, schema: Schema) -> None:
+    """Create a schema of the broker above here too, unless there is one of its name, or it takes keys."""
+    if schema.name not in controller.state.schemas and (has_keys or not schema.encrypted):
         with suppress(AlreadyThere):
             await controller.submit(CreateSchema(schema))
 
@@ -103,6 +106,7 @@ class BrokerPlane:
     learns = False
     count_lag_seconds = 0.0
     forwards_by_rules = False
+    base_priority = 0
 
     def __init__(
         self, taken: socket.socket, match_state: MatchState, controller: Controller, upstream: Upstream | None
@@ -150,14 +154,20 @@ class BrokerPlane:
         seconds: float,
         principal: str,
         lease: str | None,
+        token: str,
         on_end: Callable[[], None],
     ) -> dict[str, Any]:
         secret = secrets.token_bytes(SECRET_BYTES)
-        self.broker.admit(secret, ProgramOwner(principal, lease), seconds, on_end)
+        self.broker.admit(secret, ProgramOwner(principal, lease), seconds, on_end, token=token)
         address, port = self.broker.address
         # a broker that listens on all addresses leaves out its own: the program used the one that it reaches
         known = {} if ip_address(address).is_unspecified else {"udp_host": address}
         return {"network": "tunnel", "port": port, "secret": secret.hex(), **known}
+
+    def dismiss(self, is_worthless: Callable[[str], bool]) -> None:
+        self.broker.programs.sessions.dismiss(is_worthless)
+        if self.requests is not None:
+            self.requests.sessions.dismiss(is_worthless)
 
     def attached(self) -> Mapping[HostId, int]:
         return {BROKER_HOST: self.broker.attached()}
@@ -169,17 +179,29 @@ class BrokerPlane:
         """There are none."""
         return None
 
+    async def count_packets(self, switch: SwitchId, seconds: float) -> Mapping[Dz, int] | None:  # noqa: ARG002
+        return None
+
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {BROKER_HOST: asdict(self.broker.counters)}
 
     def published(self, host: HostId, principal: str) -> int | None:  # noqa: ARG002
         return self.broker.published_by[principal]
 
-    def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
-        return {BROKER_SWITCH: {"state": "ready"}}
+    def switches(self) -> Mapping[SwitchId, SwitchStatus]:
+        return {BROKER_SWITCH: SwitchStatus()}
 
     def presence(self) -> Presence:
         return Presence()
+
+    def on_change(self, listener: Callable[[], object]) -> None:
+        """A broker has no switches or links that could come or go."""
+
+    def failure_above(self) -> str | None:
+        upstream = self.upstream
+        if upstream is None or (upstream.is_connected and upstream.failure is None):
+            return None
+        return f"the broker above: {upstream.failure or 'not connected'}"
 
     def brokers(self) -> list[str]:
         return [] if self.upstream is None else [self.upstream.name, *self.upstream.names_above]
@@ -192,8 +214,7 @@ class BrokerPlane:
         yield gauge(
             "pleroma_attachments", "Programs admitted to a host", [(BROKER_HOST, float(self.broker.attached()))], "host"
         )
-        fates = [(name, float(count)) for name, count in asdict(self.broker.counters).items()]
-        yield counter("pleroma_packets", "Packets at the broker's port, by what became of them", fates, "fate")
+        yield from packet_metrics("at the broker's port", asdict(self.broker.counters))
         if self.upstream is not None:
             joined = [("", float(self.upstream.is_connected))]
             yield gauge("pleroma_upstream_connected", "1 while the broker above is there", joined)

@@ -18,8 +18,10 @@ from pleroma.index.address import IPV6
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
 from pleroma.service.metric_families import counter, gauge
+from pleroma.service.planes.traffic_metrics import link_metrics, packet_metrics
 from pleroma.switches.live.live_network import LOOPBACK, LiveNetwork
 from pleroma.switches.simulated.network_counters import HostCounters
+from pleroma.switches.switch_status import SwitchStatus
 from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 from pleroma.wire.attach import SECRET_BYTES
 
@@ -44,6 +46,7 @@ class EmbeddedPlane:
     learns = False
     count_lag_seconds = 0.0
     forwards_by_rules = True
+    base_priority = 0
 
     def __init__(self, network: LiveNetwork) -> None:
         self.network = network
@@ -66,16 +69,20 @@ class EmbeddedPlane:
         seconds: float,
         principal: str,
         lease: str | None,  # noqa: ARG002
+        token: str,
         on_end: Callable[[], None],
     ) -> dict[str, Any]:
         secret = secrets.token_bytes(SECRET_BYTES)
-        self.network.admit(host.name, secret, seconds, principal, on_end)
+        self.network.admit(host.name, secret, seconds, principal, on_end, token=token)
         return {
             "network": "tunnel",
             "udp_host": LOOPBACK,
             "port": self.network.ports[host.name],
             "secret": secret.hex(),
         }
+
+    def dismiss(self, is_worthless: Callable[[str], bool]) -> None:
+        self.network.dismiss(is_worthless)
 
     def attached(self) -> Mapping[HostId, int]:
         return self.network.sessions()
@@ -86,17 +93,26 @@ class EmbeddedPlane:
     async def read_rules(self, switch: SwitchId, seconds: float) -> SwitchRules | None:  # noqa: ARG002
         return self.network.rules(switch)
 
+    async def count_packets(self, switch: SwitchId, seconds: float) -> Mapping[Dz, int] | None:  # noqa: ARG002
+        return None
+
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {name: asdict(counted) for name, counted in self.network.hosts.items()}
 
     def published(self, host: HostId, principal: str) -> int | None:  # noqa: ARG002
         return self.network.published(host)
 
-    def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
-        return {name: {"state": "ready"} for name in self.network.topology.switches}
+    def switches(self) -> Mapping[SwitchId, SwitchStatus]:
+        return {name: SwitchStatus() for name in self.network.topology.switches}
 
     def presence(self) -> Presence:
         return Presence()
+
+    def on_change(self, listener: Callable[[], object]) -> None:
+        """Simulated switches and links neither come nor go."""
+
+    def failure_above(self) -> str | None:
+        return None
 
     def brokers(self) -> list[str]:
         return []
@@ -111,7 +127,13 @@ class EmbeddedPlane:
         totals = {
             each.name: sum(getattr(x, each.name) for x in network.hosts.values()) for each in fields(HostCounters)
         }
-        yield counter("pleroma_packets", "Packets at the hosts' ports, by what became of them", totals.items(), "fate")
+        yield from packet_metrics("at the hosts' ports", totals)
+        sent = {
+            (SwitchId(line.source), line.source_port): (counted.sent, counted.sent_bytes)
+            for line, counted in network.by_line().items()
+            if line.source_port is not None
+        }
+        yield from link_metrics(network.topology, sent)
         switches = network.switches
         lookups = [(str(name), float(counted.lookups)) for name, counted in switches.items()]
         misses = [(str(name), float(counted.misses)) for name, counted in switches.items()]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,14 @@ from pleroma.routing.topology_files import from_json
 from pleroma.service.inband.host_admission import HostAdmission
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.inband.switch_carrier import SwitchCarrier
-from pleroma.service.metric_families import counter, gauge
+from pleroma.service.metric_families import counter
+from pleroma.service.planes.traffic_metrics import link_metrics
 from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import LISTEN_ADDRESS, Arrival, OpenFlowNetwork
 from pleroma.switches.openflow.switch_certificates import SwitchCertificates
+from pleroma.switches.openflow.tables import CELL_PRIORITY
+from pleroma.switches.switch_status import SwitchStatus
 from pleroma.switches.tracing.meeting import SwitchRules, SwitchStanding
 from pleroma.wire.ports import EVENTS_PORT
 
@@ -109,6 +113,7 @@ class OpenFlowPlane:
     kind = "openflow"
     count_lag_seconds = 3.0
     forwards_by_rules = True
+    base_priority = CELL_PRIORITY
 
     def __init__(self, network: OpenFlowNetwork, controller: Controller) -> None:
         self.network = network
@@ -116,6 +121,7 @@ class OpenFlowPlane:
         self._controller = controller
         self._known: tuple[tuple[Topology, tuple[Host, ...], dict[SwitchId, int]], Topology] | None = None
         """The whole known network, after what it was made of."""
+        self._listeners: list[Callable[[], object]] = []
         self.requests: InbandServer[Arrival] | None = None
         """Answers API requests that come through the switches, while `serving`."""
 
@@ -128,6 +134,8 @@ class OpenFlowPlane:
 
         As long as no switch is connected, nothing is known of any, and they go on by the rules that they have.
         """
+        for listener in self._listeners:
+            asyncio.get_running_loop().call_soon(listener)
         if self.network.is_cut_off:
             return
         network, discovered = self.network, self.network.discovered
@@ -176,6 +184,7 @@ class OpenFlowPlane:
         seconds: float,  # noqa: ARG002
         principal: str,  # noqa: ARG002
         lease: str | None,  # noqa: ARG002
+        token: str,  # noqa: ARG002
         on_end: Callable[[], None],
     ) -> dict[str, Any]:
         """Let a program use its host's own network, for as long as its lease lasts."""
@@ -184,6 +193,11 @@ class OpenFlowPlane:
             raise SetupError(f"{host.name} is not connected at the moment", field="host", value=host.name)
         on_end()  # nothing is kept of the program: its host is on the network anyway
         return {"network": "native", "port": EVENTS_PORT}
+
+    def dismiss(self, is_worthless: Callable[[str], bool]) -> None:
+        """Nothing is kept of programs themselves: what they registered goes by leases, or with their rights."""
+        if self.requests is not None:
+            self.requests.sessions.dismiss(is_worthless)
 
     def attached(self) -> Mapping[HostId, int]:
         return {}
@@ -194,18 +208,27 @@ class OpenFlowPlane:
     async def read_rules(self, switch: SwitchId, seconds: float) -> SwitchRules | None:
         return await self.network.read_rules(switch, seconds)
 
+    async def count_packets(self, switch: SwitchId, seconds: float) -> Mapping[Dz, int] | None:
+        return await self.network.count_packets(switch, seconds)
+
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {}
 
     def published(self, host: HostId, principal: str) -> int | None:  # noqa: ARG002
         at = self._controller.topology.host.get(host)
-        return None if at is None else self.network.admitted.at(at.switch, at.port)
+        return None if at is None else self.network.admitted.at((at.switch, at.port))
 
-    def switches(self) -> Mapping[SwitchId, dict[str, Any]]:
+    def switches(self) -> Mapping[SwitchId, SwitchStatus]:
         return self.network.status()
 
     def presence(self) -> Presence:
         return self.network.presence
+
+    def on_change(self, listener: Callable[[], object]) -> None:
+        self._listeners.append(listener)
+
+    def failure_above(self) -> str | None:
+        return None
 
     def brokers(self) -> list[str]:
         return []
@@ -218,25 +241,24 @@ class OpenFlowPlane:
         }
 
     def metrics(self) -> Iterator[Metric]:
-        states = self.network.status()
-        ready = [(str(name), float(each["state"] == "ready")) for name, each in states.items()]
-        yield gauge("pleroma_switch_ready", "1 while a switch is connected and has its rules", ready, "switch")
-        for name, text in _COUNTS.items():
-            counts = [(str(switch), float(each.get(name, 0))) for switch, each in states.items()]
-            yield counter(f"pleroma_switch_{name}", text, counts, "switch")
+        counted = {switch: asdict(each.counts) for switch, each in self.network.status().items()}
+        for name, (metric, text) in _UPKEEP.items():
+            yield counter(metric, text, [(str(switch), each[name]) for switch, each in counted.items()], "switch")
+        yield from link_metrics(self.network.discovered.topology, self.network.sent())
         beacons = [(reason, float(count)) for reason, count in self.network.ignored_beacons.items()]
         yield counter("pleroma_beacons_ignored", "Beacons that made no link, by reason", beacons, "reason")
         if self.requests is not None:
             yield from self.requests.metrics()
 
 
-_COUNTS = {
-    "changed": "Rules that were changed on a switch",
-    "read": "Times that a switch's table was read",
-    "repaired": "Rules that somebody else had changed, and that were put right",
-    "refusals": "Bundles that a switch refused",
-    "silent": "Bundles that a switch did not answer in time",
+_UPKEEP = {
+    "changed": ("pleroma_switch_rules_changed", "Rules that were changed on a switch"),
+    "read": ("pleroma_switch_table_reads", "Times that a switch's table was read"),
+    "repaired": ("pleroma_switch_rules_repaired", "Rules that somebody else had changed, and that were put right"),
+    "refusals": ("pleroma_switch_refusals", "Bundles that a switch refused"),
+    "silent": ("pleroma_switch_silences", "Bundles that a switch did not answer in time"),
 }
+"""By field of `UpkeepCounts`."""
 
 
 def _saved_topology(folder: Path) -> Topology:

@@ -19,6 +19,7 @@ from typing import Any, Self
 import structlog
 
 from pleroma.control import ChangePlan, Controller, SchemaEntry
+from pleroma.control.state.plan_origin import PlanOrigin
 from pleroma.errors import ControllerClosed, LimitReached, PlanChanging, PlanMoved, PleromaError
 from pleroma.replanning.decisions import Decision, Outcome
 from pleroma.replanning.live_replanner import Look
@@ -79,14 +80,21 @@ class PlanLoop:
             with suppress(asyncio.CancelledError):
                 await self._task
 
+    def forget(self, schema: str) -> None:
+        """The schema was removed."""
+        for known in (self.looks, self.changes, self.balances, self.moves, self.failures, self._rests):
+            known.pop(schema, None)
+
     async def _changed(self, entry: SchemaEntry, found: Proposal, after: int | None) -> dict[str, Any]:
         """Change to a plan: with the rules of both side by side, so that nothing is wasted meanwhile, if they fit."""
         change, is_whole = self._controller.plan_changes.change, found.part is None
+        origin = PlanOrigin.now(None, {"waste_at_hosts": found.after.rate, "rules": found.rules})
         if self._planner.has_room_beside(entry, found.rules_by_switch):
-            beside = ChangePlan(entry.name, found.index, "versioning", after, found.members, is_whole, found.trees)
+            versions = "versioning", after, found.members, is_whole, found.trees
+            beside = ChangePlan(entry.name, found.index, *versions, origin)
             with suppress(LimitReached):  # all prefixes are taken by schemas
                 return await change(beside)
-        return await change(ChangePlan(entry.name, found.index, "lightweight", after, found.members))
+        return await change(ChangePlan(entry.name, found.index, "lightweight", after, found.members, origin=origin))
 
     async def _next_look(self) -> bool:
         """Wait until a look is due, early if subscriptions have come and no more follow; whether it is calm."""
@@ -127,6 +135,8 @@ class PlanLoop:
     async def attempt(self, entry: SchemaEntry, is_calm: bool = False) -> None:
         """Look at a schema, unless that has failed of late. If it fails now, note why."""
         name = entry.name
+        if self._controller.state.schemas.get(name) is not entry:
+            return  # removed, while others were looked at
         rest, until = self._rests.get(name, (self._seconds / 2, 0.0))
         if name in self._rests and self._clock() < until:
             return
@@ -195,7 +205,9 @@ class PlanLoop:
         if not self._planner.has_room_beside(entry, found.rules_by_switch):
             return self._moved(entry, "failed")
         begun = time.monotonic()
-        command = ChangePlan(entry.name, entry.index, "versioning", after, trees=found.trees)
+        command = ChangePlan(
+            entry.name, entry.index, "versioning", after, trees=found.trees, origin=PlanOrigin.now(None, {})
+        )
         try:
             done = await self._controller.plan_changes.change(command)
         except (PlanMoved, PlanChanging):

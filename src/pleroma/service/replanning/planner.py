@@ -62,6 +62,10 @@ class Planner:
             each.entry is entry and each.kind == "subscription" for each in everyone
         )
 
+    def forget(self, schema: str) -> None:
+        """The schema was removed: another one of its name is news to the planning process."""
+        self._mirrors.pop(schema, None)
+
     def has_newcomers(self, entry: SchemaEntry) -> bool:
         """Whether subscriptions have come since the planning process was told of them last."""
         mirror, registered = self._mirrors.get(entry.name), self._registered(entry)

@@ -169,19 +169,22 @@ class LiveNetwork:
         seconds: float,
         principal: str = "",
         on_end: Callable[[], None] = lambda: None,
+        *,
+        token: str | None = None,
     ) -> None:
         """Let a client with this secret attach a socket to a host, for as long as it repeats that every `seconds`.
 
-        `on_end` is called when it no longer does.
+        `on_end` is called when it no longer does. `token` is the digest of the token that it showed.
         """
         self._expire()
         now = self._clock()
-        self._outlet(host).sessions.admit(secret, principal, seconds, now, on_end)
+        self._outlet(host).sessions.admit(secret, principal, seconds, now, on_end, token=token)
         self._expiry = min(self._expiry, now + seconds)
 
-    def dismiss(self, host: str, secret: bytes) -> bool:
-        """End a session before its client does; False if there is none with this secret."""
-        return self._outlet(host).sessions.end(secret)
+    def dismiss(self, is_worthless: Callable[[str], bool]) -> None:
+        """End the sessions whose tokens, by their digests, are worth nothing any more."""
+        for outlet in self._outlets.values():
+            outlet.sessions.dismiss(is_worthless)
 
     def sessions(self) -> dict[HostId, int]:
         """How many sessions each host has, with a socket or still without."""

@@ -12,7 +12,6 @@ the change is in force.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from pleroma.routing import Change, SwitchId
 from pleroma.switches.openflow.change_order import MAX_BUNDLE_CHANGES, bundles
 from pleroma.switches.openflow.rule import CountedRule, Key, Rule, RuleChange
 from pleroma.switches.openflow.tables import COOKIE, COOKIE_MASK, FORWARDING
+from pleroma.switches.switch_status import SwitchState, UpkeepCounts
 
 TABLE_FULL = ("OFPET_FLOW_MOD_FAILED", "OFPFMFC_TABLE_FULL")
 
@@ -69,9 +69,7 @@ class Agent:
         """The switch has been away for longer than the grace period: nobody waits for it any more."""
         self.wanted: dict[Key, Rule] = {}
         self.refused: dict[Key, SwitchRefused] = {}
-        self.counts: Counter[str] = Counter()
-        """Rules `changed` and `repaired` (not as the switch had confirmed them), tables `read`, and bundles that the
-        switch refused (`refusals`) or did not answer (`silent`)."""
+        self.counts = UpkeepCounts()
         self.room: int | None = None
         """How many rules the forwarding table has room for, once the switch has refused one for want of room."""
         self._known: dict[Key, Rule] | None = None
@@ -128,6 +126,15 @@ class Agent:
         return self._known
 
     @property
+    def standing(self) -> SwitchState:
+        return "gone" if self.gone else self.state
+
+    @property
+    def refusal_reasons(self) -> tuple[str, ...]:
+        """Why the switch did not take rules that are wanted, each reason once."""
+        return tuple(sorted({str(error) for error in self.refused.values()}))
+
+    @property
     def is_full(self) -> bool:
         """Whether the switch has refused a rule of the forwarding table for want of room."""
         return any(key[0] == FORWARDING and _is_full(error) for key, error in self.refused.items())
@@ -173,7 +180,7 @@ class Agent:
                     while await self._more_before(audit):
                         await self._send(connection, known)
                 except SwitchSilent:
-                    self.counts["silent"] += 1
+                    self.counts.silent += 1
                     self._known = None
         except SwitchError:  # gone, or silent even about its tables: the next connection starts anew
             self.disconnected(connection)
@@ -184,14 +191,14 @@ class Agent:
         if before is None:
             self._become("reading")
         entries = await connection.flows(COOKIE, COOKIE_MASK, None, self._timeouts.answer)
-        self.counts["read"] += 1
+        self.counts.read += 1
         if None in entries:  # a rule with our cookie that no agent sends: delete it, and all others with it
             await connection.wipe(COOKIE, COOKIE_MASK, self._timeouts.answer)
             entries = []
         known = {entry.rule.key: entry.rule for entry in entries if entry is not None}
         self._dirty.update(key for key in known.keys() | self.wanted.keys() if known.get(key) != self.wanted.get(key))
         if before is not None:
-            self.counts["repaired"] += sum(known.get(key) != before.get(key) for key in known.keys() | before.keys())
+            self.counts.repaired += sum(known.get(key) != before.get(key) for key in known.keys() | before.keys())
             lacks = any(known.get(key) != rule for key, rule in before.items())
             self._doubted = lacks or (self._doubted and bool(self.refused))
         self.refused.clear()  # it may have room now
@@ -211,7 +218,7 @@ class Agent:
                     await connection.commit(part, self._timeouts.answer)
                 except SwitchRefused as refusal:  # the whole bundle is void
                     self._dirty.update(rule.key for later in parts[number:] for _, rule in later)
-                    self.counts["refusals"] += 1
+                    self.counts.refusals += 1
                     if _is_full(refusal) and not self._tight:
                         self._tight = True
                     else:
@@ -230,7 +237,7 @@ class Agent:
     async def _check(self, connection: SwitchConnection, part: Sequence[RuleChange], known: dict[Key, Rule]) -> None:
         """Read back what a doubted switch has confirmed. Rules that it does not have count as refused by it."""
         entries = await connection.flows(COOKIE, COOKIE_MASK, None, self._timeouts.answer)
-        self.counts["read"] += 1
+        self.counts.read += 1
         there = {entry.rule.key: entry.rule for entry in entries if entry is not None}
         for key in {rule.key for _, rule in part}:
             if there.get(key) != known.get(key):
@@ -243,7 +250,7 @@ class Agent:
                     known.pop(key, None)
 
     def _apply_to_known(self, changes: Sequence[RuleChange], known: dict[Key, Rule]) -> None:
-        self.counts["changed"] += len(changes)
+        self.counts.changed += len(changes)
         for change, rule in changes:
             if change is Change.DELETE:
                 del known[rule.key]

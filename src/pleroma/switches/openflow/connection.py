@@ -21,6 +21,7 @@ from pleroma.switches.openflow.flow_stats import FoundEntry, flow_entries, found
 from pleroma.switches.openflow.heartbeat import Heartbeat
 from pleroma.switches.openflow.message_channel import HIGH_WATER_BYTES, MessageChannel
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
+from pleroma.switches.openflow.replies import PortTraffic
 from pleroma.switches.openflow.requests import PendingRequests, refused
 from pleroma.switches.openflow.rule import CONTROLLER_PORT, CountedRule, RuleChange
 
@@ -177,6 +178,13 @@ class Connection:
         async with self._within(ANSWER_SECONDS, "aggregate statistics"):
             asked = self._requests.ask_for_parts(request, messages.AGGREGATE_STATS, replies.aggregate_packets)
             return sum(await self._requests.answer(asked))
+
+    async def sent_by_port(self) -> dict[int, PortTraffic]:
+        """What each port has sent since the switch has it."""
+        read = partial(replies.sent_by_port, self.version)
+        async with self._within(ANSWER_SECONDS, "port statistics"):
+            asked = self._requests.ask_for_parts(messages.port_stats_request, messages.PORT_STATS, read)
+            return {port: sent for part in await self._requests.answer(asked) for port, sent in part.items()}
 
     async def table_sizes(self, timeout: float = ANSWER_SECONDS) -> dict[int, tuple[int, int | None]]:
         """How many rules each table has, and how many it has room for (None: the switch does not say)."""

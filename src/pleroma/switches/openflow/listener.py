@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pleroma.control.log.private_files import check_key_file
 from pleroma.errors import SetupError, SwitchError
 from pleroma.switches.openflow.connection import ANSWER_SECONDS, NO_EVENTS, Connection, ConnectionEvents
 
@@ -33,6 +34,7 @@ ACCEPT_RETRY_SECONDS = 0.1
 
 def tls_context(certificate: Path | str, key: Path | str, authority: Path | str) -> ssl.SSLContext:
     """A context that shows this certificate, and accepts only clients with a certificate of this authority."""
+    check_key_file(Path(key))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED

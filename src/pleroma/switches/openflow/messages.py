@@ -41,6 +41,7 @@ ANSWERS: Final = frozenset({FEATURES_REPLY, BARRIER_REPLY, BUNDLE_CONTROL})
 FLOW_STATS = 1
 AGGREGATE_STATS = 2
 TABLE_STATS = 3
+PORT_STATS = 4
 TABLE_FEATURES = 12
 PORT_DESCRIPTIONS = 13
 
@@ -158,6 +159,12 @@ def aggregate_request(version: int, xid: int, cookie: int, mask: int, table: int
 def port_request(version: int, xid: int) -> bytes:
     protocol = _PROTOCOLS[version]
     return _bytes(protocol.ofproto_parser.OFPPortDescStatsRequest(protocol, 0), xid)
+
+
+def port_stats_request(version: int, xid: int) -> bytes:
+    """Asks what every port has sent and received."""
+    protocol = _PROTOCOLS[version]
+    return _bytes(protocol.ofproto_parser.OFPPortStatsRequest(protocol, 0, protocol.ofproto.OFPP_ANY), xid)
 
 
 def table_request(version: int, xid: int) -> bytes:

@@ -12,9 +12,9 @@ import secrets
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import structlog
 
@@ -24,17 +24,19 @@ from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, Port, SwitchId, SwitchOp
 from pleroma.routing.presence import Place, Presence
-from pleroma.switches.openflow.admitted_events import AdmittedEvents
 from pleroma.switches.openflow.agent import Agent, SwitchTimeouts
+from pleroma.switches.openflow.asked_counts import AskedCounts
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection, ConnectionEvents
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.found_rules import FoundRules, meet_known
 from pleroma.switches.openflow.listener import OPENFLOW_PORT, SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
-from pleroma.switches.openflow.rule import MAX_PORT, Key, Rule
+from pleroma.switches.openflow.replies import PortTraffic
+from pleroma.switches.openflow.rule import MAX_PORT, CountedRule, Key, Rule
 from pleroma.switches.openflow.switch_certificates import SwitchCertificates
-from pleroma.switches.openflow.tables import RuleLayout
+from pleroma.switches.openflow.tables import ADMISSION, COOKIE, COOKIE_MASK, FORWARDING, RuleLayout
+from pleroma.switches.switch_status import SwitchStatus
 from pleroma.switches.tracing.meeting import SwitchStanding
 
 LISTEN_ADDRESS = ("127.0.0.1", OPENFLOW_PORT)
@@ -96,7 +98,10 @@ class OpenFlowNetwork:
         self._watcher: NetworkWatcher | None = None
         self._timeouts = timeouts or SwitchTimeouts()
         self._connections: dict[SwitchId, Connection] = {}
-        self.admitted = AdmittedEvents(self._connections.get)
+        self.admitted = AskedCounts(lambda place: self._connections.get(place[0]), _admitted_at)
+        """Events that were let in at a place, by the rules of the admission table."""
+        self.sent_by_port = AskedCounts(self._connections.get, lambda connection, _: connection.sent_by_port())
+        """By switch: what each of its ports has sent."""
         self._names: dict[Connection, SwitchId] = {}
         self._down: set[Place] = set()
         self._expiries: dict[SwitchId, asyncio.TimerHandle] = {}
@@ -151,6 +156,7 @@ class OpenFlowNetwork:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._beacons.stop()
+        self._names.clear()  # a connection that ends from here on is no loss: this is who ends it
         for timer in (*self._expiries.values(), *([self._telling] if self._telling else [])):
             timer.cancel()
         for task in self._told:
@@ -212,18 +218,24 @@ class OpenFlowNetwork:
         absent = {name for name, agent in self.agents.items() if agent.gone}
         return Presence(absent, self._down | self._beacons.unheard)
 
-    def status(self) -> dict[SwitchId, dict[str, Any]]:
+    def status(self) -> dict[SwitchId, SwitchStatus]:
         """The state of each switch, with what its agent counted."""
         return {
-            name: {
-                "state": "gone" if agent.gone else agent.state,
-                "peer": self._connections[name].peer if name in self._connections else None,
-                "entries": len(agent.wanted),
-                "refused": sorted({str(error) for error in agent.refused.values()}),
-                **agent.counts,
-            }
+            name: SwitchStatus(
+                agent.standing,
+                self._connections[name].peer if name in self._connections else None,
+                len(agent.wanted),
+                agent.refusal_reasons,
+                replace(agent.counts),
+            )
             for name, agent in self.agents.items()
         }
+
+    def sent(self) -> dict[Place, PortTraffic]:
+        """What each end of each link has sent, as its switch last said."""
+        places = [place for link in self.discovered.topology.links for place in link.ends]
+        known = {switch: self.sent_by_port.at(switch) or {} for switch, _ in places}
+        return {place: known[place[0]][place[1]] for place in places if place[1] in known[place[0]]}
 
     def standing(self, switch: SwitchId, in_port: Port, event: Dz) -> SwitchStanding:
         """The state of a switch, and what an event meets there by the rules that the switch has confirmed."""
@@ -231,8 +243,7 @@ class OpenFlowNetwork:
         if agent is None:
             return SwitchStanding("gone", None)
         met = None if agent.known is None else meet_known(agent.known, self.rule_layout, in_port, event)
-        refused = sorted({str(error) for error in agent.refused.values()})
-        return SwitchStanding("gone" if agent.gone else agent.state, met, tuple(refused))
+        return SwitchStanding(agent.standing, met, agent.refusal_reasons)
 
     async def read_rules(self, switch: SwitchId, seconds: float) -> FoundRules | None:
         """The rules that a switch has, whoever wrote them; None if it does not answer in so many seconds."""
@@ -244,6 +255,17 @@ class OpenFlowNetwork:
         except SwitchError:
             return None
         return await asyncio.to_thread(FoundRules.indexed, entries, self.rule_layout)
+
+    async def count_packets(self, switch: SwitchId, seconds: float) -> Mapping[Dz, int] | None:
+        """How many packets have followed each rule of a switch for a cell; None if it does not answer in time."""
+        connection = self._connections.get(switch)
+        if connection is None:
+            return None
+        try:
+            found = await connection.flows(COOKIE, COOKIE_MASK, FORWARDING, seconds)
+        except SwitchError:
+            return None
+        return await asyncio.to_thread(_by_cell, found, self.rule_layout)
 
     def _tell(self) -> None:
         """Tell the watcher that the network has changed, once for all changes of `QUIET_SECONDS`."""
@@ -350,7 +372,7 @@ class OpenFlowNetwork:
         name = agent.name
         if agent.is_full and agent.room is not None and self.limits.get(name) != agent.room:
             self.limits[name] = agent.room
-            log.warning("the switch has no room for more rules", switch=name, rules=agent.room)
+            log.info("the switch has no room for more rules", switch=name, rules=agent.room)
             self._tell()
         if agent.state == "ready":
             if name in self._expiries:
@@ -369,7 +391,6 @@ class OpenFlowNetwork:
 
     def _expire(self, name: SwitchId) -> None:
         self._expiries.pop(name, None)
-        log.warning("switch gone", switch=name)
         self.agents[name].give_up()
         self._tell()
 
@@ -408,3 +429,12 @@ class OpenFlowNetwork:
             for number, port in connection.ports.items():
                 if port.up and number <= MAX_PORT:
                     connection.packet_out(number, make(self.discovered.topology.datapath[name], number))
+
+
+async def _admitted_at(connection: Connection, place: Place) -> int:
+    return await connection.packets_at(place[1], COOKIE, COOKIE_MASK, ADMISSION)
+
+
+def _by_cell(counted: Iterable[CountedRule | None], layout: RuleLayout) -> dict[Dz, int]:
+    flows = ((layout.flow(each.rule), each.packets) for each in counted if each is not None)
+    return {flow.dz: packets for flow, packets in flows if flow is not None}

@@ -37,6 +37,8 @@ _PACKET_IN = struct.Struct("!IHBBQHH")
 _PORT = struct.Struct("!IHxx6s2x16sII")
 _PORT_V13_SIZE = 64
 _TABLE_STATS = struct.Struct("!B3xIQQ")
+_PORT_STATS_V13 = struct.Struct("!I4x8xQ8xQ64x8x")
+_PORT_STATS_V14 = struct.Struct("!H2xI8x8xQ8xQ32x")
 _AGGREGATE = struct.Struct("!QQI4x")
 _TABLE_FEATURES = struct.Struct("!HB5x32sQQII")
 
@@ -45,6 +47,13 @@ class Features(NamedTuple):
     datapath: int
     tables: int
     auxiliary: int
+
+
+class PortTraffic(NamedTuple):
+    """What a port has sent, by the switch's own count."""
+
+    packets: int
+    bytes: int
 
 
 class ErrorMessage(NamedTuple):
@@ -176,6 +185,22 @@ def aggregate_packets(body: bytes) -> int:
         raise SwitchError("aggregate statistics have an impossible length", field="aggregate statistics")
     packets: int = _AGGREGATE.unpack(body)[0]
     return packets
+
+
+def sent_by_port(version: int, body: bytes) -> dict[int, PortTraffic]:
+    """What each port of one part of a switch's answer has sent."""
+    found: dict[int, PortTraffic] = {}
+    at = 0
+    while at < len(body):
+        if version == V13:
+            size, (port, packets, sent) = _PORT_STATS_V13.size, _unpack(_PORT_STATS_V13, body, at, "port statistics")
+        else:
+            size, port, packets, sent = _unpack(_PORT_STATS_V14, body, at, "port statistics")
+        if size < _PORT_STATS_V14.size or at + size > len(body):
+            raise SwitchError("statistics of a port have an impossible length", field="port statistics")
+        found[port] = PortTraffic(packets, sent)
+        at += size
+    return found
 
 
 def room(body: bytes) -> dict[int, int]:

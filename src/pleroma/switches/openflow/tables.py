@@ -49,10 +49,10 @@ ADMISSION, FORWARDING = 0, 1
 COOKIE = 0x504C524D_00000000
 COOKIE_MASK = 0xFFFFFFFF_00000000
 _DISCOVERY, _CONTROL, _LINK, _STRANGER = 65000, 60000, 50000, 10
-_CELL, _DETOUR = 100, 1000
+CELL_PRIORITY, _DETOUR = 100, 1000
 PLACED_KINDS: tuple[RuleKind, ...] = ("link", "cell", "rule", "detour")
 """The kinds of rules that are for events, of which each has its place in the tables."""
-_BASE: Mapping[RuleKind, int] = {"rule": _CELL, "detour": _DETOUR}
+_BASE: Mapping[RuleKind, int] = {"rule": CELL_PRIORITY, "detour": _DETOUR}
 """By the kind of a rule that forwards: what is added to the length of its dz to make its priority."""
 
 
@@ -99,9 +99,9 @@ class RuleLayout:
 
     def admitting(self, port: Port, dz: Dz) -> Rule:
         match = Match(port, None, IP_PROTO_UDP, self.addresses.prefix(dz))
-        return _rule(ADMISSION, _CELL + dz.length, match, goto=FORWARDING)
+        return _rule(ADMISSION, CELL_PRIORITY + dz.length, match, goto=FORWARDING)
 
-    def forwarding(self, flow: Flow, base: int = _CELL) -> Rule:
+    def forwarding(self, flow: Flow, base: int = CELL_PRIORITY) -> Rule:
         match = Match(None, None, IP_PROTO_UDP, self.addresses.prefix(flow.dz))
         return _rule(FORWARDING, base + flow.priority, match, map(self._send, flow.outputs))
 
@@ -147,7 +147,7 @@ class RuleLayout:
         if rule.table != FORWARDING or rule.match.destination is None or rule.match.in_port is not None:
             return None
         dz = self.addresses.dz(rule.match.destination)
-        if rule.priority != _CELL + dz.length:
+        if rule.priority != CELL_PRIORITY + dz.length:
             return None
         outputs = (Output(Port(s.port), str(s.destination) if s.destination else None) for s in rule.sends)
         return Flow(dz, tuple(sorted(outputs, key=lambda output: output.port)))

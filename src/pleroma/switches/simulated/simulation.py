@@ -43,6 +43,8 @@ class Simulation:
     forwarding: Forwarding
     waste: Waste
     missed: int
+    sent: int
+    """Events that were published."""
     seconds: dict[str, float] = field(compare=False)
 
     @property
@@ -107,7 +109,7 @@ def simulate(
         forwarding = forward(topology, router.tables, codes, codes.of_event(origin))
     with times.measure("judge"):
         waste, missed = judged_at_hosts(workload.subscriptions, homes, events, origin, forwarding, codes)
-    return Simulation(router, operations, forwarding, waste, missed, times.seconds)
+    return Simulation(router, operations, forwarding, waste, missed, len(events), times.seconds)
 
 
 def _registrations(

@@ -76,8 +76,8 @@ def examine(
 
 
 def _standing(step: Step, event: Dz, wanted: TracedTables, known: SwitchStanding) -> tuple[Standing, str | None]:
-    if known.state in ("reading", "away", "gone"):
-        return known.state, None  # type: ignore[return-value]  # each of them is a standing
+    if known.state != "ready":
+        return known.state, None
     expected = wanted.meet(step.in_port, event)
     if known.confirmed == expected:
         return "confirmed", None

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 from pleroma.index.dz import Dz
 from pleroma.routing.flow import Flow, FlowTable, Output
 from pleroma.routing.topology import Port
+from pleroma.switches.switch_status import SwitchState
 
 RuleKind = Literal["cell", "link", "rule", "detour", "foreign"]
 """`cell` admits what a host has advertised, `link` what comes from another switch; `rule` and `detour` forward. A
@@ -52,7 +53,7 @@ class Meeting:
 class SwitchStanding(NamedTuple):
     """What is known of a switch: its state, what an event meets by the rules that it has confirmed, what it refuses."""
 
-    state: str
+    state: SwitchState
     confirmed: Meeting | None
     """None if it is not known which rules the switch has."""
     refused: tuple[str, ...] = ()

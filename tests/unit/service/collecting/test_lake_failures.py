@@ -37,9 +37,9 @@ def fill(file):
 
 async def collecting_of(api):
     """What health says of collecting."""
-    health = await api.get("/health")
-    assert (health["status"] == "degraded") == ("collecting" in health)
-    return health.get("collecting")
+    status, reasons = await api.health()
+    assert (status == "degraded") == ("lake" in reasons)
+    return reasons.get("lake")
 
 
 async def says(api, line):

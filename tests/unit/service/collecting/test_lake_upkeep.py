@@ -91,7 +91,7 @@ def test_maintenance_that_fails_is_shown_and_ends_nothing(tmp_path, monkeypatch,
     async def main():
         async with collecting(tmp_path, running=True) as (api, collection, lake):
             await until(lambda: collection.failure, 20)
-            assert (await api.get("/health"))["collecting"] == "the table events/stock: cannot be merged"
+            assert (await api.health())[1] == {"lake": "the table events/stock: cannot be merged"}
             await api.post("/v1/samples", sample_body(), 202)
             await until(lambda: len(landed(lake)) == 2, 20)
             assert collection.upkeep.begin_if_due() is None  # it is tried again later

@@ -73,7 +73,7 @@ def test_a_network_that_cannot_be_asked_is_a_line_in_health_and_ends_nothing(tmp
         async with collecting(tmp_path, running=True, network=network) as (api, collection, lake):
             network.found["R1"] = 1
             await until(lambda: collection.failure, 20)
-            assert (await api.get("/health"))["collecting"] == "ValueError('half a link')"
+            assert (await api.health())[1] == {"lake": "ValueError('half a link')"}
             network.found.clear()
             await until(lambda: collection.failure is None, 20)
             await until(lambda: lake.topology() is not None, 20)

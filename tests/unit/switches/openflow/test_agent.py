@@ -11,6 +11,7 @@ from pleroma.routing import Change, DetourOp, Flow, Output
 from pleroma.switches.openflow.agent import TABLE_FULL, Agent, SwitchTimeouts
 from pleroma.switches.openflow.rule import CountedRule, RuleChange
 from pleroma.switches.openflow.tables import FORWARDING, RuleLayout
+from pleroma.switches.switch_status import UpkeepCounts
 
 PATIENCE = SwitchTimeouts(answer=1.0, audit=1000.0, grace=1.0)
 LAYOUT = RuleLayout(IPV6)
@@ -150,8 +151,8 @@ def test_after_silence_the_truth_is_read_before_anything_is_sent(fate):
         assert set(switch.rules) == {rule("0").key, rule("1").key}
         assert switch.reads == 2
         assert len(switch.bundles) == (2 if fate == "done" else 3)
-        assert agent.counts["silent"] == 1
-        assert agent.counts["repaired"] == 0  # nobody changed anything by hand
+        assert agent.counts.silent == 1
+        assert agent.counts.repaired == 0  # nobody changed anything by hand
 
     run(work)
 
@@ -325,12 +326,12 @@ def test_below_a_detour_a_full_table_turns_over_in_several_bundles_and_no_bundle
                 await confirmed(agent, rule("11"))
             agent.want([(rule("11").key, None)])
             await agent.confirmed()
-        bundles, refusals = len(switch.bundles), agent.counts["refusals"]
+        bundles, refusals = len(switch.bundles), agent.counts.refusals
         assert refusals == (2 if was_full else 0), "in its own bundle, and again when the table counts as tight"
         agent.want([*((each.key, None) for each in old), *wanting(*new)])
         await agent.confirmed()
         assert [len(each) for each in switch.bundles][bundles:] == ([1000, 500] * 2 if was_full else [1000] * 3)
-        assert agent.counts["refusals"] == refusals
+        assert agent.counts.refusals == refusals
         assert set(switch.rules) == {over.key, *(each.key for each in new)}
 
     run(work)
@@ -347,7 +348,7 @@ def test_a_bundle_that_is_refused_voids_those_after_it_and_those_before_it_stand
         assert len(agent.refused) == 1
         assert [len(each) for each in switch.bundles] == [1000, 1000, 1000, 999]
         assert len(switch.rules) == 2999
-        assert agent.counts == {"read": 1, "changed": 2999, "refusals": 1}
+        assert agent.counts == UpkeepCounts(read=1, changed=2999, refusals=1)
 
     run(work)
 
@@ -364,7 +365,7 @@ def test_an_audit_finds_and_repairs_what_somebody_changed_by_hand():
         right = {each.key: each for each in (rule("0"), rule("1"))}
         while switch.rules != right:
             await asyncio.sleep(0.01)
-        assert agent.counts["repaired"] == 3
+        assert agent.counts.repaired == 3
         assert agent.state == "ready"
 
     run(work)

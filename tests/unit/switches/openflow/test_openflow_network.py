@@ -62,7 +62,7 @@ def test_a_watcher_hears_of_switches_ports_and_packets():
             with made.watched_by(watcher):
                 await made.install([])
                 await until(lambda: watcher.rewired == 1)  # the switch is ready
-                assert made.status()["R1"]["state"] == "ready"
+                assert made.status()["R1"].state == "ready"
                 switch.write(packet_in(3, b"frame"))
                 await until(lambda: watcher.arrivals)
                 assert watcher.arrivals == [Arrival("R1", 3, b"frame")]
@@ -86,7 +86,7 @@ def test_a_switch_that_leaves_before_it_is_greeted_is_not_there():
             await until(lambda: not made._listener.connections or all(c.closed for c in made._listener.connections))
             installing = asyncio.create_task(made.install([]))
             await until(lambda: not made._listener.connections)
-            assert made.status()["R1"]["peer"] is None
+            assert made.status()["R1"].peer is None
             assert made.presence == Presence(set(), set())  # it has its grace
             installing.cancel()
 
@@ -97,7 +97,7 @@ def test_the_port_of_a_switch_to_itself_is_no_place_of_the_network_even_if_it_is
     async def work():
         async with network(local=(0xFFFFFFFE, "local", 1, 0)) as (made, _):
             await made.install([])
-            await until(lambda: made.status()["R1"]["state"] == "ready")
+            await until(lambda: made.status()["R1"].state == "ready")
             assert {port for _, port in made.presence.down} == {2, 3}
 
     asyncio.run(work())
@@ -111,19 +111,19 @@ def test_a_switch_that_is_lost_is_away_then_gone_and_told_of_before_it_is_served
     async def work():
         async with network(grace=1.0) as (made, switch):
             watcher, states = Watcher(), []
-            watcher.rewire = rewire = AsyncRecorder(lambda: states.append(made.status()["R1"]["state"]))
+            watcher.rewire = rewire = AsyncRecorder(lambda: states.append(made.status()["R1"].state))
             with made.watched_by(watcher):
                 await made.install([adding("0")])
                 await until(lambda: rewire.count)
                 await switch.disconnect()
-                await until(lambda: made.status()["R1"]["state"] == "away")
+                await until(lambda: made.status()["R1"].state == "away")
                 assert (made.is_cut_off, made.presence.absent) == (True, frozenset())
                 await until(lambda: made.presence.absent == {"R1"})
-                assert made.status()["R1"]["state"] == "gone"
+                assert made.status()["R1"].state == "gone"
                 await asyncio.wait_for(made.install([adding("1")]), PATIENCE)  # nobody waits for it
                 again = ScriptedSwitch(datapath=1)
                 await again.connect(made.address)
-                await until(lambda: made.status()["R1"]["state"] == "ready")
+                await until(lambda: made.status()["R1"].state == "ready")
                 assert states[-1] != "gone"
                 assert made.presence.absent == frozenset()
                 await again.disconnect()
@@ -190,7 +190,7 @@ def test_only_the_first_installation_goes_on_when_a_switch_refuses_a_rule():
         async with network() as (made, switch):
             switch.refuse = dict.fromkeys(range(100), (5, 0))
             await made.install([adding("0")])
-            (refusal,) = made.status()["R1"]["refused"]
+            (refusal,) = made.status()["R1"].refused
             assert "refuses" in refusal
             with pytest.raises(SwitchRefused):
                 await made.install([adding("1")])

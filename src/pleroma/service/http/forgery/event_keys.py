@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pleroma.control import SchemaEntry
 from pleroma.errors import SetupError
-from pleroma.service.http.tokens import write_private
+from pleroma.private_file import write_private
 from pleroma.wire.event_tags import EVENT_KEY_BYTES, publisher_key, schema_key
 
 EVENT_KEYS_FILE = "events.key"

@@ -6,16 +6,23 @@ from typing import Literal
 
 from pydantic import Field
 
+from pleroma.service.http.health.service_health import HealthPart, HealthStatus
 from pleroma.service.http.models.strict_model import StrictModel
 
 
+class ReasonAnswer(StrictModel):
+    part: HealthPart
+    status: Literal["degraded", "failing"]
+    reason: str = Field(examples=["gone: R2"])
+
+
 class HealthAnswer(StrictModel):
-    status: Literal["ok", "degraded"] = Field(description="degraded: something cannot be done now, and is tried again")
+    status: HealthStatus = Field(
+        description="degraded: something is not as it should be; failing: requests or events cannot be served"
+    )
     version: str
     position: int = Field(description="How far the log has been followed")
-    network: str | None = Field(None, description="Why the network is behind, while it is")
-    snapshots: str | None = Field(None, description="Why no snapshot of the state can be saved, while that is so")
+    reasons: list[ReasonAnswer] = Field(description="Why it is not ok; empty if it is")
     brokers: list[str] | None = Field(
         None, description="The names of this broker and of those above it, one after the other; names are of one run"
     )
-    collecting: str | None = Field(None, description="Why nothing is landed in the lake, while that is so")

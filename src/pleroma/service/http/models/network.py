@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from pleroma.service.http.models.pages import Paging
 from pleroma.service.http.models.strict_model import StrictModel
 
 
@@ -51,8 +52,15 @@ class OutputAnswer(StrictModel):
 class FlowAnswer(StrictModel):
     dz: str
     prefix: str = Field(description="What the rule matches", examples=["ff0e::/22"])
-    priority: int
+    priority: int = Field(description="As the switch has it")
+    packets: int | None = Field(
+        None, description="Packets that followed it, if asked for and if the switch counts them"
+    )
     outputs: list[OutputAnswer]
+
+
+class FlowPaging(Paging):
+    counts: bool = Field(False, description="Read from the switch how many packets have followed each rule")
 
 
 class TopologyHost(StrictModel):

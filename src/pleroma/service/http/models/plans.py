@@ -13,6 +13,27 @@ from pleroma.service.http.models.strict_model import StrictModel
 PlanPhase = Literal["prepared", "swapped", "settled"]
 
 
+class PlanPrediction(StrictModel):
+    waste_at_hosts: float | None = Field(None, ge=0, le=1, description="The share of packets that no host wants")
+    waste_at_subscriptions: float | None = Field(
+        None, ge=0, le=1, description="The same on one switch with a port for each subscription"
+    )
+    rules: int | None = Field(None, ge=0, description="Of the fullest switch")
+    subscriptions: int | None = Field(None, ge=0, description="How many there were when it was predicted")
+
+
+class PlanOriginAnswer(StrictModel):
+    at: str = Field(description="When it was asked for, in UTC", examples=["2026-11-16T20:15:00+00:00"])
+    by: str | None = Field(description="The principal that asked; null if the controller found it itself")
+    predicted: PlanPrediction = Field(description="What whoever made it expects of it")
+
+
+class MeasuredWaste(StrictModel):
+    seconds: float = Field(description="For how long it was in force while reports came")
+    packets: int = Field(description="That came to hosts, as clients reported")
+    waste_at_hosts: float | None = Field(description="The share of them that nobody there wanted; null if none came")
+
+
 class PlanAnswer(StrictModel):
     epoch: int
     number: int
@@ -22,6 +43,12 @@ class PlanAnswer(StrictModel):
     phase: PlanPhase | None = Field(None, description="Of the plan in force: how far a change of plans has come")
     sample: float | None = Field(
         None, description="With the plan in force: the part of their events that publishers send as samples"
+    )
+    origin: PlanOriginAnswer | None = Field(
+        None, description="In the history, for administrators: where it came from, as far as that is known"
+    )
+    measured: MeasuredWaste | None = Field(
+        None, description="In the history, for administrators: what it did since the controller started"
     )
 
 
@@ -44,6 +71,7 @@ class NewPlan(HowToChange):
         description="Cells that a registration is enclosed with, at most; without a number, as by the plan in force",
     )
     epoch: int | None = Field(None, ge=1, description="Of the plan that must be in force; refused if another is")
+    predicted: PlanPrediction | None = Field(None, description="What is expected of it, kept beside it for people")
 
 
 class Rollback(HowToChange):

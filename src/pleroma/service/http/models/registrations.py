@@ -16,7 +16,7 @@ _KEY = "5f" * 32
 
 class NewRegistration(GivenFilter):
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"schema": "stock", "filter": "price >= 50", "host": "h1", "key": "my-1"}]}
+        json_schema_extra={"examples": [{"schema": "stock", "filter": "price >= 50", "host": "h1"}]}
     )
 
     host: str = Field(max_length=200)

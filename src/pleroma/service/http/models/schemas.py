@@ -21,6 +21,11 @@ class NewSchema(StrictModel):
     )
 
 
+class RemovedSchema(StrictModel):
+    name: str = Field(alias="schema", examples=["stock"])
+    principals: list[str] = Field(description="Those who had rights that named the schema; they have them no longer")
+
+
 class SchemaAnswer(StrictModel):
     definition: dict[str, Any] = Field(alias="schema", examples=[EXAMPLE_SCHEMA])
     number: int = Field(description="In the header of its packets")

@@ -23,6 +23,7 @@ class EventCounters(StrictModel):
     duplicates: Count = Field(0, description="Matching events that came once more")
     dropped: Count = Field(0, description="Matching events that the program was too slow for")
     forged: Count = Field(0, description="Packets whose tag is not genuine, each counted once")
+    missed: Count = Field(0, description="Events that never came though later ones of their publisher did")
 
 
 class Counters(EventCounters):
@@ -42,16 +43,19 @@ class NewReport(StrictModel):
     published: Count | Annotated[dict[str, Count], Field(max_length=MAX_REPORTED_SCHEMAS)] = Field(
         0, description="Published events: how many, or how many of each schema"
     )
+    unsent: Count = Field(0, description="Published events that the client could not send and dropped")
+    overrun: Count = Field(0, description="Datagrams that the kernel dropped, since the program did not read them")
     batch: Batch | None = Field(None, description="So that this report counts once if it is sent again")
-
-
-class Totals(Counters):
-    published: int
-    waste_at_hosts: float | None = Field(description="wasted / (wanted + wasted); null before anything arrived")
 
 
 class PrincipalCounters(Counters):
     published: int
+    unsent: int
+    overrun: int
+
+
+class Totals(PrincipalCounters):
+    waste_at_hosts: float | None = Field(description="wasted / (wanted + wasted); null before anything arrived")
 
 
 class Rates(StrictModel):

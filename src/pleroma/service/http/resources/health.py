@@ -3,47 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
 import pleroma
-from pleroma.control import SwitchDelay
-from pleroma.errors import SetupError
-from pleroma.routing import SwitchId
+from pleroma.errors import NotReady
 from pleroma.service.http.context import Service
-from pleroma.service.http.docs_page import page
+from pleroma.service.http.docs_page import CONTENT_SECURITY_POLICY, page
 from pleroma.service.http.json_answers import json_response, to_bytes
 from pleroma.service.http.metrics import CONTENT_TYPE
 from pleroma.service.http.models.health import HealthAnswer
-
-UNCONFIRMED_TOO_LONG_SECONDS = 5.0
-"""A switch that has not confirmed a change for so long is a reason to worry."""
+from pleroma.service.http.problems import problem_response
 
 
 def health(service: Service) -> APIRouter:
     router = APIRouter(tags=["health"])
 
-    @router.get("/health", response_model=HealthAnswer, summary="Whether the service is up")
-    async def up() -> Response:
-        if service.closing.is_set():
-            raise SetupError("the service is about to stop", field="status")
-        controller, collection = service.controller, service.collection
-        failures = {
-            "network": controller.network_failure or _silence(controller.delays),
-            "snapshots": controller.snapshot_failure,
-            "collecting": None if collection is None else collection.failure,
-        }
-        failing = {name: str(failure) for name, failure in failures.items() if failure is not None}
+    @router.get("/health", response_model=HealthAnswer, summary="Whether all is as it should be, and if not, why")
+    async def condition() -> Response:
+        status, reasons = service.health.report()
         answer = {
-            "status": "degraded" if failing else "ok",
+            "status": status,
             "version": pleroma.__version__,
-            "position": controller.position,
+            "position": service.controller.position,
+            "reasons": [each._asdict() for each in reasons],
         }
         names = service.plane.brokers()
-        return json_response(answer | failing | ({"brokers": names} if names else {}))
+        return json_response(answer | ({"brokers": names} if names else {}))
+
+    @router.get("/health/live", status_code=204, summary="For a probe: whether the process answers")
+    async def live() -> Response:
+        return Response(status_code=204)
+
+    @router.get("/health/ready", status_code=204, summary="For a probe: whether requests can be served")
+    async def ready() -> Response:
+        report = service.health.report()
+        if report.status == "failing":
+            return problem_response(NotReady(report.line, field="status", value=report.status))
+        return Response(status_code=204)
 
     pages: asyncio.Future[_DocPages] | None = None
 
@@ -55,7 +54,8 @@ def health(service: Service) -> APIRouter:
 
     @router.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
-        return HTMLResponse((await documentation(request.app)).page)
+        headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Referrer-Policy": "no-referrer"}
+        return HTMLResponse((await documentation(request.app)).page, headers=headers)
 
     @router.get("/openapi.json", include_in_schema=False)
     async def document(request: Request) -> Response:
@@ -68,6 +68,7 @@ def health(service: Service) -> APIRouter:
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
     async def metrics() -> Response:
+        await service.disk.look()
         await service.controller.settled()
         return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
@@ -82,13 +83,3 @@ class _DocPages(NamedTuple):
 def _document(app: FastAPI) -> _DocPages:
     document = app.openapi()
     return _DocPages(to_bytes(document), page(document).encode())
-
-
-def _silence(delays: Mapping[SwitchId, SwitchDelay]) -> str | None:
-    """Which switch has been silent for longest, if for long."""
-    if not delays:
-        return None
-    switch, delay = max(delays.items(), key=lambda each: each[1].seconds)
-    if delay.seconds < UNCONFIRMED_TOO_LONG_SECONDS:
-        return None
-    return f"{switch} has not confirmed {delay.operations} changes, the oldest for {delay.seconds:.0f} s"

@@ -12,7 +12,7 @@ from pleroma.control import ForgetHost, LearnHost
 from pleroma.errors import AlreadyThere, BadRequest, NotAllowed, NotFound, PleromaError, UnknownName
 from pleroma.routing import HostId
 from pleroma.service.http.context import Service
-from pleroma.service.http.gate import admin, caller, host_of
+from pleroma.service.http.gate import admin, caller, host_of, shown_token
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.hosts import AttachmentAnswer, AttachmentQuestion, HostAnswer, NewHost
 from pleroma.service.http.strict_route import StrictRoute
@@ -65,7 +65,7 @@ def hosts(service: Service) -> APIRouter:
         seconds, principal = service.settings.attachment_seconds, caller(request).name
         give_back = service.attachments.take(principal)
         try:
-            known = service.plane.attach(there, seconds, principal, asked.lease, give_back)
+            known = service.plane.attach(there, seconds, principal, asked.lease, shown_token(request), give_back)
         except PleromaError:
             give_back()
             raise

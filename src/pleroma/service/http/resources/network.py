@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,18 +15,22 @@ from starlette.responses import Response
 
 from pleroma.control import Controller, SwitchDelay
 from pleroma.errors import BadRequest, DzError, NotFound, UnknownName
-from pleroma.index import AddressRange, Dz
+from pleroma.index import Dz
 from pleroma.routing import Flow, Router, SwitchId
 from pleroma.routing.topology_files import to_json
 from pleroma.service.http.context import Service
+from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.gate import admin
 from pleroma.service.http.json_answers import json_response
-from pleroma.service.http.models.network import FlowAnswer, NetworkAnswer, SwitchAnswer, TopologyAnswer
+from pleroma.service.http.models.network import FlowAnswer, FlowPaging, NetworkAnswer, SwitchAnswer, TopologyAnswer
 from pleroma.service.http.models.pages import Page, Paging
 from pleroma.service.http.paging import behind, in_turns, page_response
 from pleroma.service.http.strict_route import StrictRoute
+from pleroma.switches.switch_status import SwitchStatus
 
 ROOT_NAME = "ε"
+COUNTERS_SECONDS = 5.0
+"""How long a switch may take to tell its counters."""
 
 
 def network(service: Service) -> APIRouter:
@@ -39,13 +44,13 @@ def network(service: Service) -> APIRouter:
     async def condition(request: Request) -> Response:
         admin(request)
         plane = service.plane
-        known, presence = plane.topology(), plane.presence()
+        wrong = service.network_watch.look()
         answer = {
             "kind": plane.kind,
             "range": str(plane.addresses.base),
-            "switches": {name: each["state"] for name, each in plane.switches().items()},
-            "cut": [str(link) for link in known.links if not presence.carries(link)],
-            "unreachable": presence.unreachable(known),
+            "switches": {name: each.state for name, each in plane.switches().items()},
+            "cut": wrong.cut,
+            "unreachable": wrong.unreachable,
             **plane.condition(),
         }
         return json_response(answer)
@@ -57,15 +62,16 @@ def network(service: Service) -> APIRouter:
         return await page_response(in_turns(found), at.limit, show, str)
 
     @router.get("/switches/{switch}/flows", response_model=Page[FlowAnswer], summary="The rules of a switch")
-    async def flows(request: Request, switch: str, at: Annotated[Paging, Query()]) -> Response:
-        """From the left of the event space to the right."""
+    async def flows(request: Request, switch: str, at: Annotated[FlowPaging, Query()]) -> Response:
+        """From the left of the event space to the right. With `counts`, an OpenFlow switch is asked for each page."""
         admin(request)
         tables = service.state.router.tables
         if switch not in tables:
             raise NotFound(UnknownName("switch", switch, tables).reason, field="switch", value=switch)
         after = None if at.after is None else _dz(at.after)
         found = await asyncio.to_thread(_behind, list(tables[SwitchId(switch)]), after, at.limit + 1)
-        show = partial(_flow, service.plane.addresses)
+        counted = await service.plane.count_packets(SwitchId(switch), COUNTERS_SECONDS) if at.counts else None
+        show = partial(_flow, service.plane, counted or {})
         return await page_response(in_turns(found), at.limit, show, lambda flow: str(flow.dz))
 
     return router
@@ -88,9 +94,10 @@ def _dz(text: str) -> Dz:
 
 
 def _switch(
-    router: Router, controller: Controller, states: Mapping[SwitchId, dict[str, Any]], name: SwitchId
+    router: Router, controller: Controller, known: Mapping[SwitchId, SwitchStatus], name: SwitchId
 ) -> dict[str, Any]:
     coarse = router.coarsened.get(name)
+    status = known.get(name, SwitchStatus("gone"))
     delay = controller.delays.get(name) or SwitchDelay(controller.position, 0, 0.0, None)
     return {
         "name": name,
@@ -101,15 +108,20 @@ def _switch(
         "unconfirmed": delay.operations,
         "waiting": round(delay.seconds, 3),
         "failure": None if delay.failure is None else str(delay.failure),
-        **states.get(name, {"state": "gone"}),
+        "state": status.state,
+        "peer": status.peer,
+        "entries": status.entries,
+        "refused": status.refused,
+        **asdict(status.counts),
     }
 
 
-def _flow(addresses: AddressRange, flow: Flow) -> dict[str, Any]:
+def _flow(plane: DataPlane, packets: Mapping[Dz, int], flow: Flow) -> dict[str, Any]:
     return {
         "dz": str(flow.dz) or ROOT_NAME,
-        "prefix": str(addresses.prefix(flow.dz)),
-        "priority": flow.priority,
+        "prefix": str(plane.addresses.prefix(flow.dz)),
+        "priority": plane.base_priority + flow.priority,
+        "packets": packets.get(flow.dz),
         "outputs": [{"port": output.port, "rewrite": output.rewrite} for output in flow.outputs],
     }
 

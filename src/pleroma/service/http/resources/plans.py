@@ -12,10 +12,11 @@ from starlette.responses import Response
 from pleroma.content import Filter, Schema
 from pleroma.control import AdoptPlan, ChangePlan, SchemaEntry
 from pleroma.control.state.command import canonical
+from pleroma.control.state.plan_origin import PlanOrigin
 from pleroma.errors import NotFound, TooLarge
 from pleroma.index import Index, IndexPlan, index_from_json
 from pleroma.service.http.context import Service
-from pleroma.service.http.gate import admin, tuner
+from pleroma.service.http.gate import admin, caller, tuner
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.pages import Page, Paging
 from pleroma.service.http.models.plans import AdoptedPlan, HowToChange, NewPlan, PlanAnswer, Rollback
@@ -49,11 +50,16 @@ def plans(service: Service) -> APIRouter:
         return json_response(now | _shape(entry, entry.plan), headers={"ETag": etag})
 
     @router.get("/plans", response_model=Page[PlanAnswer], summary="The plans that are kept, from the oldest on")
-    async def history(name: str, at: Annotated[Paging, Query()]) -> Response:
-        entry = service.schema(name)
+    async def history(request: Request, name: str, at: Annotated[Paging, Query()]) -> Response:
+        """Administrators see where each plan came from, what was predicted of it, and what it did."""
+        entry, is_told = service.schema(name), caller(request).role == "admin"
         after = int(at.after) if at.after and at.after.isdecimal() and at.after.isascii() else 0
         found = in_turns([plan for plan in entry.plans if plan.epoch > after])
-        return await page_response(found, at.limit, lambda plan: _shape(entry, plan), lambda plan: str(plan.epoch))
+
+        def shown(plan: IndexPlan) -> dict[str, Any]:
+            return _shape(entry, plan) | (_told(service, entry, plan.epoch) if is_told else {})
+
+        return await page_response(found, at.limit, shown, lambda plan: str(plan.epoch))
 
     @router.put("/plan", response_model=AdoptedPlan, summary="Move to another index", responses=_BEGUN)
     async def adopt(request: Request, name: str, new: NewPlan) -> Response:
@@ -63,38 +69,47 @@ def plans(service: Service) -> APIRouter:
         Besides administrators, principals with the role `tuner` may do this, and hardly anything else; but only
         administrators do it at once, since events may get lost.
         """
-        admin(request) if new.method == "at_once" else tuner(request)
+        by = admin(request) if new.method == "at_once" else tuner(request)
         entry = service.schema(name)
         if len(canonical(new.index)) > MAX_INDEX_BYTES:
             reason = f"an index has at most {MAX_INDEX_BYTES} bytes as JSON: about 20,000 leaves of a tree"
             raise TooLarge(reason, field="index", value=None)
         index = await asyncio.to_thread(_index, entry.schema, new.index)
-        return await _move(service, name, index, new.members, new, new.epoch)
+        predicted = {} if new.predicted is None else new.predicted.model_dump(exclude_none=True)
+        return await _move(service, name, index, new.members, new, PlanOrigin.now(by.name, predicted), new.epoch)
 
     @router.post("/plan/rollback", response_model=AdoptedPlan, summary="Move back to an earlier plan", responses=_BEGUN)
     async def rollback(request: Request, name: str, back: Rollback) -> Response:
         """Its index and its members are adopted again, under a new epoch."""
-        admin(request)
+        by = admin(request)
         entry = service.schema(name)
         epoch = entry.epoch - 1 if back.epoch is None else back.epoch
         found = next((plan for plan in entry.plans if plan.epoch == epoch), None)
         if found is None:
             reason = f"{name} has no plan {epoch}, or no longer: it is kept from plan {entry.plans[0].epoch} on"
             raise NotFound(reason, field="epoch", value=epoch)
-        return await _move(service, name, found.index, found.members, back)
+        known = entry.origins.get(epoch)
+        origin = PlanOrigin.now(by.name, {} if known is None else known.predicted)
+        return await _move(service, name, found.index, found.members, back, origin)
 
     return router
 
 
 async def _move(
-    service: Service, name: str, index: Index, members: int | None, how: HowToChange, after: int | None = None
+    service: Service,
+    name: str,
+    index: Index,
+    members: int | None,
+    how: HowToChange,
+    origin: PlanOrigin,
+    after: int | None = None,
 ) -> Response:
     controller = service.controller
     if how.method != "at_once":
-        command = ChangePlan(name, index, how.method, after, members)
+        command = ChangePlan(name, index, how.method, after, members, origin=origin)
         await (controller.plan_changes.change if how.wait else controller.submit)(command)
     elif after not in (None, (entry := service.schema(name)).epoch) or not _is_in_force(entry, index, members):
-        await controller.submit(AdoptPlan(name, index, after, members))
+        await controller.submit(AdoptPlan(name, index, after, members, origin))
     entry = service.schema(name)
     phase = service.state.plans.phase(name)
     status = 200 if phase == "settled" else 202
@@ -110,6 +125,15 @@ def _index(schema: Schema, given: dict[str, Any]) -> Index:
 
 def _is_in_force(entry: SchemaEntry, index: Index, members: int | None) -> bool:
     return members in (None, entry.members) and index.to_json() == entry.index.to_json()
+
+
+def _told(service: Service, entry: SchemaEntry, epoch: int) -> dict[str, Any]:
+    """Where a plan came from, and what it did."""
+    origin = entry.origins.get(epoch)
+    return {
+        "origin": None if origin is None else origin.to_json(),
+        "measured": service.rates.of_plan(entry.name, epoch),
+    }
 
 
 def _shape(entry: SchemaEntry, plan: IndexPlan) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pleroma.control.state.command import RegistrationKind
 from pleroma.control.state.records import MAX_UNPACKED_CHARACTERS
 from pleroma.errors import NotFound
 from pleroma.service.http.context import Service
-from pleroma.service.http.gate import caller
+from pleroma.service.http.gate import caller, shown_token
 from pleroma.service.http.given_filter import read_registration
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.models.pages import Page
@@ -57,7 +57,8 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
         command = await read_registration(service, principal, kind, new)
         if new.lease is not None:
             service.leases.extend(principal.name, new.lease)
-        done = await service.controller.submit(command, _key(principal, new.key), CONFIRM_PATIENCE_SECONDS)
+        key = _key(principal, shown_token(request), new.key)
+        done = await service.controller.submit(command, key, CONFIRM_PATIENCE_SECONDS)
         if new.lease is not None:
             service.leases.begin(principal.name, new.lease)
         answer = {**done.value, "filter": command.text, "principal": principal.name, "lease": new.lease}
@@ -91,9 +92,9 @@ def _article(kind: RegistrationKind) -> str:
     return "an advertisement" if kind == "advertisement" else "a subscription"
 
 
-def _key(principal: Principal, key: str | None) -> str | None:
+def _key(principal: Principal, digest: str, key: str | None) -> str | None:
     """Keys of different principals are different keys, also of two that had the same name one after the other."""
-    return None if key is None else f"{principal.name}/{principal.digest[:_KEY_DIGEST_CHARACTERS]}/{key}"
+    return None if key is None else f"{principal.name}/{digest[:_KEY_DIGEST_CHARACTERS]}/{key}"
 
 
 async def _whole(

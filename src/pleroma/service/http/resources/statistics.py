@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from pleroma.control import Principal
-from pleroma.control.client_counters import CLIENT_COUNTER_NAMES
+from pleroma.control.client_counters import CLIENT_COUNTER_NAMES, CLIENT_SUM_NAMES
 from pleroma.control.trees_in_use import trees_in_use
 from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller
@@ -80,7 +80,8 @@ def statistics(service: Service) -> APIRouter:
         principal = caller(request).name
         batch = None if said.batch is None else (said.batch.sender, said.batch.number)
         published = said.published if isinstance(said.published, dict) else {None: said.published}
-        if not service.controller.report(principal, counted, sum(published.values()), batch):
+        sums = {"published": sum(published.values()), "unsent": said.unsent, "overrun": said.overrun}
+        if not service.controller.report(principal, counted, sums, batch):
             return Response(status_code=204)
         by_schema: dict[str | None, Counter[str]] = defaultdict(Counter)
         for schema, count in published.items():
@@ -98,7 +99,7 @@ def statistics(service: Service) -> APIRouter:
     return router
 
 
-_NAMES = ("published", *CLIENT_COUNTER_NAMES)
+_NAMES = (*CLIENT_SUM_NAMES, *CLIENT_COUNTER_NAMES)
 
 
 def _all(names: tuple[str, ...], counted: Mapping[str, int]) -> dict[str, int]:

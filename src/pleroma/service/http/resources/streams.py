@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from pleroma.control.feed import FEED_TYPES
 from pleroma.errors import UnknownName
 from pleroma.service.http.context import Service
-from pleroma.service.http.gate import caller
+from pleroma.service.http.gate import caller, shown_token
 from pleroma.service.http.models.streams import StreamQuestion
 from pleroma.service.http.stream import events
 from pleroma.service.http.strict_route import StrictRoute
@@ -35,9 +35,8 @@ def streams(service: Service) -> APIRouter:
         types = frozenset(asked.types.split(",")) if asked.types else FEED_TYPES
         for name in sorted(types - FEED_TYPES):
             raise UnknownName("type", name, sorted(FEED_TYPES), field="types")
-        principal = caller(request)
-        give_back = service.streams.take(principal.name)
-        return _EventStream(events(service, principal, types), give_back)
+        give_back = service.streams.take(caller(request).name)
+        return _EventStream(events(service, shown_token(request), types), give_back)
 
     return router
 

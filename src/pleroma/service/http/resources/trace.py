@@ -60,7 +60,7 @@ def trace(service: Service) -> APIRouter:
             "schema": entry.name,
             "epoch": plans[0].epoch,
             "phase": _PHASES[plans[1].plan] if len(plans) > 1 else "settled",
-            "event": event.values(),
+            "event": event.to_json(),
             "host": host,
             "live": asked.live,
             "plans": [{"epoch": plan.epoch, "plan": plan.plan, "dz": [str(dz) for dz in plan.dzs]} for plan in plans],

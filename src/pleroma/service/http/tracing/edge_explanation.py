@@ -15,7 +15,7 @@ def failing(filter: Filter, event: Event) -> list[str]:
     misses = (
         [
             attribute.name
-            for attribute, (low, high), key in zip(filter.schema.attributes, box.ranges, event.keys, strict=True)
+            for attribute, (low, high), key in zip(filter.schema.attributes, box.ranges, event.value_keys, strict=True)
             if not low <= key < high
         ]
         for box in filter.boxes
