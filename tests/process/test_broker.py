@@ -13,12 +13,13 @@ import pytest
 import pleroma
 from pleroma.broker import upstream
 from pleroma.broker.upstream import BrokerAbove
-from pleroma.control import CreatePrincipal, CreateSchema
+from pleroma.control import CreatePrincipal, CreateSchema, RotateToken
 from pleroma.errors import ClientError, OutsideAdvertisement, RequestRefused
 from pleroma.routing import build
 from pleroma.service import Deployment, running
 from pleroma.service.http.tokens import digest
 from pleroma.service.listening import bind_tcp_and_udp
+from pleroma.wire.datagram_socket import DatagramSocket
 from support.broker_parts import here, some_event, some_filter
 from support.service.process import ServiceProcess
 from support.strategies import STOCK
@@ -42,8 +43,9 @@ def quote(price):
 
 
 def taken(subscription):
-    """The events that wait."""
-    return [subscription.listener.inbox.take().event for _ in range(subscription.waiting)]
+    """The events that wait, with their payloads."""
+    packets = [subscription.listener.inbox.take() for _ in range(subscription.waiting)]
+    return [(packet.event, packet.payload) for packet in packets]
 
 
 async def exchange(clients, chance, subscriptions, publications):
@@ -52,13 +54,13 @@ async def exchange(clients, chance, subscriptions, publications):
     sources = [await client.advertise("stock", some_filter(chance)) for client in clients]
     expected = [Counter() for _ in wanted]
     for number in range(publications):
-        source, event = chance.choice(sources), some_event(chance)
+        source, event, payload = chance.choice(sources), some_event(chance), chance.randbytes(chance.choice([0, 900]))
         try:
-            source.publish(event)
+            source.publish(event, payload)
         except OutsideAdvertisement:
             continue
         for each, subscription in zip(expected, wanted, strict=True):
-            each[event] += subscription.filter.matches(event)
+            each[event, payload] += subscription.filter.matches(event)
         if number % 50 == 49:
             await asyncio.sleep(0.05)  # buffers are not what is tested
     for each, subscription in zip(expected, wanted, strict=True):
@@ -155,6 +157,38 @@ def test_rights_are_the_same_over_udp(tmp_path):
                         await attempt
                     assert refused.value.status == 403
                 await client.subscribe("stock", "price < 50")
+
+    run(work())
+
+
+def test_a_token_that_is_replaced_ends_the_sessions_and_programs_of_a_broker(tmp_path):
+    """What it had opened by UDP and over HTTP goes, and events no longer come to it."""
+
+    async def work():
+        async with here(tmp_path, schemas=[STOCK]) as broker:
+            await broker.principal("reader")
+            programs, sessions = broker.plane.broker.programs.sessions, broker.plane.requests.sessions
+            async with (
+                broker.connect() as publisher,
+                pleroma.connect(broker.udp, "plr_reader", principal="reader") as one,
+                pleroma.connect(broker.running.url, "plr_reader") as other,
+            ):
+                subscriptions = [await each.subscribe("stock") for each in (one, other)]
+                advertised = await publisher.advertise("stock")
+                advertised.publish(quote(5.0))
+                for each in subscriptions:
+                    assert (await each.receive()).event == quote(5.0)
+                assert len(programs) == 3
+                await broker.controller.submit(RotateToken("reader", digest("plr_new")))
+                assert len(programs) == 1
+                assert {each.principal for each in sessions} == {"admin"}
+                delivered = broker.counters.delivered
+                advertised.publish(quote(6.0))
+                async with pleroma.connect(broker.udp, "plr_new", principal="reader") as again:
+                    late = await again.subscribe("stock")
+                    advertised.publish(quote(7.0))
+                    assert (await late.receive()).event == quote(7.0)
+                assert broker.counters.delivered == delivered + 1
 
     run(work())
 
@@ -271,6 +305,37 @@ def test_a_broker_can_be_joined_to_a_network_of_switches(tmp_path):
     run(work())
 
 
+def test_encrypted_events_pass_a_broker_and_a_network_with_the_keys_of_each(tmp_path, monkeypatch):
+    sent = []
+    send = DatagramSocket.send
+    monkeypatch.setattr(DatagramSocket, "send", lambda self, data, *to: sent.append(data) or send(self, data, *to))
+
+    async def work():
+        async with running(tmp_path / "network", build("line:2"), Deployment(port=0)) as network:
+            await network.service.controller.submit(CreateSchema(replace(STOCK, encrypted=True)))
+            async with (
+                here(tmp_path / "leaf", BrokerAbove(network.url, network.token)) as leaf,
+                leaf.connect() as below,
+                leaf.connect() as beside,
+                pleroma.connect(network.url, network.token, "h2") as far,
+            ):
+                subscriptions = [await each.subscribe("stock", "price < 10") for each in (below, beside, far)]
+                publishers = await far.advertise("stock"), await below.advertise("stock")
+                for number, publisher in enumerate(publishers):
+                    quote = {"price": 5.0 + number, "volume": 0, "ticker": "SECRET"}
+                    publisher.publish(quote, payload=b"a letter")
+                for each in subscriptions:
+                    got = [await each.receive() for _ in range(2)]
+                    assert {(p.event["price"], p.event["ticker"], p.payload) for p in got} == {
+                        (5.0, "SECRET", b"a letter"),
+                        (6.0, "SECRET", b"a letter"),
+                    }
+        assert len(sent) > 4
+        assert not [data for data in sent if b"SECRET" in data or b"a letter" in data]
+
+    run(work())
+
+
 def test_a_schema_that_the_broker_above_lacks_or_has_otherwise_stays_here(tmp_path):
     async def work():
         async with (
@@ -296,7 +361,7 @@ def test_a_broker_in_the_middle_may_be_killed(tmp_path):
             while lacking:
                 publisher.publish(quote(900.0 + number))
                 await asyncio.sleep(0.05)
-                lacking = [each for each in lacking if quote(900.0 + number) not in taken(each)]
+                lacking = [each for each in lacking if (quote(900.0 + number), b"") not in taken(each)]
 
     async def work(broker, root, leaf):
         async with (

@@ -78,15 +78,21 @@ class Broker:
         self._socket.close()
 
     def admit(
-        self, secret: bytes, owner: ProgramOwner, seconds: float, on_end: Callable[[], None] = lambda: None
+        self,
+        secret: bytes,
+        owner: ProgramOwner,
+        seconds: float,
+        on_end: Callable[[], None] = lambda: None,
+        *,
+        token: str | None = None,
     ) -> None:
         """Let a program with this secret attach a socket, for as long as it says so every `seconds`.
 
-        `on_end` is called when it no longer does.
+        `on_end` is called when it no longer does. `token` is the digest of the token that it showed.
         """
         now = self._clock()
         self.programs.sessions.expire(now)
-        self.programs.sessions.admit(secret, owner, seconds, now, on_end)
+        self.programs.sessions.admit(secret, owner, seconds, now, on_end, token=token)
 
     def attached(self) -> int:
         """How many programs are admitted, whether they have attached a socket or not yet."""
@@ -106,6 +112,9 @@ class Broker:
         data = schema.codec.encode(packet)
         if schema.seals is not None:
             data = schema.seals.sealed(data)
+        elif schema.codec.schema.encrypted:  # this broker has no keys, and what is secret above does not go on in clear
+            self.counters.unclaimed += 1
+            return
         self._deliver(schema, packet.event, _NO_ADDRESS + data, None)
 
     def take(self, frame: bytes, sender: SocketAddress) -> None:
@@ -137,8 +146,14 @@ class Broker:
                 counters.malformed += 1
             return
         data = frame[tunnel.TUNNEL_HEAD_BYTES :]
+        seals, is_encrypted = schema.seals, schema.codec.schema.encrypted
+        opened = data if seals is None or not is_encrypted else seals.opened(data)
+        if opened is None:
+            counters.forged += 1
+            self._on_forged(program)
+            return
         try:
-            packet = schema.codec.decode(data)
+            packet = schema.codec.decode(opened)
         except WireError:
             counters.malformed += 1
             return
@@ -147,7 +162,8 @@ class Broker:
         if advertisement is None:
             counters.unadvertised += 1
             return
-        if not advertisement.owner.has(program.owner) or not (schema.seals is None or schema.seals.is_genuine(data)):
+        is_genuine = seals is None or is_encrypted or seals.is_genuine(data)
+        if not (advertisement.owner.has(program.owner) and is_genuine):
             counters.forged += 1
             self._on_forged(program)
             return

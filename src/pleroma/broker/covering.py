@@ -85,13 +85,13 @@ class _Corners:
         self._along: list[list[tuple[Key, str]]] = []
 
     def add(self, name: str, wanted: Filter) -> None:
-        corner = _corner(wanted).keys
+        corner = _corner(wanted).value_keys
         self._along = self._along or [[] for _ in corner]
         for line, key in zip(self._along, corner, strict=True):
             insort(line, (key, name))
 
     def remove(self, name: str, wanted: Filter) -> None:
-        for line, key in zip(self._along, _corner(wanted).keys, strict=True):
+        for line, key in zip(self._along, _corner(wanted).value_keys, strict=True):
             del line[bisect_left(line, (key, name))]
 
     def within(self, wanted: Filter) -> set[str]:

@@ -16,6 +16,7 @@ from pleroma.control.state.registrations import Registrations
 from pleroma.matching.edge_filter import MIN_ENGINE_FILTERS, EdgeFilter
 from pleroma.matching.filter_matcher import FilterMatcher
 from pleroma.wire import Codec
+from pleroma.wire.event_encryption import seal_of
 from pleroma.wire.event_tags import SchemaSeals, schema_key
 
 
@@ -28,12 +29,12 @@ class BrokerSubscription:
 
 @dataclass(slots=True, eq=False)
 class MatchedSchema:
-    """The subscriptions to one schema. It stays when the last of them is withdrawn, since schemas are few."""
+    """The subscriptions to one schema. It stays when the last of them is withdrawn, and goes with the schema."""
 
     entry: SchemaEntry
     codec: Codec
     seals: SchemaSeals | None = None
-    """Checks and makes the tags of its events; None where events have no tags."""
+    """Opens and protects the packets of its events; None where events have no tags."""
     edge: EdgeFilter[BrokerSubscription] | FilterMatcher[BrokerSubscription] = field(default_factory=EdgeFilter)
 
     def owners(self, event: Event) -> set[ProgramOwner]:
@@ -57,7 +58,7 @@ class BrokerAdvertisement:
 class MatchState:
     """Only to be read; it changes with the registrations that it follows.
 
-    With a `secret`, events have tags, whose keys follow from the secret (`pleroma.wire.event_tags`).
+    With a `secret`, events have tags or are encrypted; the keys follow from the secret (`pleroma.wire.event_tags`).
     """
 
     def __init__(self, secret: bytes | None = None) -> None:
@@ -80,6 +81,12 @@ class MatchState:
         """Take in the registrations in force, and hear of all changes from now on."""
         self.load(registrations.values())
         registrations.subscribe(self)
+
+    def forget(self, schema: str) -> None:
+        """The schema was removed, since nothing is registered in it any more."""
+        known = self._by_name.pop(schema, None)
+        if known is not None:
+            del self.schemas[known.entry.number]
 
     def load(self, registered: Iterable[Registered]) -> None:
         """Take in many registrations at once, as after a restart; before anything else."""
@@ -109,7 +116,9 @@ class MatchState:
             del self.advertisements[registered.publisher]
         else:
             subscription = self._subscriptions.pop(registered.id)
-            self.schemas[registered.entry.number].edge.remove(subscription)
+            schema = self.schemas.get(registered.entry.number)
+            if schema is not None:  # listeners may hear of a withdrawal after its schema was removed
+                schema.edge.remove(subscription)
 
     def _advertise(self, registered: Registered) -> None:
         schema, advertised = self._schema(registered.entry), registered.filter
@@ -126,7 +135,9 @@ class MatchState:
     def _schema(self, entry: SchemaEntry) -> MatchedSchema:
         schema = self.schemas.get(entry.number)
         if schema is None:
-            seals = None if self._secret is None else SchemaSeals(schema_key(self._secret, entry.number, entry.name))
+            seals = None
+            if self._secret is not None:
+                seals = SchemaSeals(schema_key(self._secret, entry.number, entry.name), seal_of(entry.schema))
             schema = self.schemas[entry.number] = MatchedSchema(entry, Codec(entry.schema, entry.number), seals)
             self._by_name[entry.name] = schema
         return schema

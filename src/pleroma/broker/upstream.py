@@ -15,7 +15,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from pleroma.broker.broker import Broker
@@ -131,7 +131,7 @@ class Upstream:
         if publisher is None or not self.is_connected:
             return False
         try:
-            publisher.pass_on(packet.event, packet.sequence, packet.time)
+            publisher.pass_on(packet.event, packet.sequence, packet.time, packet.payload)
         except PleromaError:  # the publisher is closed: it is about to be advertised anew
             return False
         return True
@@ -140,8 +140,9 @@ class Upstream:
         schema = broker.match_state.find_schema(packet.event.schema.name)
         if schema is not None:
             entry, number = schema.entry, self._number(packet.publisher)
-            event = Event(entry.schema, packet.event.keys)
-            broker.relay(schema, EventPacket(entry.epoch, entry.number, number, packet.sequence, packet.time, event))
+            event = Event(entry.schema, packet.event.value_keys)
+            relayed = replace(packet, epoch=entry.epoch, schema_number=entry.number, publisher=number, event=event)
+            broker.relay(schema, relayed)
 
     def _number(self, publisher: int) -> int:
         """The number that stands here for a publisher above."""

@@ -4,6 +4,7 @@ import asyncio
 import random
 import socket
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -11,13 +12,16 @@ from pleroma.broker import ProgramOwner
 from pleroma.content import Event, Filter
 from pleroma.content.filter_json import to_json
 from pleroma.control import Register, Withdraw
+from pleroma.service.planes.broker_plane import _learn
 from pleroma.wire import Codec, EventPacket, attach, tunnel
+from pleroma.wire.event_encryption import PublisherCipher
 from pleroma.wire.event_tags import PublisherSeal, publisher_key, schema_key
 from support.broker_parts import here
 from support.strategies import STOCK
 from support.waiting import until
 
 ADDRESS = bytes(16)
+SECRET = replace(STOCK, encrypted=True)
 
 
 def run(work, seconds=60.0):
@@ -142,6 +146,37 @@ def test_what_has_not_the_tag_of_its_publisher_goes_nowhere_and_is_counted_with_
             assert await reader.event() == quote(3.0)
             assert broker.counters.forged == 2
             assert broker.plane.forged() == {("broker", "admin"): 2}
+
+    run(work())
+
+
+def test_of_an_encrypted_schema_only_what_opens_goes_on_and_as_it_came(tmp_path):
+    async def work():
+        async with here(tmp_path) as broker:
+            await _learn(broker.controller, False, SECRET)  # from a broker above, to one without keys
+            assert "stock" not in broker.controller.state.schemas
+            await _learn(broker.controller, True, SECRET)
+            sender, reader = [await Program(broker, "admin", lease).attach() for lease in "ab"]
+            await reader.register("subscription", "true")
+            number = (await sender.register("advertisement", "true"))["publisher"]
+            entry = broker.controller.state.schemas["stock"]
+            whole = schema_key(broker.running.service.keys.secret, entry.number, "stock")
+            event = SECRET.event(price=1, volume=1, ticker="AAPL")
+            packet = EventPacket(entry.epoch, entry.number, number, 7, 0, event, b"letter")
+            plain = Codec(SECRET, entry.number).encode(packet)
+            own = PublisherCipher(publisher_key(whole, number)).sealed(plain)
+            forged = [plain, PublisherSeal(publisher_key(whole, number)).sealed(plain), own[:-1], own[:31]]
+            forged.append(PublisherCipher(publisher_key(whole, number + 1)).sealed(plain))
+            for data in (*forged, own):
+                sender.socket.send(tunnel.TUNNEL_START + ADDRESS + data)
+            assert await reader.next() == tunnel.TUNNEL_START + ADDRESS + own
+            assert (broker.counters.forged, broker.counters.malformed) == (len(forged), 0)
+            assert broker.plane.forged() == {("broker", "admin"): len(forged)}
+            without_keys = replace(broker.plane.broker.match_state.schemas[entry.number], seals=None)
+            broker.plane.broker.relay(without_keys, packet)
+            assert (broker.counters.unclaimed, reader.waiting()) == (1, None)
+            for each in (sender, reader):
+                each.socket.close()
 
     run(work())
 
