@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pleroma.content import Filter, Integer, Schema
+from pleroma.content import Boolean, Filter, Integer, Schema, Timestamp
 from pleroma.content.batch import EventBatch
 from pleroma.pipeline import read, register
 from pleroma.pipeline.lake.lake import Lake
@@ -91,6 +91,23 @@ def test_events_are_read_with_their_types_within_a_time(spark, lake):
         assert volumes(frame) == []
     few = source(spark.read, lake).schema("ticker string, volume bigint").load()
     assert few.where("volume < 2").orderBy("volume").collect() == [("T0", 0), ("T1", 1)]
+
+
+def test_truth_values_and_moments_have_types_of_their_own(spark, lake):
+    alarm = Schema("alarm", (Boolean("armed", True), Timestamp.of("at", False, NOON, NOON + HOUR)))
+    lake.land_schema(alarm)
+    moments = [NOON + n * timedelta(microseconds=400) for n in range(4)]
+    events = [alarm.event(armed=armed, at=at) for armed, at in zip((True, False, None, True), moments, strict=True)]
+    lake.land_events(EventBatch.from_events(alarm, events), [NOON] * 4, 1, 1.0)
+    for frame in both(spark, lake, schema="alarm"):
+        assert dict(frame.dtypes)["armed"] == "boolean"
+        assert dict(frame.dtypes)["at"] == "timestamp"
+        found = frame.orderBy("at").select("armed", "at").collect()
+        assert [(row["armed"], row["at"].replace(tzinfo=UTC)) for row in found] == [
+            (event.get("armed"), event["at"]) for event in events
+        ]
+        assert frame.where("armed AND at >= '2026-11-15T12:00:00.000400Z'").count() == 1
+    assert list(lake.events("alarm")) == events
 
 
 def test_filters_are_decided_where_files_are_read(spark, lake):
@@ -189,6 +206,16 @@ def test_mistakes_are_named(spark, lake):
         source(spark.read, lake, schema="stok").load()
     with pytest.raises(Exception, match="did you mean 'stock'"):
         read(spark, lake.url, "stok")
+
+
+def test_a_mistake_in_an_option_is_said_without_a_traceback(spark, lake):
+    mistakes = ({"schema": "stok"}, {"kind": "event"}, {"colour": "red"}, {"from": "noon"})
+    for options in mistakes:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 (whatever Spark makes of it)
+            source(spark.read, lake, **options).load()
+        said = str(caught.value)
+        assert "Traceback" not in said
+        assert len([line for line in said.splitlines() if "pleroma.errors." in line]) == 1, said
 
 
 def test_files_are_plain_parquet(spark, lake):

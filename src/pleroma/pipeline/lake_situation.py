@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from pleroma.errors import DamagedFile
+from pleroma.errors import DamagedFile, LakeError
 from pleroma.index import Dz, IndexPlan
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import RegistrationRow
@@ -31,6 +31,17 @@ def situation_of(lake: Lake, name: str, moment: datetime | None = None, *, star:
     found = _situation(lake, name, at, network)
     used = _rules_of_others(lake, found, at, network)
     return found.on(limits_that_count(landed.topology, landed.rooms, used))
+
+
+def last_subscribed(lake: Lake, name: str, start: datetime | None, end: datetime | None) -> datetime:
+    """The last moment of a period, or of all time, at which anybody was subscribed. LakeError if nobody was."""
+    until = datetime.now(UTC) if end is None else utc(end)
+    moment = lake.subscription_history(name, start, until).last_in_force(until)
+    if moment is None:
+        known = [each.since for each in lake.subscription_history(name).entries]
+        others = f"; the first subscription is of {min(known):%Y-%m-%d %H:%M:%S}" if known else ""
+        raise LakeError(f"nobody was subscribed to {name} in this time{others}", field="subscriptions", value=name)
+    return moment
 
 
 def shortcomings(situation: NetworkSituation) -> list[str]:

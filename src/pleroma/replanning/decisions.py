@@ -146,6 +146,12 @@ class Decision:
         return "keep" if self.reason is None else "tune"
 
     @property
+    def predicted(self) -> dict[str, float]:
+        """What the best plan found is expected to do, in the words of a plan's origin."""
+        waste = {} if self.after is None else {f"waste_at_{self.waste_at}": self.after.rate}
+        return waste | ({} if self.rules is None else {"rules": self.rules})
+
+    @property
     def waste_at(self) -> Literal["hosts", "subscriptions"]:
         """What `before` and `after` are the waste at."""
         return "subscriptions" if self.rules_by_switch is None else "hosts"

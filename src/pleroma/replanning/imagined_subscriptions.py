@@ -27,7 +27,7 @@ def imagined_subscriptions(
     random = np.random.default_rng([seed, 6])
     schema, found = events.schema, []
     for box, row in zip(random.integers(0, len(boxes), count), random.integers(0, len(events), count), strict=True):
-        keys, ranges = events.event(int(row)).keys, boxes[int(box)].ranges
+        keys, ranges = events.event(int(row)).value_keys, boxes[int(box)].ranges
         moved = map(_moved, schema.attributes, ranges, keys, random.random(len(keys)).tolist())
         found.append(Filter(schema, (Box(tuple(moved)),)))
     return found

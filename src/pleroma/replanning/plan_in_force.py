@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,10 +22,11 @@ class PlanHolder(Protocol):
 
     def current(self) -> PlanInForce: ...
 
-    def put(self, index: Index, members: int | None, epoch: int) -> int:
+    def put(self, index: Index, members: int | None, epoch: int, predicted: Mapping[str, float] | None = None) -> int:
         """Have an index, and a limit of dz per registration, follow the plan of an epoch; returns the new epoch.
 
-        Without a limit, that of the plan in force stays. PlanMoved if another plan is in force.
+        Without a limit, that of the plan in force stays. `predicted` is kept beside the plan for people. PlanMoved if
+        another plan is in force.
         """
 
 

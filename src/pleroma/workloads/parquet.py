@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pleroma.errors import WorkloadError
 
-_LABEL = b"pleroma.workload"
+_LABEL = "pleroma.workload"
+
+_WRITING: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True, "store_schema": False}
+"""Without a copy of Arrow's own schema, which would hide the label from those who ask Arrow for metadata."""
 
 T = TypeVar("T")
 
@@ -28,31 +31,52 @@ def unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.unfinished")
 
 
-def write_all(files: Mapping[Path, Mapping[str, Any]], label: dict[str, Any]) -> None:
-    """Write columns to each file; none appears under its own name before all are complete."""
-    metadata = {_LABEL: json.dumps(label, allow_nan=False).encode()}
+class FileParts(NamedTuple):
+    """What a file holds: its columns by Arrow's types, and the rows, a part after the other."""
+
+    columns: pa.Schema
+    rows: Iterable[Mapping[str, Any]]
+
+
+def write_all(files: Mapping[Path, FileParts], label: Callable[[], dict[str, Any]]) -> None:
+    """Write to each file its parts one after the other; no part is kept once it is written.
+
+    The label is asked for when all parts are written, and goes into every file. None of the files appears under its
+    own name before all are complete.
+    """
+    writers: list[pq.ParquetWriter] = []
     try:
-        for path, columns in files.items():
+        for path, parts in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            table = pa.table(dict(columns)).replace_schema_metadata(metadata)
-            pq.write_table(table, unfinished(path), compression="zstd", write_page_checksum=True)
+            writer = pq.ParquetWriter(unfinished(path), parts.columns, **_WRITING)
+            writers.append(writer)
+            for columns in parts.rows:
+                writer.write_table(pa.table(dict(columns), schema=parts.columns))
+        text = json.dumps(label(), allow_nan=False)
+        for writer in writers:
+            writer.add_key_value_metadata({_LABEL: text})
+            writer.close()
         for path in files:
             os.replace(unfinished(path), path)
     except OSError as error:
         folder = str(next(iter(files)).parent)
         raise WorkloadError(f"cannot be written: {error.strerror or error}", field=folder) from None
     finally:
+        for writer in writers:
+            with suppress(OSError):
+                writer.close()
         for path in files:
             with suppress(OSError):
                 unfinished(path).unlink()
 
 
 def read_label(path: Path) -> dict[str, Any]:
-    metadata = _readable(path, lambda: pq.read_schema(path).metadata) or {}
-    if _LABEL not in metadata:
+    metadata = _readable(path, lambda: pq.read_metadata(path).metadata) or {}
+    written = metadata.get(_LABEL.encode())
+    if written is None:
         raise WorkloadError("is a Parquet file, but not of a workload", field=str(path))
     try:
-        label = json.loads(metadata[_LABEL])
+        label = json.loads(written)
     except (ValueError, RecursionError):
         label = None
     if not isinstance(label, dict):

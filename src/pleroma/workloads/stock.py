@@ -85,7 +85,7 @@ def generate_stock(model: StockModel | None = None) -> Workload:
     # one row of random numbers a subscription: a larger workload begins with the subscriptions of the smaller
     for drawn in np.random.default_rng(model.seed).random((model.subscriptions, 3 + 2 * len(numbers))).tolist():
         centre, at_least, which, *rest = drawn
-        ticker, *values = events.event(int(centre * len(events))).keys
+        ticker, *values = events.event(int(centre * len(events))).value_keys
         chances, widths = rest[: len(numbers)], rest[len(numbers) :]
         always = int(at_least * len(numbers))
         ranges = [

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pleroma.content import Attribute, Category, Filter, Text, Value
+from pleroma.content import Attribute, Category, Filter, Text, Timestamp
 from pleroma.content.batch import Column
 from pleroma.content.range import join
 from pleroma.workloads.workload import Workload
@@ -26,8 +26,8 @@ class AttributeSummary:
 
     name: str
     domain: str
-    least: Value
-    most: Value
+    least: bool | int | float | str | None
+    most: bool | int | float | str | None
     distinct: int
     variance: float | None
     """Of the events' values; None where they are not numbers."""
@@ -80,10 +80,9 @@ def _attribute(d: int, attribute: Attribute, column: Column, subscriptions: tupl
     texts = isinstance(attribute, Text)
     present = column[column != (None if texts else attribute.absent)]
     distinct = sorted(set(present.tolist()))
-    least, most = (distinct[0], distinct[-1]) if distinct else (None, None)
-    if isinstance(attribute, Category) and distinct:
-        least, most = attribute.values[distinct[0]], attribute.values[distinct[-1]]
-    numbers = distinct and not isinstance(attribute, (Category, Text))
+    ends = (distinct[0], distinct[-1]) if distinct else (None, None)
+    least, most = ends if texts or not distinct else map(attribute.json_value, ends)
+    numbers = distinct and not isinstance(attribute, (Category, Text, Timestamp))
     return AttributeSummary(
         name=attribute.name,
         domain=attribute.describe(),

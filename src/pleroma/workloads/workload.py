@@ -6,7 +6,7 @@ filters are JSON. The schema and the description are in both files' labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,13 +14,20 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from pleroma.content import Filter, Schema
-from pleroma.content.arrow_columns import filters_from_column, filters_to_column, from_columns, to_columns
+from pleroma.content.arrow_columns import (
+    column_type,
+    filters_from_column,
+    filters_to_column,
+    from_columns,
+    to_columns,
+)
 from pleroma.content.batch import EventBatch
 from pleroma.errors import ContentError, WorkloadError
-from pleroma.workloads.parquet import read_columns, read_label, unfinished, write_all
+from pleroma.workloads.parquet import FileParts, read_columns, read_label, unfinished, write_all
 
 EVENTS_FILE = "events.parquet"
 SUBSCRIPTIONS_FILE = "subscriptions.parquet"
+_SUBSCRIPTION_COLUMNS = pa.schema([("id", pa.int64()), ("filter", pa.string())])
 
 T = TypeVar("T")
 
@@ -43,18 +50,7 @@ class Workload:
 
     def save(self, folder: str | Path) -> None:
         """Write both files, in place of an older workload if the folder holds one."""
-        folder = Path(folder)
-        check_target(folder)
-        events = to_columns(self.events)
-        filters = filters_to_column(self.subscriptions)
-        subscriptions = {"id": pa.array(range(len(filters)), pa.int64()), "filter": filters}
-        label = {
-            "schema": self.schema.to_json(),
-            "events": len(self.events),
-            "subscriptions": len(self.subscriptions),
-            "description": self.description,
-        }
-        write_all({folder / EVENTS_FILE: events, folder / SUBSCRIPTIONS_FILE: subscriptions}, label)
+        write_workload(Path(folder), self.schema, [self.events], lambda: self.subscriptions, lambda: self.description)
 
     @classmethod
     def load(cls, folder: str | Path) -> Workload:
@@ -67,7 +63,7 @@ class Workload:
         description = label.get("description")
         if not isinstance(description, dict):
             raise WorkloadError("its label is damaged", field=str(folder / EVENTS_FILE))
-        schema = _checked(folder / EVENTS_FILE, lambda: Schema.from_json(label.get("schema")))
+        schema = read_schema(folder)
         events = _checked(folder / EVENTS_FILE, lambda: from_columns(schema, read_columns(folder / EVENTS_FILE)))
         filters = _checked(
             folder / SUBSCRIPTIONS_FILE, lambda: _filters(schema, read_columns(folder / SUBSCRIPTIONS_FILE))
@@ -77,6 +73,45 @@ class Workload:
             if found != expected:
                 raise WorkloadError(f"has {found} rows where its label says {expected}", field=str(folder / name))
         return cls(schema, events, filters, description)
+
+
+def write_workload(
+    folder: Path,
+    schema: Schema,
+    events: Iterable[EventBatch],
+    subscriptions: Callable[[], Iterable[Filter]],
+    description: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """Write events as they come, then the subscriptions, which are asked for when all events are written.
+
+    The description is asked for last. The answer is the label of both files.
+    """
+    check_target(folder)
+    counts = {"events": 0, "subscriptions": 0}
+
+    def event_parts() -> Iterator[dict[str, Any]]:
+        for batch in events:
+            counts["events"] += len(batch)
+            yield to_columns(batch)
+
+    def subscription_parts() -> Iterator[dict[str, Any]]:
+        filters = filters_to_column(subscriptions())
+        counts["subscriptions"] = len(filters)
+        yield {"id": list(range(len(filters))), "filter": filters}
+
+    def label() -> dict[str, Any]:
+        return {"schema": schema.to_json(), **counts, "description": description()}
+
+    events_file = FileParts(pa.schema([(each.name, column_type(each)) for each in schema.attributes]), event_parts())
+    subscriptions_file = FileParts(_SUBSCRIPTION_COLUMNS, subscription_parts())
+    write_all({folder / EVENTS_FILE: events_file, folder / SUBSCRIPTIONS_FILE: subscriptions_file}, label)
+    return label()
+
+
+def read_schema(folder: Path) -> Schema:
+    """The schema of a workload, without its events."""
+    label = read_label(folder / EVENTS_FILE)
+    return _checked(folder / EVENTS_FILE, lambda: Schema.from_json(label.get("schema")))
 
 
 def check_target(folder: Path) -> None:

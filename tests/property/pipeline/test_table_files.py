@@ -6,8 +6,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pleroma.content.arrow_columns import MOMENT_TYPE
 from pleroma.pipeline.lake.lake_table import LakeTable
-from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, TableColumn, TableDefinition
+from pleroma.pipeline.lake.lake_tables import TableColumn, TableDefinition
 from pleroma.pipeline.lake.table_files import Condition, files_in, sql
 from support.table_rows import append
 

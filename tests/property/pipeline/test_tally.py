@@ -74,7 +74,7 @@ def by_hand(in_force, traffic):
         for row in in_force.history.in_force(at):
             wanted_yet = row.filter.matches(event)
             failing = [
-                {d for d, (key, part) in enumerate(zip(event.keys, box.ranges, strict=True)) if key not in part}
+                {d for d, (key, part) in enumerate(zip(event.value_keys, box.ranges, strict=True)) if key not in part}
                 for box in row.filter.boxes
             ]
             for dz in controller_cover(plan.plan.index, row.filter, plan.members):

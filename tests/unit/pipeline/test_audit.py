@@ -1,5 +1,6 @@
 """An audit in this process: against the evaluator, with what is missing named."""
 
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -8,12 +9,15 @@ from pleroma.content import Schema
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan, evaluate
 from pleroma.pipeline.audit.audit_pass import audit_here
+from pleroma.pipeline.audit.counterfactual import BestPlanQuestion
 from pleroma.pipeline.lake.lake import Lake
 from pleroma.pipeline.lake.landed import RegistrationRow
 from pleroma.pipeline.lake.maintenance import maintain
+from pleroma.pipeline.lake.moments import ONE_MICROSECOND
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.registration_history import BEGUN, OVER, TimedRegistration, table_of, written
 from pleroma.pipeline.lake.table_files import FileReader
+from pleroma.pipeline.lake_situation import last_subscribed
 from pleroma.replanning.reported_counts import ReportedCounts
 from support.audited_lake import DAY, SHIFT, land
 from support.table_rows import append
@@ -174,3 +178,44 @@ def test_an_end_comes_after_its_beginning():
         with pytest.raises(LakeError, match="is no moment"):
             Period.between(text, None)
     assert Period.between("2026-11-15T10:00", "2026-11-15T12:00+01:00").end == SHIFT + timedelta(hours=1)
+
+
+def test_those_who_wait_see_each_step_and_all_of_its_rows(landed):
+    lake, data, _ = landed
+    steps = {}
+
+    @contextmanager
+    def noted(step, total):
+        steps[step] = [total, 0]
+
+        def advance(rows):
+            steps[step][1] += rows
+
+        yield advance
+
+    audit_here(lake, data.schema.name, Period.day("2026-11-15"), BestPlanQuestion(), noted)
+    assert list(steps) == ["judging events", "adding up reports", "looking for the best plan"]
+    assert steps["judging events"] == [900, 900]
+    assert steps["adding up reports"] == [3, 3]
+
+
+def test_the_best_plan_is_for_the_last_who_subscribed_also_if_they_left_before_the_end(tmp_path):
+    lake, data, _ = land(tmp_path)
+    name, period = data.schema.name, Period.day("2026-11-15")
+    stayed = audit_here(lake, name, period, BestPlanQuestion())
+    lake.land_subscriptions(name, DAY + timedelta(hours=20), list[RegistrationRow]())
+    left = audit_here(lake, name, period, BestPlanQuestion())
+    assert stayed.counterfactual is not None
+    assert left.counterfactual == stayed.counterfactual
+    assert left.total == stayed.total
+
+
+def test_the_last_moment_that_anybody_was_subscribed_is_found_or_it_is_an_error(tmp_path):
+    lake, data, _ = land(tmp_path)
+    name, evening = data.schema.name, DAY + timedelta(hours=20)
+    lake.land_subscriptions(name, evening, list[RegistrationRow]())
+    assert last_subscribed(lake, name, None, None) == evening - ONE_MICROSECOND
+    assert last_subscribed(lake, name, DAY, SHIFT) == SHIFT - ONE_MICROSECOND
+    for start, end in ((evening, None), (DAY - timedelta(days=1), DAY)):
+        with pytest.raises(LakeError, match=r"nobody was subscribed to quotes in this time; the first .* 2026-11-15"):
+            last_subscribed(lake, name, start, end)

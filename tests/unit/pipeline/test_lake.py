@@ -178,7 +178,7 @@ def test_reports_come_back_with_all_counters(lake):
         ("stock", "2026-11-15T12", 1, NOON, "s2", "you", 0, 0, 1, 0, 0),
         ("stock", "2026-11-15T13", 1, NOON + HOUR, "s1", "me", 2, 0, 0, 0, 0),
     ]
-    assert (*REPORT_COUNTERS, "forged") == CLIENT_COUNTER_NAMES  # which says nothing about subscriptions
+    assert (*REPORT_COUNTERS, "forged", "missed") == CLIENT_COUNTER_NAMES  # which say nothing about subscriptions
 
 
 def test_plans_are_kept_with_their_time(lake):

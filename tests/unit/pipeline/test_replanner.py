@@ -218,9 +218,9 @@ def test_a_plan_that_changes_meanwhile_is_left_alone(tmp_path):
     class Moving(Recorded):
         """Somebody else is faster than the tuner."""
 
-        def put(self, index, members, epoch):
+        def put(self, index, members, epoch, predicted=None):
             self.epoch, self.index = 7, BY_VOLUME
-            return super().put(index, members, epoch)
+            return super().put(index, members, epoch, predicted)
 
     controller = Moving()
     one_by_one(replanner(lake, controller, told.append), lake, 0, 6)
@@ -241,10 +241,10 @@ def test_a_plan_that_cannot_be_handed_over_now_is_handed_over_later(tmp_path, er
     class Away(Recorded):
         away = True
 
-        def put(self, index, members, epoch):
+        def put(self, index, members, epoch, predicted=None):
             if self.away:
                 raise error
-            return super().put(index, members, epoch)
+            return super().put(index, members, epoch, predicted)
 
     controller = Away()
     made = replanner(lake, controller, told.append)
@@ -255,6 +255,8 @@ def test_a_plan_that_cannot_be_handed_over_now_is_handed_over_later(tmp_path, er
     one_by_one(replanner(lake, controller, told.append), lake, 7, 7)
     (decision,) = Journal(lake, "stock").decisions()
     assert (decision.outcome, decision.new_epoch, len(controller.taken)) == ("adopted", 2, 1)
+    waste = {f"waste_at_{decision.waste_at}": decision.after.rate}
+    assert controller.predicted == waste | {"rules": decision.rules}
     assert (decision.members, controller.members) == (FOUND_MEMBERS, FOUND_MEMBERS)
 
 

@@ -43,7 +43,7 @@ def test_a_range_with_two_ends_lies_around_an_event():
 
 
 def test_a_word_is_one_that_was_published():
-    words = {event.keys[0] for event in VANS.events}
+    words = {event.value_keys[0] for event in VANS.events}
     one_van = [Filter.parse(VANS.schema, "id = 'van-007'")]
     named = {each.boxes[0].ranges[0].lo for each in imagined_subscriptions(one_van, VANS.events, 60)}
     assert isinstance(VANS.schema.attributes[0], Text)

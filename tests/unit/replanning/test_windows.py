@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleroma.content import Schema
-from pleroma.content.arrow_columns import to_columns
+from pleroma.content.arrow_columns import MOMENT_TYPE, to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.index import IndexPlan
-from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns
+from pleroma.pipeline.lake.lake_tables import EventColumns
 from pleroma.pipeline.lake.landed import LandedPlan, RegistrationRow
 from pleroma.pipeline.lake.moments import from_microseconds
 from pleroma.pipeline.lake.registration_history import RegistrationHistory, TimedRegistration, written

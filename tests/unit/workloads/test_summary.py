@@ -1,10 +1,11 @@
 import pytest
 
-from pleroma.content import Category, Filter, Integer, Real, Schema, Text
+from pleroma.content import Boolean, Category, Filter, Integer, Real, Schema, Text, Timestamp
 from pleroma.content.batch import EventBatch
 from pleroma.workloads import Workload
 from pleroma.workloads.summary import summarise
 
+DAYS = ("2026-11-15T00:00:00Z", "2026-11-16T00:00:00Z")
 SCHEMA = Schema(
     "s",
     (
@@ -31,6 +32,14 @@ def test_ranges_and_variance_are_those_of_the_values_present():
     assert (c.least, c.most, c.distinct, c.variance) == ("x", "w", 2, None)
     assert (t.least, t.most, t.distinct, t.variance, t.width) == ("a", "c", 3, None, None)
     assert [each.domain for each in (a, r, t)] == ["[0, 9]", "[0, 10]", "any text"]
+
+
+def test_truth_values_and_moments_are_as_people_write_them():
+    schema = Schema("s", (Boolean("armed", False), Timestamp.of("at", False, *DAYS)))
+    events = EventBatch.from_columns(schema, {"armed": [True, False], "at": DAYS})
+    armed, at = summarise(Workload(schema, events, (Filter.parse(schema, "armed = true"),))).attributes
+    assert (armed.least, armed.most, armed.variance, armed.width) == (False, True, None, 0.5)
+    assert (at.least, at.most, at.distinct, at.variance) == (*DAYS, 2, None)
 
 
 def test_the_width_is_the_mean_share_of_the_domain_that_filters_take():

@@ -87,7 +87,7 @@ def test_a_write_that_fails_leaves_the_older_workload_whole(saved, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pq, "write_table", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     with pytest.raises(WorkloadError, match="No space left"):
         generate(replace(EXPRESSIVE, subscriptions=5, events=5)).save(saved)
     monkeypatch.undo()

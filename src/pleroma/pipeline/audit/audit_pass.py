@@ -6,7 +6,8 @@ Each partition makes a tally of what its events did under the plans and subscrip
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,13 +20,13 @@ from pleroma.pipeline.audit.findings import Audit, TallyRow, audit_of
 from pleroma.pipeline.audit.tally import TALLY_COLUMNS, TALLY_COUNTERS, TALLY_KEYS, InForce, tallied
 from pleroma.pipeline.lake.lake import Lake, between
 from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
-from pleroma.pipeline.lake.moments import ONE_MICROSECOND
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.reading import Reading
 from pleroma.pipeline.lake.registration_history import conditions_on
 from pleroma.pipeline.lake.table_files import Condition
 from pleroma.pipeline.lake_situation import situation_of
 from pleroma.pipeline.passes.summary_pass import gather, gather_here
+from pleroma.pipeline.spark_progress import followed
 from pleroma.replanning.reported_counts import PACKET_COUNTERS, ReportedCounts, reported_counts
 from pleroma.selection.traffic_summary import TrafficSummary
 
@@ -35,27 +36,48 @@ if TYPE_CHECKING:
 _SQL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", pa.float64(): "double"}
 
 
-def audit_here(lake: Lake, name: str, period: Period, best: BestPlanQuestion | None = None) -> Audit:
+Steps = Callable[[str, float | None], AbstractContextManager[Callable[[float], None]]]
+"""For those who wait: opened with what is done now and how much of it there is; what it gives is told of each part."""
+
+
+@contextmanager
+def in_silence(step: str, total: float | None) -> Iterator[Callable[[float], None]]:  # noqa: ARG001
+    yield lambda _: None
+
+
+def audit_here(
+    lake: Lake, name: str, period: Period, best: BestPlanQuestion | None = None, steps: Steps = in_silence
+) -> Audit:
     """Audit a period in this process; with a question, also what the best plan would have saved."""
     held = in_force(lake, name, period)
     read = _readings(lake, held.schema, period)
     events, reports = read[:2]
     columns = EventColumns.of(held.schema)
     names = [columns.at, columns.epoch, columns.rate, *attribute_columns(held.schema).values()]
-    partials = list(tallied(held, events.batches(names)))
+    with steps("judging events", sum(file.rows or 0 for file in events.files)) as advance:
+        partials = list(tallied(held, _told(events.batches(names), advance)))
     reported: dict[str, ReportedCounts] = defaultdict(ReportedCounts)
-    for batch in reports.batches(["subscription", *PACKET_COUNTERS]):
-        for subscription, *counted in zip(*(each.to_pylist() for each in batch.columns), strict=True):
-            reported[subscription] += reported_counts(*counted)
+    with steps("adding up reports", sum(file.rows or 0 for file in reports.files)) as advance:
+        for batch in _told(reports.batches(["subscription", *PACKET_COUNTERS]), advance):
+            for subscription, *counted in zip(*(each.to_pylist() for each in batch.columns), strict=True):
+                reported[subscription] += reported_counts(*counted)
     found = audit_of(name, period, held, _summed(partials), reported, _refused(lake, read))
 
     def gathered(wanted: Sequence[Filter]) -> TrafficSummary:
         return gather_here(lake, name, wanted, start=period.start, end=period.end, seed=best.seed if best else 0)
 
-    return _with_best(lake, found, held, best, gathered)
+    with steps("looking for the best plan", None):
+        return _with_best(lake, found, held, best, gathered)
 
 
-def audit_on(spark: SparkSession, lake: Lake, name: str, period: Period, best: BestPlanQuestion | None = None) -> Audit:
+def audit_on(
+    spark: SparkSession,
+    lake: Lake,
+    name: str,
+    period: Period,
+    best: BestPlanQuestion | None = None,
+    steps: Steps = in_silence,
+) -> Audit:
     """Audit a period on Spark; with a question, also what the best plan would have saved."""
     from pyspark.sql import functions as sql
 
@@ -63,17 +85,26 @@ def audit_on(spark: SparkSession, lake: Lake, name: str, period: Period, best: B
     events = landed(spark, lake, "events", name, period)
     said = landed(spark, lake, "reports", name, period)
     told = said.withColumn("wanted", sql.coalesce("wanted", "delivered"))
-    sums = told.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in PACKET_COUNTERS)).collect()
+    with steps("adding up reports", 1) as advance, followed(spark, advance):
+        sums = told.groupBy("subscription").agg(*(sql.sum(each).alias(each) for each in PACKET_COUNTERS)).collect()
     reported = {subscription: ReportedCounts(*counted) for subscription, *counted in sums}
-    counted = count_on(events, held)
+    with steps("judging events", 1) as advance, followed(spark, advance):
+        counted = count_on(events, held)
     refused = _refused(lake, _readings(lake, held.schema, period))
     found = audit_of(name, period, held, counted, reported, refused)
 
     def gathered(wanted: Sequence[Filter]) -> TrafficSummary:
         numbers = EventColumns.of(held.schema).id
-        return gather(events, held.schema, wanted, numbers=numbers, seed=best.seed if best else 0)
+        with steps("drawing events for the best plan", 1) as advance, followed(spark, advance):
+            return gather(events, held.schema, wanted, numbers=numbers, seed=best.seed if best else 0)
 
     return _with_best(lake, found, held, best, gathered)
+
+
+def _told(batches: Iterable[pa.RecordBatch], advance: Callable[[float], None]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        advance(len(batch))
 
 
 def _with_best(
@@ -83,11 +114,14 @@ def _with_best(
     best: BestPlanQuestion | None,
     gathered: Callable[[Sequence[Filter]], TrafficSummary],
 ) -> Audit:
-    """The audit with the best plan for the situation at the end of the period, if there is a question for it."""
+    """The audit with the best plan for the last situation of the period with subscriptions, if that is asked for."""
     plans = [each for each in held.plans if each.since < found.period.end and each.plan.schema == held.schema]
     if best is None or found.events < 2 or not plans:  # one to learn from, one to judge by
         return found
-    situation = situation_of(lake, found.schema, found.period.end - ONE_MICROSECOND, star=best.star)
+    moment = held.history.last_in_force(found.period.end)
+    if moment is None:
+        return found
+    situation = situation_of(lake, found.schema, moment, star=best.star)
     return replace(found, counterfactual=compare_with_best(gathered, situation, plans[-1], best))
 
 

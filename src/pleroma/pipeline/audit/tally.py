@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
 from pleroma.content import Schema, Text
-from pleroma.content.arrow_columns import sifted
+from pleroma.content.arrow_columns import MOMENT_TYPE, sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.pipeline.audit.tally_kernels import (
@@ -35,7 +35,7 @@ from pleroma.pipeline.audit.tally_kernels import (
     charge,
 )
 from pleroma.pipeline.cover_cache import CoverCache
-from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
+from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
 from pleroma.pipeline.lake.landed import LEAST_SAMPLING_RATE, LandedPlan
 from pleroma.pipeline.lake.moments import from_microseconds, microseconds
 from pleroma.pipeline.lake.registration_history import RegistrationHistory, RegistrationLife

@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pleroma.content import Schema
-from pleroma.content.arrow_columns import to_columns
+from pleroma.content.arrow_columns import MOMENT_TYPE, to_columns
 from pleroma.content.batch import EventBatch
 from pleroma.errors import LakeError
 from pleroma.pipeline.lake.lake_table import LANDING, Landing, TableState
-from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, TABLES, EventColumns, attribute_columns
+from pleroma.pipeline.lake.lake_tables import TABLES, EventColumns, attribute_columns
 from pleroma.pipeline.lake.landed import ReportedCounters, ReportRow, SampledEvents
 from pleroma.pipeline.lake.moments import hours_of, utc
 

@@ -15,10 +15,9 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from pleroma.content import Schema
-from pleroma.content.arrow_columns import column_type
+from pleroma.content.arrow_columns import MOMENT_TYPE, column_type
 from pleroma.pipeline.lake.landed import RegistrationTable
 
-MOMENT_TYPE = pa.timestamp("us", tz="UTC")
 BOXES_TYPE = pa.list_(pa.list_(pa.struct([("attribute", pa.string()), ("low", pa.float64()), ("high", pa.float64())])))
 SharedTable = Literal[
     "schemas", "plans", "subscriptions", "advertisements", "reports", "topology", "windows", "decisions", "refused"
@@ -76,8 +75,8 @@ def _registrations(path: RegistrationTable, host: str, filter: str, meaning: str
             TableColumn(
                 "boxes",
                 BOXES_TYPE,
-                "the same as boxes: for each attribute that a box limits, its first and "
-                "last coordinate (a number itself, the position of a category's word, the code of a text)",
+                "the same as boxes: for each attribute that a box limits, its first and last coordinate (a number "
+                "itself, the microseconds of a timestamp, the position of a word, the code of a text)",
             ),
         ),
         partitioned_by=("schema", "state", "day"),

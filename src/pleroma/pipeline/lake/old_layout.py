@@ -23,11 +23,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pleroma.content import Schema
-from pleroma.content.arrow_columns import column_type
+from pleroma.content.arrow_columns import MOMENT_TYPE, column_type
 from pleroma.content.filter_json import from_json
 from pleroma.errors import ContentError, DamagedFile, IndexingError, LakeError
 from pleroma.index import IndexPlan
-from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE
 from pleroma.pipeline.lake.landed import REPORT_COUNTERS, LandedPlan
 from pleroma.pipeline.lake.moments import from_microseconds, utc
 from pleroma.pipeline.lake.registration_history import RegistrationText

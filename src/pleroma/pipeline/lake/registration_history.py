@@ -25,7 +25,7 @@ from pleroma.content.filter_json import from_json, to_json
 from pleroma.errors import ContentError, DamagedFile
 from pleroma.pipeline.lake.lake_tables import TABLES
 from pleroma.pipeline.lake.landed import RegistrationRow, RegistrationTable
-from pleroma.pipeline.lake.moments import microseconds
+from pleroma.pipeline.lake.moments import ONE_MICROSECOND, microseconds
 from pleroma.pipeline.lake.table_files import Condition
 
 BEGUN, ENDED, OVER = "begun", "ended", "over"
@@ -144,6 +144,11 @@ class RegistrationHistory:
             for row, since, until in self.entries
             if since < end and (until is None or start < until)
         ]
+
+    def last_in_force(self, end: datetime) -> datetime | None:
+        """The last moment before `end` at which anything was in force; None if nothing was."""
+        ends = [end if until is None else min(until, end) for _, since, until in self.entries if since < end]
+        return max(ends) - ONE_MICROSECOND if ends else None
 
     def newest(self) -> list[RegistrationRow]:
         """Each registration as it was last, but for those whose filters the schema of today does not allow."""

@@ -10,19 +10,42 @@ finds the rows it has not seen, in whatever files they are by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pleroma.errors import LakeError, UnknownName
+from pleroma.errors import LakeError, PleromaError, UnknownName
 from pleroma.pipeline.lake.lake_query import STREAMED_KINDS, LakeQuery
 from pleroma.pipeline.lake.lake_table import LANDING
 from pleroma.pipeline.lake.pushed_filters import split
 from pleroma.pipeline.lake.reading import Reading
 from pleroma.pipeline.lake.table_files import Condition
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _in_one_line(plan: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Have Spark tell a user's mistake without the traceback of the process of Spark's that noticed it.
+
+    That process does nothing but plan reads from data sources.
+    """
+
+    @wraps(plan)
+    def told(*arguments: _P.args, **options: _P.kwargs) -> _R:
+        try:
+            return plan(*arguments, **options)
+        except PleromaError:
+            if any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ):
+                os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            raise
+
+    return told
 
 
 class PleromaSource(DataSource):
@@ -30,14 +53,17 @@ class PleromaSource(DataSource):
     def name(cls) -> str:
         return "pleroma"
 
+    @_in_one_line
     def schema(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(LakeQuery.of(self.options).columns)
 
+    @_in_one_line
     def reader(self, schema: StructType) -> DataSourceReader:
         return LakeReader(LakeQuery.of(self.options), schema.fieldNames())
 
+    @_in_one_line
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         query = LakeQuery.of(self.options)
         if query.kind not in STREAMED_KINDS:

@@ -18,7 +18,7 @@ from pleroma.arrays.types import Ints
 from pleroma.content import Schema
 from pleroma.content.arrow_columns import column_type, from_columns, to_columns
 from pleroma.content.batch import EventBatch
-from pleroma.selection.event_draw import EventDraw
+from pleroma.content.event_draw import EventDraw
 from pleroma.selection.traffic_statistics import TrafficStatistics
 from pleroma.selection.traffic_summary import PartialSummary
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pleroma.arrays.types import Ints
 from pleroma.content import Filter, Schema
+from pleroma.content.event_draw import HeldOutEvents
 from pleroma.evaluation.placement import Placement
 from pleroma.evaluation.sample import Sample
 from pleroma.index import TreeIndex
@@ -25,7 +26,6 @@ from pleroma.learning.level_growth import LevelGrowth
 from pleroma.learning.smoothing import FLOOR_SHARE
 from pleroma.pipeline.passes.collected_events import CollectedEvents, FrameEvents, LakeEvents
 from pleroma.pipeline.passes.partials import MERGE_TASKS
-from pleroma.selection.event_draw import HeldOutEvents
 from pleroma.selection.traffic_summary import NumberedBatch
 
 if TYPE_CHECKING:

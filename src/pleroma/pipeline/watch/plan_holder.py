@@ -7,6 +7,7 @@ another replanner, the controller refuses it; a request that is sent twice has i
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -33,7 +34,13 @@ class LakePlanHolder:
             raise LakeError("there is no plan in the lake", field="schema", value=self._schema)
         return PlanInForce(plans[-1].epoch, plans[-1].plan.index, plans[-1].members)
 
-    def put(self, index: Index, members: int | None, epoch: int) -> int:  # noqa: ARG002
+    def put(
+        self,
+        index: Index,
+        members: int | None,  # noqa: ARG002
+        epoch: int,
+        predicted: Mapping[str, float] | None = None,  # noqa: ARG002
+    ) -> int:
         raise LakeError(f"a lake takes no plan to follow {epoch}", field="schema", value=index.schema.name)
 
 
@@ -68,9 +75,10 @@ class ControllerPlanHolder:
         plan = IndexPlan.loads(json.dumps(given))
         return PlanInForce(plan.epoch, plan.index, plan.members)
 
-    def put(self, index: Index, members: int | None, epoch: int) -> int:
+    def put(self, index: Index, members: int | None, epoch: int, predicted: Mapping[str, float] | None = None) -> int:
+        body = {"index": index.to_json(), "members": members, "epoch": epoch, "predicted": dict(predicted or {})}
         try:
-            return int(self._ask("PUT", {"index": index.to_json(), "members": members, "epoch": epoch})["epoch"])
+            return int(self._ask("PUT", body)["epoch"])
         except (KeyError, TypeError):
             raise self._not_a_controller() from None
         except RequestRefused as error:

@@ -248,7 +248,7 @@ class Replanner:
             self._say(made)
 
         try:
-            finish("adopted", new_epoch=self._holder.put(index, decision.members, decision.epoch))
+            finish("adopted", new_epoch=self._holder.put(index, decision.members, decision.epoch, decision.predicted))
         except PlanMoved as error:
             self._finish_moved(index, decision.members, finish, str(error))
         except (ControllerAway, PlanChanging) as error:

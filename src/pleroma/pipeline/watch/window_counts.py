@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from pleroma.arrays.types import Ints
 from pleroma.content import Schema
-from pleroma.content.arrow_columns import sifted
+from pleroma.content.arrow_columns import MOMENT_TYPE, sifted
 from pleroma.content.batch import EventBatch
 from pleroma.errors import DamagedFile
 from pleroma.pipeline.cover_cache import CoverCache
 from pleroma.pipeline.lake.lake import Lake
-from pleroma.pipeline.lake.lake_tables import MOMENT_TYPE, EventColumns, attribute_columns
+from pleroma.pipeline.lake.lake_tables import EventColumns, attribute_columns
 from pleroma.pipeline.lake.landed import LandedPlan, RegistrationRow
 from pleroma.pipeline.lake.moments import from_microseconds
 from pleroma.pipeline.lake.registration_history import RegistrationHistory
