@@ -34,7 +34,14 @@ def test_points_where_the_events_set_aside_were_wrong_are_named(report):
     wrong = report.figures["points"], report.figures["worse"]
     assert len([each for each in wrong[0] if each["learned_waste"] > each["technique_waste"]]) == len(wrong[1])
     assert set(report.panels) == {"uniform, 100, star, 23 bits", "stock, 100, star, 23 bits"}
-    assert all(list(panel)[-1] == "learned" for panel in report.panels.values())
+
+
+def test_a_panel_has_no_bits_the_best_technique_at_each_budget_and_the_learned_index(report):
+    for heading, panel in report.panels.items():
+        assert list(panel) == ["no bits", "best technique of the papers", "learned"]
+        points = [each for each in report.figures["points"] if heading.startswith(each["workload"])]
+        assert panel["best technique of the papers"] == {each["rules"]: each["technique_waste"] for each in points}
+        assert panel["learned"] == {each["rules"]: each["learned_waste"] for each in points}
 
 
 def test_nobody_takes_more_rules_than_there_are(report):

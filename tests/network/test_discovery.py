@@ -112,7 +112,7 @@ def test_a_restart_begins_with_what_was_found_and_not_one_event_is_lost(ring):
         ring.start()
         ring.until_right()
         time.sleep(1)  # another round of beacons
-        changed = {switch: each.get("changed", 0) for switch, each in ring.status.items()}
+        changed = {switch: each.counts.changed for switch, each in ring.status.items()}
         ring.until_right()
     finally:
         stream.end()

@@ -59,7 +59,7 @@ async def published(publishers, events):
     """Each event by the host that may publish it."""
     for host, text in PUBLISHED.items():
         mine = events[np.flatnonzero(events.matches(Filter.parse(WEATHER, text)))]
-        assert await publishers[host].told([each.values() for each in mine]) == 0
+        assert await publishers[host].told([dict(each) for each in mine]) == 0
 
 
 async def subscribed(controller):

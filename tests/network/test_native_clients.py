@@ -10,12 +10,12 @@ import pytest
 from pleroma.control import CreateSchema
 from pleroma.index.address import IPV4, IPV6
 from pleroma.lab import Lab
-from pleroma.routing import build
+from pleroma.routing import build, with_ipv4
 from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from support.network.host_programs import Program, place
 from support.network.weather_requests import WEATHER
-from support.network.world import STEADY, free_port, with_ipv4
+from support.network.world import STEADY, free_port
 from support.waiting import LIMIT_SECONDS
 
 LINE = build("line:3")
@@ -27,7 +27,9 @@ async def main(url, token, host):
     async with pleroma.connect(url, token=token, host=host, principal="admin", patience=60) as client:
         async with await client.subscribe("weather", "temperature > 10 and wind < 20") as subscription:
             print(client.host, flush=True)
-            async for event in subscription:
+            async for packet in subscription.packets():
+                event = packet.event
+                assert packet.payload == event["wind"] * b"wind", packet
                 print(json.dumps([event["temperature"], event["wind"]]), flush=True)
                 if event["temperature"] == 40:
                     print(json.dumps(client.info), flush=True)
@@ -45,7 +47,7 @@ with connect(url, token, host, principal="admin", patience=60) as client:
     print(client.host, flush=True)
     for line in sys.stdin:
         for temperature, wind in json.loads(line):
-            publisher.publish({"temperature": temperature, "wind": wind})
+            publisher.publish({"temperature": temperature, "wind": wind}, payload=wind * b"wind")
         print(publisher.info.unsent, flush=True)
 """
 EVENTS = [(float(n % 41 - 10), n % 40) for n in range(200)]
@@ -117,7 +119,7 @@ def test_events_go_on_while_the_controller_is_away(tmp_path):
             plane = here.service.service.plane
             await asyncio.to_thread(here.lab.set_controller, f"tcp:127.0.0.1:{free_port()}")  # where nobody is
             async with asyncio.timeout(LIMIT_SECONDS):
-                while any(each["peer"] for each in plane.switches().values()):
+                while any(each.peer for each in plane.switches().values()):
                     await asyncio.sleep(0.05)
             assert await publisher.told(EVENTS) == 0
             assert [json.loads(await subscriber.line()) for _ in MATCHING] == MATCHING

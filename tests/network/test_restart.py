@@ -63,7 +63,7 @@ def test_a_restarted_controller_finds_its_rules_and_touches_none(tmp_path):
         made.start()
         made.until_right()
         assert made.switches.tables == before
-        assert [each.get("changed", 0) for each in made.status.values()] == [0, 0, 0]
+        assert [each.counts.changed for each in made.status.values()] == [0, 0, 0]
         assert made.check(*((f"h{draw.randint(1, 3)}", random_event(draw)) for _ in range(50)))
 
 
@@ -79,7 +79,7 @@ def test_what_was_deleted_while_the_controller_was_away_is_all_that_it_sends(tmp
         assert len(made.switches.table("R2")) == len(made.mirror.tables["R2"]) - 1
         made.start()
         made.until_right()
-        assert [each.get("changed", 0) for each in made.status.values()] == [0, 1, 0]
+        assert [each.counts.changed for each in made.status.values()] == [0, 1, 0]
 
 
 def test_not_one_event_is_lost_while_the_controller_is_away_and_comes_back(tmp_path):

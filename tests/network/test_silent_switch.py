@@ -74,7 +74,7 @@ def test_a_silent_switch_delays_nobody_who_does_not_rely_on_it(apart):
     made.run(made.controller.submit(subscribe("h4", "wind < 30"), "a key"))
     assert made.controller.installed == made.controller.position
     assert delays_of(made) == {}
-    wait_until(lambda: made.status[SILENT]["state"] == "ready", lambda: made.status)
+    wait_until(lambda: made.status[SILENT].state == "ready", lambda: made.status)
 
 
 @pytest.mark.parametrize("apart", [HASTY], indirect=True)
@@ -82,6 +82,6 @@ def test_a_request_that_relies_on_a_silent_switch_is_answered_when_the_switch_is
     made, process = apart
     with stopped(process):
         made.submit(subscribe("h4", "wind < 40"))
-        assert made.status[SILENT]["state"] == "gone"
+        assert made.status[SILENT].state == "gone"
         made.submit(subscribe("h3", "wind < 35"))
     made.until_right()

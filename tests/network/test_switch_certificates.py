@@ -69,11 +69,11 @@ def test_a_switch_is_taken_with_its_own_certificate_and_with_no_other(tmp_path, 
             lab = await asyncio.to_thread(Lab.up, LINE, controller=target, tls=Tls(*of_switches, authority))
             try:
                 async with asyncio.timeout(PATIENCE):
-                    while network.status()["R2"]["state"] != "ready" or not (is_known or 1 in network.strangers):
+                    while network.status()["R2"].state != "ready" or not (is_known or 1 in network.strangers):
                         await asyncio.sleep(0.05)
-                    while is_known and network.status()["R1"]["state"] != "ready":
+                    while is_known and network.status()["R1"].state != "ready":
                         await asyncio.sleep(0.05)
-                assert (network.status()["R1"]["state"] == "ready") == is_known
+                assert (network.status()["R1"].state == "ready") == is_known
                 assert f"{2:016x} {fingerprint(of_switches[1])}" in file.read_text()
             finally:
                 await asyncio.to_thread(lab.close)

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from pleroma.index.address import IPV4, IPV6
-from pleroma.routing import build
+from pleroma.routing import build, with_ipv4
 from support.network.weather_requests import advertise, random_event, random_filter, subscribe
-from support.network.world import with_ipv4, world
+from support.network.world import world
 
 TESTBED = build("testbed")
 HOSTS = [host.name for host in TESTBED.hosts]

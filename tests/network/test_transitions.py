@@ -274,7 +274,7 @@ def test_in_the_room_of_the_larger_table_and_the_detour_a_light_weight_change_is
             lost, twice = accounted(made, publishers, found)
         assert (lost, twice) == (Counter(), [])
         assert sum(each.sent for each in publishers) > 50 < sum(found.values())
-        assert {switch: each.get("refusals", 0) for switch, each in made.status.items()} == dict.fromkeys(room, 0)
+        assert {switch: each.counts.refusals for switch, each in made.status.items()} == dict.fromkeys(room, 0)
         assert made.network.limits == {}  # so its rules were at no time coarser
 
 

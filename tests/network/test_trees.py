@@ -54,7 +54,7 @@ def rules_within(made, region):
 
 
 def changes(made):
-    return [each.get("changed", 0) for each in made.status.values()]
+    return [each.counts.changed for each in made.status.values()]
 
 
 def used_families(made):
@@ -142,7 +142,7 @@ def test_a_controller_that_was_cut_off_from_all_switches_deletes_no_rule_when_th
         try:
             stream.go_on(50)
             made.lab.set_controller("tcp:127.0.0.1:1")  # nobody is there
-            wait_until(lambda: all(each["state"] == "gone" for each in made.status.values()), "all count as gone")
+            wait_until(lambda: all(each.state == "gone" for each in made.status.values()), "all count as gone")
             stream.go_on(50)
             made.lab.set_controller(f"tcp:127.0.0.1:{made.network.address[1]}")
             made.until_right()

@@ -109,7 +109,7 @@ def test_events_land_in_a_store_and_flow_on_while_it_is_lost(store, tmp_path):
             await until(lambda: subscription.info.delivered == 600, 30)
             await until_in_thread(lambda: up.failures() >= 2)  # landing as well as, perhaps, maintenance
             assert up.health()["status"] == "degraded"
-            lost = up.health()["collecting"]
+            (lost,) = (each["reason"] for each in up.health()["reasons"])
             publisher.publish_many(quotes(300, first=600))  # events flow while nothing can be landed
             await until(lambda: subscription.info.delivered == 900, 30)
 

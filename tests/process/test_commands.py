@@ -71,8 +71,8 @@ def test_a_filter_that_nothing_matches_is_explained_too():
         (("explain", "true", "--schema", STOCK, "--bits", 113), "bits: a dz has 0 to 112 bits, not 113"),
         (("explain", "true", "--schema", STOCK, "--base", "10.0.0.0/8"), "10.0.0.0/8 is not a multicast range"),
         (("explain", "true", "--schema", STOCK, "--members", 0), "at least one member"),
-        (("explain", "true", "--schema", STOCK, "--plot", "x.pdf"), "--plot: a picture ends in .png or .svg"),
-        (("explain", "true", "--schema", STOCK, "--plot", "no/where.png"), "does not exist"),
+        (("explain", "true", "--schema", STOCK, "--plot", "x.gif"), "--plot: a picture ends in .png, .svg or .pdf"),
+        (("explain", "true", "--schema", STOCK, "--plot", f"{STOCK}/where.png"), "is not a folder"),
         (("explain", "true", "--schema", STOCK, "--dimensions", "price,Volum"), "did you mean 'volume'?"),
         (
             ("explain", "true", "--schema", "stock", "--url", "http://x", "--bits", 9),
@@ -86,7 +86,7 @@ def test_a_filter_that_nothing_matches_is_explained_too():
         (("tune", "no/such/folder"), "no/such/folder: there is no such folder"),
         (("tune", "x", "--plan", "no/where/plan.json"), "--plan: the folder"),
         (("experiment", "fig12z"), "unknown figure 'fig12z'"),
-        (("experiment", "fig12a", "--plot", "no/where"), "--plot: the folder no/where does not exist"),
+        (("experiment", "fig12a", "--plot", STOCK), f"--plot: {STOCK} is not a folder"),
         (("bench", "indx"), "unknown benchmark 'indx'; did you mean 'index'?"),
     ],
 )

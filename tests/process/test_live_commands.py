@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,9 +10,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from pleroma.cli.command_tree import app
 from pleroma.content import Schema
 from pleroma.index import GridIndex, IndexPlan
+from support.docs_commands import ROOT, commands_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "stock.toml"
 QUOTE = '{"ticker": "IBM", "price": 120.5, "volume": 900, "market": "nyse"}'
@@ -69,14 +73,129 @@ def controller(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def name(controller):
-    found = controller.answer("schema", EXAMPLE)["schemas"]
-    return found[0]["schema"]["name"]
+    return controller.answer("schema", EXAMPLE)["schema"]["schema"]["name"]
 
 
 def test_the_token_is_for_its_owner_only(controller):
     path = Path(controller.told["token_file"])
     path = path if path.is_absolute() else controller.folder / path
     assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.fixture
+def shell(controller, monkeypatch, tmp_path):
+    """Commands in this process, in the controller's folder and with contexts of the test's own."""
+    monkeypatch.chdir(controller.folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("PLEROMA_URL", controller.told["url"])
+
+    def run(*arguments, expect=None):
+        result = CliRunner().invoke(app, [str(each) for each in arguments], standalone_mode=False)
+        if expect is not None:
+            assert expect in str(result.exception), result
+            return str(result.exception)
+        if result.exception is not None:
+            raise result.exception
+        return json.loads(result.output.splitlines()[-1]) if "--json" in arguments else result.output
+
+    return run
+
+
+def test_principals_and_groups_from_the_shell(name, shell, tmp_path):
+    file = tmp_path / "ann.token"
+    shell("group", "add", "cheap", "--read", f"{name}=price < 50")
+    shell("principal", "add", "ann", "--group", "cheap", expect="say where the token goes")
+    said = shell("principal", "add", "ann", "--group", "cheap", "--expires-in", "90d", "--token-file", file)
+    token = file.read_text().strip()
+    assert file.stat().st_mode & 0o077 == 0
+    assert token.startswith("plr_")
+    assert token not in said
+    assert str(file) in said.replace("\n", "")
+    me = shell("principal", "show", "--token", token, "--json")
+    assert (me["name"], me["rights"]["read"]) == ("ann", {name: "price < 50"})
+    assert me["expires_at"] is not None
+    made = shell("advertise", name, "price < 10", "--host", "h1", "--token", token, expect="may publish nothing")
+    assert "plr_" not in made
+    shell("principal", "grant", "ann", "--publish", name, "--subscriptions", 7, "--json")
+    made = shell("advertise", name, "price < 10", "--host", "h1", "--token", token, "--json")
+    gone = shell("principal", "revoke", "ann", "--publish", name)
+    assert f"withdrawn: 1 registrations ({made['id']})" in gone
+    assert "price < 50" in shell("principal", "show", "ann")
+    assert [each["name"] for each in shell("principal", "list", "--group", "cheap", "--json")["principals"]] == ["ann"]
+    assert "never" in shell("principal", "list")
+    assert shell("group", "show", "cheap", "--json")["members"] == ["ann"]
+    assert "members: ann" in shell("group", "show", "cheap")
+    changed = shell("group", "grant", "cheap", "--read", name, "--publish", f"{name}=price < 3", "--json")
+    assert (changed["read"], changed["publish"]) == ({name: "true"}, {name: "price < 3"})
+    shell("group", "revoke", "cheap", "--publish", name)
+    assert shell("group", "list", "--json")["groups"][0]["publish"] == {}
+    rotated = shell("principal", "rotate", "ann", "--show-token", "--grace", "10m", "--json")
+    assert rotated["earlier_expires_at"] is not None
+    for each in (token, rotated["token"]):
+        assert shell("principal", "show", "--token", each, "--json")["name"] == "ann"
+    assert rotated["token"] not in shell("principal", "rotate", "ann", "--token-file", file)
+    shell("principal", "show", "--token", token, expect="nobody has this token")
+    shell("principal", "revoke", "ann", expect="say what")
+    shell("group", "grant", "cheap", expect="say what")
+    shell("principal", "rotate", "ann", "--grace", "soon", "--show-token", expect="is a time as")
+    shell(
+        "principal",
+        "add",
+        "x",
+        "--expires-in",
+        "1d",
+        "--expires-at",
+        "2099-01-01T00:00:00Z",
+        "--show-token",
+        expect="give one of",
+    )
+    shell("principal", "remove", "nobody", expect="no such principal")
+    assert "removed" in shell("group", "remove", "cheap")
+    assert shell("principal", "remove", "ann", "--json") == {"removed": "ann"}
+
+
+def test_the_administrator_replaces_its_own_token_where_it_is_kept(controller, shell):
+    path = controller.folder / ".pleroma" / "admin.token"
+    before = path.read_text().strip()
+    said = shell("principal", "rotate", "admin")
+    token = path.read_text().strip()
+    assert token != before
+    assert token not in said
+    assert path.stat().st_mode & 0o077 == 0
+    shell("principal", "show", "--token", before, expect="nobody has this token")
+    assert shell("principal", "show", "--json")["name"] == "admin"
+    shell("principal", "rotate", "admin", "--token", "plr_x", expect="nobody has this token")
+
+
+def test_a_context_finds_the_controller_from_anywhere(controller, shell, monkeypatch, tmp_path):
+    token_file = controller.folder / ".pleroma" / "admin.token"
+    shell("context", "add", "live", "--url", controller.told["url"], "--token-file", token_file)
+    monkeypatch.delenv("PLEROMA_URL")
+    monkeypatch.chdir(tmp_path)
+    assert shell("principal", "show", "--json")["role"] == "admin"
+    assert "admin" in shell("principal", "rotate", "admin")
+    assert shell("principal", "show", "--context", "live", "--json")["role"] == "admin"
+
+
+def test_the_page_runs_in_order(controller, name, shell, monkeypatch, tmp_path):
+    """Of docs/cli.md, the commands about contexts and people."""
+    assert name == "stock"
+    for each in ("prod.token", "ca.pem"):
+        (tmp_path / each).write_text("plr_x\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    listed = [shlex.split(each) for each in commands_in(ROOT / "docs" / "cli.md")]
+    people = [each for each in listed if each[0] in ("context", "principal", "group") or "--context" in each]
+    assert len(people) > 15
+    for each in people:
+        said = " ".join(each)
+        there = {
+            "http://127.0.0.1:8470": controller.told["url"],
+            "~/": f"{tmp_path}/",
+            "ca.pem": str(tmp_path / "ca.pem"),
+        }
+        for before, after in there.items():
+            each = [word.replace(before, after) for word in each]
+        assert "plr_" not in shell(*each), said
 
 
 def test_what_is_published_is_printed_where_it_is_wanted_and_nowhere_else(controller, name):
@@ -135,6 +254,23 @@ def test_a_workload_is_replayed_and_every_delivery_accounted_for(controller):
     figures = controller.answer("replay", "data", "--rate", 300)
     assert figures["missed"] == figures["too_many"] == 0
     assert figures["delivered"] == figures["wanted"] > 0
+
+
+def test_a_schema_is_given_again_shown_and_removed(controller, name, tmp_path):
+    again = controller.run("schema", EXAMPLE)
+    assert f"{name} is there already, as in {EXAMPLE}" in again.stdout.replace("\n", "")
+    other = tmp_path / "other.toml"
+    other.write_text(EXAMPLE.read_text().replace("max = 1023", "max = 2047"))
+    differing = controller.run("schema", other)
+    assert differing.returncode == 2
+    assert "max of volume is 1023 there and 2047 here" in differing.stderr
+    assert "pleroma schema rm stock" in differing.stderr
+    other.write_text(EXAMPLE.read_text().replace('name = "stock"', 'name = "gone"'))
+    assert controller.answer("schema", "add", other)["created"]
+    assert "any text" in controller.run("schema", "show", "gone").stdout
+    assert controller.answer("schema", "rm", "gone") == {"schema": "gone", "principals": []}
+    assert [each["schema"]["name"] for each in controller.answer("schema")["schemas"]].count("gone") == 0
+    assert "unknown schema 'gone'" in controller.run("schema", "rm", "gone").stderr
 
 
 def test_the_plan_is_shown_changed_and_had_back(controller, name):

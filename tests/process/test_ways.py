@@ -40,6 +40,8 @@ NOW_AND_THEN = {
     "client/session/waste_attribution.py",
     "control/client_counters.py",
     "service/http/connections/http_server.py",
+    "service/http/health/network_watch.py",
+    "service/planes/embedded_plane.py",
     "service/http/models/leases.py",
     "service/http/models/statistics.py",
     "service/http/resources/leases.py",

@@ -86,7 +86,7 @@ def test_show_as_json_and_as_a_picture(made, tmp_path):
         (("stock", "."), "not empty"),
         (("show", "OUT"), "there is no such folder"),
         (("show", "."), "there is no such file"),
-        (("show", "OUT", "--plot", "x.gif"), "--plot: a picture ends in .png or .svg"),
+        (("show", "OUT", "--plot", "x.gif"), "--plot: a picture ends in .png, .svg or .pdf"),
     ],
 )
 def test_a_mistake_gets_one_line_and_writes_nothing(arguments, words, tmp_path):

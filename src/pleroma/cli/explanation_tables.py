@@ -33,7 +33,8 @@ def show_explanation(schema: Schema, found: Mapping[str, Any]) -> None:
         _say(f"{name} is not looked at: the dz hold events with any {name}.")
     if "share" in found:
         share = TrafficShare.read(found)
-        _say("No events were sampled." if share is None else f"Of {share.events:,} events sampled of late: {share}.")
+        which = "events sampled of late" if "epoch" in found else "events of the workload"
+        _say("No events were sampled." if share is None else f"Of {share.events:,} {which}: {share}.")
 
 
 def _say(line: str) -> None:

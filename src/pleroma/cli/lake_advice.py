@@ -25,6 +25,7 @@ from pleroma.cli.advice_table import (
 )
 from pleroma.cli.options import BudgetOptions, LakeSchema
 from pleroma.cli.output import err, out, progress, show_json, show_table
+from pleroma.cli.plot_files import plots_told, say_written
 
 if TYPE_CHECKING:
     from pleroma.index import TreeIndex
@@ -51,8 +52,11 @@ class LakeOptions:
     star: StarFlag = False
 
     def situation(self, lake: Lake) -> NetworkSituation:
-        """The schema's situation at the end of the time, or now; what the lake does not know of it is said."""
-        return told_situation(lake, lake.chosen(self.schema), self.end, self.star)
+        """The schema's last situation in that time with subscriptions; what the lake does not know of it is said."""
+        from pleroma.pipeline.lake_situation import last_subscribed
+
+        name = lake.chosen(self.schema)
+        return told_situation(lake, name, last_subscribed(lake, name, self.start, self.end), self.star)
 
 
 def told_situation(lake: Lake, name: str, moment: datetime | None, star: bool) -> NetworkSituation:
@@ -108,7 +112,7 @@ def show_advised(
             "best": best.technique,
             "techniques": [advice_figures(each, placed if each is best else None) for each in found],
         }
-        made = ({"plan": str(plan)} if plan else {}) | ({"plots": list(map(str, drawn))} if drawn else {})
+        made = ({"plan": str(plan)} if plan else {}) | plots_told(drawn)
         show_json(read | told | made)
         return
     rows = [table_row(each, each is best) for each in found]
@@ -117,8 +121,7 @@ def show_advised(
     out.print(f"{counts}, {len(situation.subscriptions):,} subscriptions")
     if placed is not None:
         out.print(f"on the network of the lake: {placed.described()}", markup=False)
-    for path in (*([plan] if plan else []), *drawn):
-        out.print(f"wrote {path}", markup=False, soft_wrap=True)
+    say_written([*([plan] if plan else []), *drawn])
 
 
 def _on_network(best: Advice, summary: TrafficSummary, situation: NetworkSituation) -> NetworkFigures | None:

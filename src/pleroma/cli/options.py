@@ -9,14 +9,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from pleroma.errors import SetupError
+
+if TYPE_CHECKING:
+    from pleroma.service.logs import LogSettings
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line instead of tables.")]
 SparkMaster = Annotated[
@@ -37,6 +41,13 @@ Selections = Annotated[
 Splits = Annotated[str | None, typer.Option(help="Ways to split that are compared: regular,adaptive; all, otherwise.")]
 StateFolder = Annotated[Path, typer.Option(help="Where the log is kept; what was accepted is there after a restart.")]
 PlanFile = Annotated[Path | None, typer.Option(help="Write the best plan here, as JSON.")]
+
+
+class Addresses(StrEnum):
+    """What events travel under."""
+
+    V6 = "ipv6"
+    V4 = "ipv4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,24 @@ class BudgetOptions:
         for name, given, most in (("rules", self.rules, None), ("members", self.members, MAX_MEMBERS)):
             if given is not None and (given < 1 or (most is not None and given > most)):
                 raise SetupError(f"{given} {name} are no budget", field=f"--{name}", value=given)
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What a command that runs until it is stopped logs on standard error."""
+
+    log_format: Annotated[
+        Literal["json", "text"] | None,
+        typer.Option(help="json: an object a line; text: for people. If not given, text on a terminal, else json."),
+    ] = None
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], typer.Option(help="Log this and what is more serious.")
+    ] = "info"
+
+    def settings(self) -> LogSettings:
+        from pleroma.service.logs import LogSettings
+
+        return LogSettings(self.log_format, self.log_level)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -97,12 +126,6 @@ def _options(record: type[Any]) -> list[Parameter]:
 def listed(text: str) -> tuple[str, ...]:
     """Names between commas."""
     return tuple(name for each in text.split(",") if (name := each.strip()))
-
-
-def check_folder(option: str, folder: Path | None) -> None:
-    """Refuse a folder for pictures that does not exist before any work is done for it."""
-    if folder is not None and not folder.is_dir():
-        raise SetupError(f"the folder {folder} does not exist", field=option, value=str(folder))
 
 
 def check_file(option: str, path: Path | None) -> None:

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from pleroma.errors import PleromaError, SetupError
+from pleroma.errors import PleromaError
 
 UNLIMITED_COLUMNS = 160
 """Width of tables in a file or for a program, where lines need not fit a window."""
@@ -56,16 +55,6 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
 def shortened(text: str, letters: int) -> str:
     """A text in at most so many letters."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
-
-
-def check_picture(path: Path | None) -> None:
-    """Refuse a picture file we cannot draw before any work is done for it."""
-    if path is None:
-        return
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise SetupError(f"a picture ends in .png or .svg, not {path.name!r}", field="--plot", value=str(path))
-    if not path.resolve().parent.is_dir():
-        raise SetupError(f"the folder {path.resolve().parent} does not exist", field="--plot", value=str(path))
 
 
 @contextmanager

@@ -47,7 +47,12 @@ class StoredPlan:
 
     def described(self) -> str:
         """The prediction in a line."""
-        names = {"waste_at_hosts": "waste at hosts", "waste_at_subscriptions": "waste at subscriptions"}
-        said = [f"{self.predicted[name]:.1%} {text}" for name, text in names.items() if name in self.predicted]
-        said += [f"{self.predicted[name]:,} {name}" for name in ("rules", "subscriptions") if name in self.predicted]
-        return ", ".join(said)
+        return prediction_in_words(self.predicted)
+
+
+def prediction_in_words(predicted: Mapping[str, float | None]) -> str:
+    names = {"waste_at_hosts": "waste at hosts", "waste_at_subscriptions": "waste at subscriptions"}
+    given = {name: value for name, value in predicted.items() if value is not None}
+    said = [f"{given[name]:.1%} {text}" for name, text in names.items() if name in given]
+    said += [f"{given[name]:,} {name}" for name in ("rules", "subscriptions") if name in given]
+    return ", ".join(said)

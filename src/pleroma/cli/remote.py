@@ -23,7 +23,7 @@ COMMAND_ANSWER_SECONDS = 30.0
 UrlOption = Annotated[str, typer.Option(envvar="PLEROMA_URL", help="Where the controller listens.")]
 TokenOption = Annotated[
     str | None,
-    typer.Option(envvar="PLEROMA_TOKEN", help="Your token; without one, that of .pleroma/admin.token is used."),
+    typer.Option(envvar="PLEROMA_TOKEN", help="Your token; without one, that of the context or .pleroma/admin.token."),
 ]
 PrincipalOption = Annotated[
     str | None,
@@ -39,7 +39,7 @@ def find_token(given: str | None) -> str:
     try:
         return path.read_text(encoding="ascii").strip()
     except OSError:
-        reason = f"no token: give --token, set PLEROMA_TOKEN, or run this where `pleroma up` left {path}"
+        reason = f"no token: use a context, set PLEROMA_TOKEN, or run this where `pleroma up` left {path}"
         raise SetupError(reason, field="--token") from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +13,14 @@ class Verdict:
 
     claim: str
     holds: bool
+
+
+class PublishedValue(NamedTuple):
+    """A value that a paper states of its own curve; `at` is None where it does not say at which x."""
+
+    label: str
+    value: float
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +40,7 @@ class FigureReport:
     """More numbers for `--json`."""
     panels: Mapping[str, Mapping[str, Mapping[int, float]]] = field(default_factory=dict)
     """The lines by heading, where they are too many for one picture; the last of each panel is what it is about."""
+    spread: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """Of lines that are means over several seeds: the standard deviation at each x."""
+    published: Sequence[PublishedValue] = ()
+    """What the paper says of its own curves; most it prints without numbers."""

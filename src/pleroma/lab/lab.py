@@ -6,6 +6,7 @@ not meet, and no interface stays behind. A proxy (see `controller_proxy`) connec
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,12 +20,18 @@ from pleroma.lab.daemons import Daemons, Tls
 from pleroma.lab.lab_names import LabNames, check_lab, random_lab
 from pleroma.lab.registry import LabRecord, OwnerProcess
 from pleroma.routing import Host, Link, SwitchId, Topology
+from pleroma.routing.topology_files import from_json, to_json
 
 PROTOCOLS = ("OpenFlow14", "OpenFlow13")
+_NETWORK_FILE = "network.json"
+"""In the folder of a lab: what another process needs to break and mend it."""
 
 
 class Lab:
-    """Made by `Lab.up`; exists until `close`. The next `Lab.up` removes the labs of processes that were killed."""
+    """Made by `Lab.up`, or found by `Lab.find`; exists until `close`.
+
+    The next `Lab.up` removes the labs of processes that were killed.
+    """
 
     def __init__(
         self, record: LabRecord, topology: Topology, names: LabNames, protocols: Sequence[str], limited_table: int
@@ -68,9 +75,27 @@ class Lab:
         try:
             lab._lay_cables()
             lab._start(controller, tls)
+            lab._note()
         except BaseException:
             lab.close()
             raise
+        return lab
+
+    @classmethod
+    def find(cls, record: LabRecord) -> Self:
+        """A lab that is up, whoever made it."""
+        needs.check()
+        try:
+            kept = json.loads((record.folder / _NETWORK_FILE).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            reason = f"the lab {record.name} is not complete, or of an earlier version: take it down"
+            raise SetupError(reason, field="lab", value=record.name) from None
+        topology = from_json(kept["topology"], whole=False)
+        names = LabNames.of(record.name, topology)
+        lab = cls(record, topology, names, kept["protocols"], kept["limited_table"])
+        lab._controllers = kept["controllers"]
+        there = lab.vsctl("list-br").split()
+        lab._bridges_up = [switch for switch in topology.switches if names.bridges[switch] in there]
         return lab
 
     @staticmethod
@@ -119,14 +144,34 @@ class Lab:
     def mend(self, line: Link | Host) -> None:
         namespaces.ip([f"link set dev {self._switch_end(line)} up"], self.names.net)
 
+    def cable(self, one: str, other: str | None = None) -> Link | Host:
+        """The cable between two switches, or between a switch and a host, which also stands for its cable alone."""
+        for host in self.topology.hosts:
+            if (host.name == one and other in (None, host.switch)) or (host.name == other and host.switch == one):
+                return host
+        for link in self.topology.links:
+            if {one, other} == {link.a, link.b}:
+                return link
+        if other is None and one in self.topology.switches:
+            raise SetupError("a cable has two ends: name another switch, or a host of it", field=one)
+        known = [*self.topology.host, *self.topology.switches]
+        for name in (one, other):
+            if name is not None and name not in known:
+                raise UnknownName("host or switch", name, known)
+        raise SetupError(f"there is no cable between {one} and {other}", field="lab", value=(one, other))
+
     def drop_bridge(self, switch: str) -> None:
         """Remove a switch with its rules; its cables lead nowhere then."""
+        if SwitchId(switch) not in self._bridges_up:
+            self.bridge(switch)
+            raise SetupError(f"{switch} is stopped already", field="lab", value=switch)
         self._daemons.vsctl("--", "del-br", self.bridge(switch))
         self._bridges_up.remove(SwitchId(switch))
 
     def restore_bridge(self, switch: str) -> None:
         """Make the switch again, empty, with the same ports, datapath number and controllers."""
-        self.bridge(switch)
+        if self.bridge(switch) and SwitchId(switch) in self._bridges_up:
+            raise SetupError(f"{switch} is not stopped", field="lab", value=switch)
         self._daemons.vsctl(*self._bridge(SwitchId(switch)))
         self._bridges_up.append(SwitchId(switch))
         self._check_ports([SwitchId(switch)])
@@ -150,6 +195,7 @@ class Lab:
         self._controllers = self._daemons.join(_targets(controller))
         bridges = [self.names.bridges[switch] for switch in self._bridges_up]
         self._daemons.vsctl(*(word for name in bridges for word in veth_links.controllers_of(name, self._controllers)))
+        self._note()
 
     def ofctl(self, switch: str, command: str, *words: str, protocol: str | None = None) -> str:
         """What `ovs-ofctl COMMAND SWITCH WORDS...` prints."""
@@ -161,6 +207,15 @@ class Lab:
 
     def vsctl(self, *words: str) -> str:
         return self._daemons.vsctl(*words)
+
+    def _note(self) -> None:
+        kept = {
+            "topology": to_json(self.topology),
+            "protocols": self._protocols,
+            "limited_table": self._limited_table,
+            "controllers": self._controllers,
+        }
+        (self.folder / _NETWORK_FILE).write_text(json.dumps(kept), encoding="utf-8")
 
     def _check_ports(self, switches: Iterable[SwitchId]) -> None:
         ports = ((switch, port) for switch in switches for port in self.topology.ports[switch])

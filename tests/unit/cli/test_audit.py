@@ -5,7 +5,8 @@ import json
 import pytest
 
 from pleroma.cli.commands.audit import _draw, _show, audit
-from pleroma.errors import LakeError, SetupError
+from pleroma.cli.plot_files import PlotFormats
+from pleroma.errors import LakeError, SetupError, UnknownName
 from pleroma.pipeline import spark_needs
 from pleroma.pipeline.audit.audit_pass import audit_here
 from pleroma.pipeline.audit.counterfactual import Counterfactual
@@ -79,22 +80,31 @@ def test_in_this_process_an_audit_makes_the_best_plan_for_the_network_of_the_lak
 
 
 def test_three_pictures_are_drawn(found, tmp_path):
-    drawn = _draw(found, tmp_path, 5)
-    assert [path.name for path in drawn] == ["wasters.png", "attributes.png", "hours.png"]
-    assert all(path.stat().st_size > 10_000 for path in drawn)
+    drawn = _draw(found, PlotFormats(csv=True).in_folder(tmp_path / "new" / "folder"), 5)
+    assert [path.name for path in drawn if path.suffix == ".png"] == ["wasters.png", "attributes.png", "hours.png"]
+    assert all(path.stat().st_size > 10_000 for path in drawn if path.suffix == ".png")
+    first, *rows = (tmp_path / "new" / "folder" / "attributes.csv").read_text().splitlines()
+    assert first == "attribute,removable,needed"
+    assert [row.split(",")[0] for row in rows] == [each.attribute for each in found.causes]
 
 
 def test_a_day_without_events_can_be_shown_and_drawn(lake, tmp_path, capsys):
     quiet = audit_here(lake, "quotes", Period.day("2026-12-24"))
     _show(quiet, 5)
     assert "0 events" in capsys.readouterr().out
-    assert all(path.exists() for path in _draw(quiet, tmp_path, 5))
+    assert all(path.exists() for path in _draw(quiet, PlotFormats().in_folder(tmp_path), 5))
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"plot": "nowhere"}, "does not exist"),
+        ({"plot": "a file"}, "is not a folder"),
+        ({"format": "gif", "plot": "."}, "unknown format 'gif'"),
+        ({"csv": True}, "give --plot as well"),
+        (
+            {"day": "2026-11-14"},
+            "nobody was subscribed to quotes in this time",
+        ),
         ({"bits": 0}, "too few"),
         ({"day": "2026-11-15", "start": "2026-11-15T09:00"}, "not both"),
         ({"schema": "quoted"}, "did you mean 'quotes'"),
@@ -103,8 +113,9 @@ def test_a_day_without_events_can_be_shown_and_drawn(lake, tmp_path, capsys):
 )
 def test_what_cannot_be_done_is_refused_in_one_line(lake, tmp_path, monkeypatch, options, reason):
     monkeypatch.setattr(spark_needs, "check", lambda: None)
+    (tmp_path / "a file").write_text("")
     given = options | ({"plot": tmp_path / options["plot"]} if "plot" in options else {})
-    with pytest.raises((LakeError, SetupError), match=reason) as caught:
+    with pytest.raises((LakeError, SetupError, UnknownName), match=reason) as caught:
         audit(lake.url, **given)
     assert "\n" not in str(caught.value)
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from pleroma.cli import demo_display
 from pleroma.cli.commands import demo as module
 from pleroma.cli.demo_display import BARS, curve, summary
+from pleroma.cli.pictures.figure_style import save_figure
 from pleroma.cli.pictures.loop_picture import draw_loop
 from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED, LoopStory, Stretch
 from pleroma.experiments.demonstration.replay import DeliveryCounts
@@ -71,6 +72,6 @@ def test_the_curve_is_a_bar_for_each_point_with_a_line_where_something_happened(
 
 
 def test_the_picture_of_the_loop_is_drawn(tmp_path):
-    draw_loop(story(), tmp_path / "loop.svg")
+    save_figure(draw_loop(story()).figure, tmp_path / "loop.svg")
     drawn = (tmp_path / "loop.svg").read_text()
     assert drawn.startswith("<?xml")

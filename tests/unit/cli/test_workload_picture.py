@@ -3,11 +3,18 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from pleroma.cli.pictures.figure_style import GREEN
-from pleroma.cli.pictures.workload_picture import _panels, draw
-from pleroma.content import Category, Filter, Integer, Schema, Text
+from pleroma.cli.pictures.figure_style import GREEN, save_figure
+from pleroma.cli.pictures.space_picture import draw_cover
+from pleroma.cli.pictures.workload_picture import _panels
+from pleroma.cli.pictures.workload_picture import draw as drawn
+from pleroma.content import Boolean, Category, Filter, Integer, Schema, Text, Timestamp
 from pleroma.content.batch import EventBatch
+from pleroma.index import GridIndex
 from pleroma.workloads import EXPRESSIVE, Workload, generate, generate_stock
+
+
+def draw(workload, path):
+    save_figure(drawn(workload).figure, path)
 
 
 def colours(path):
@@ -32,7 +39,7 @@ def test_points_have_the_colour_of_events(tmp_path):
     )
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_the_same_workload_makes_the_same_picture(tmp_path, ending):
     workload = generate(replace(EXPRESSIVE, subscriptions=5, events=20))
     for name in ("one", "two"):
@@ -46,6 +53,20 @@ def test_texts_categories_and_absent_values_can_be_drawn(tmp_path):
     filters = tuple(Filter.parse(schema, text) for text in ("t = 'a'", "t > 'zz'", "c = 'y' or a < 2", "not exists t"))
     draw(Workload(schema, events, filters), tmp_path / "mixed.svg")
     assert (tmp_path / "mixed.svg").read_text().startswith("<?xml")
+
+
+def test_the_ticks_of_truth_values_and_moments_are_words_and_dates():
+    days = ["2026-11-15T00:00:00Z", "2026-11-16T00:00:00Z"]
+    schema = Schema("s", (Boolean("armed", True), Timestamp.of("at", False, *days)))
+    events = EventBatch.from_columns(schema, {"armed": [True, None], "at": days})
+    wanted = Filter.parse(schema, f"armed = true and at > '{days[0]}'")
+    index = GridIndex.regular(schema, 8)
+    for picture in (drawn(Workload(schema, events, (wanted,))), draw_cover(index, wanted, index.cover(wanted))):
+        canvas = picture.figure.axes[0]
+        assert [each.get_text() for each in canvas.get_xticklabels()] == ["false", "true"]
+        first, end = schema["at"].extent
+        shown = canvas.yaxis.get_major_formatter()
+        assert [shown(key, 0) for key in (first, end)] == ["2026-11-15\n00:00:00Z", ""]
 
 
 def test_real_quotes_can_be_drawn(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.lake_advice import StarFlag
-from pleroma.cli.options import JsonFlag, LakeArgument, LakeSchema, SparkMaster, check_folder, grouped
+from pleroma.cli.options import JsonFlag, LakeArgument, LakeSchema, SparkMaster, grouped
 from pleroma.cli.output import out, progress, shortened, show_json, show_table
+from pleroma.cli.plot_files import PlotFiles, PlotFormats, plots_told, say_written
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ def audit(
     plan: BestPlanOptions,
     top: Annotated[int, typer.Option(min=1, help="How many subscriptions and rules to name.")] = 10,
     plot: Annotated[Path | None, typer.Option(help="A folder to draw the findings in.")] = None,
+    formats: PlotFormats,
     json: JsonFlag = False,
 ) -> None:
     """Look through a day of landed events: who was sent what in vain.
@@ -88,51 +91,46 @@ def audit(
     """
     from pleroma.pipeline.audit.audit_pass import audit_here
     from pleroma.pipeline.lake.lake import Lake
+    from pleroma.pipeline.lake_situation import last_subscribed
     from pleroma.pipeline.spark_needs import check
 
-    check_folder("--plot", plot)
+    files = formats.in_folder(plot)
     plan.check()
     if not local:
         check()
     landed = Lake.at(lake)
     name = landed.chosen(schema)
     period = time.period(landed, name)
+    last_subscribed(landed, name, period.start, period.end)  # or it is refused, before Spark starts for it
     if local:
-        found = audit_here(landed, name, period, plan.question())
+        found = audit_here(landed, name, period, plan.question(), progress)
     else:
         found = _audited_on_spark(landed, name, period, plan.question(), master)
-    drawn = [] if plot is None else _draw(found, plot, top)
+    drawn = [] if files is None else _draw(found, files, top)
     if json:
-        show_json(found.to_json(top) | ({"plots": list(map(str, drawn))} if drawn else {}))
+        show_json(found.to_json(top) | plots_told(drawn))
         return
     _show(found, top)
-    for path in drawn:
-        out.print(f"wrote {path}", markup=False, soft_wrap=True)
+    say_written(drawn)
 
 
 def _audited_on_spark(
     lake: Lake, name: str, period: Period, question: BestPlanQuestion | None, master: str | None
 ) -> Audit:
     from pleroma.pipeline.audit.audit_pass import audit_on
-    from pleroma.pipeline.spark_progress import followed
     from pleroma.pipeline.spark_session import session
 
-    with (
-        session(master, "pleroma audit") as spark,
-        progress(f"{name}, {period}", 1) as advance,
-        followed(spark, advance),
-    ):
-        return audit_on(spark, lake, name, period, question)
+    with ExitStack() as running:
+        with progress("starting Spark"):
+            spark = running.enter_context(session(master, "pleroma audit"))
+        return audit_on(spark, lake, name, period, question, progress)
 
 
-def _draw(found: Audit, folder: Path, top: int) -> list[Path]:
+def _draw(found: Audit, files: PlotFiles, top: int) -> list[Path]:
     from pleroma.cli.pictures.audit_picture import draw_causes, draw_hours, draw_wasters
 
-    paths = [folder / f"{name}.png" for name in ("wasters", "attributes", "hours")]
-    draw_wasters(found, top, paths[0])
-    draw_causes(found, paths[1])
-    draw_hours(found, paths[2])
-    return paths
+    pictures = {"wasters": draw_wasters(found, top), "attributes": draw_causes(found), "hours": draw_hours(found)}
+    return [path for name, picture in pictures.items() for path in files.write(picture, name)]
 
 
 def _show(found: Audit, top: int) -> None:

@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.commands.up import CollectingOptions, EventTags, TagsOption, address, show_ready
-from pleroma.cli.options import JsonFlag, StateFolder, grouped
+from pleroma.cli.commands.up import (
+    CollectingOptions,
+    EventTags,
+    ShowFirstToken,
+    TagsOption,
+    address,
+    show_ready,
+    token_fields,
+)
+from pleroma.cli.https_option import HttpsOption, certificate_files, show_what_is_in_clear
+from pleroma.cli.options import JsonFlag, LogOptions, StateFolder, grouped
 from pleroma.cli.output import out, show_json
 from pleroma.cli.remote import STATE_FOLDER
 from pleroma.errors import SetupError
@@ -23,6 +32,7 @@ def broker(
         str, typer.Option(help="HOST:PORT, for events and requests by UDP and for the API by HTTP; port 0: a free one.")
     ] = "127.0.0.1:8470",
     folder: StateFolder = STATE_FOLDER,
+    https: HttpsOption = None,
     upstream: Annotated[
         str | None, typer.Option(metavar="URL", help="Join the broker at udp://HOST:PORT, or any controller's URL.")
     ] = None,
@@ -32,6 +42,8 @@ def broker(
     principal: Annotated[str | None, typer.Option(help="Whose token that is.")] = None,
     collecting: CollectingOptions,
     event_tags: TagsOption = EventTags.ON,
+    show_token: ShowFirstToken = False,
+    logs: LogOptions,
     json: JsonFlag = False,
 ) -> None:
     """Carry events in software, until Ctrl-C: a broker for networks without programmable switches.
@@ -58,22 +70,25 @@ def broker(
         above = BrokerAbove(upstream, token, principal)
 
     def announce(running: Running) -> None:
-        udp = running.url.replace("http://", "udp://", 1)
+        udp = f"udp://{running.url.partition('://')[2]}"
+        show_what_is_in_clear(host, https, host)
         if json:
-            show_json({"url": running.url, "udp": udp, "token_file": str(running.token_file)})
+            show_json({"url": running.url, "udp": udp, **token_fields(running, show=show_token)})
             return
         out.print(f"broker; listening on {udp} and {running.url}")
         if above is not None:
             joined = running.service.plane.condition()["above"]
             state = "joined" if joined["connected"] else "not reached yet, trying"
             out.print(f"broker above: {above.url} ({state})")
-        show_ready(running)
+        show_ready(running, show_token=show_token)
 
     deployment = Deployment(
         host,
         port,
+        https=certificate_files(https),
         plane=BrokerSettings(above),
         collecting=collecting.settings(),
         event_tags=event_tags is EventTags.ON,
+        logs=logs.settings(),
     )
     serve(folder, BROKER_TOPOLOGY, deployment, announce=announce)

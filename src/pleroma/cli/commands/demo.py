@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.options import JsonFlag
-from pleroma.cli.output import check_picture, err, out, show_json, show_table
+from pleroma.cli.options import JsonFlag, grouped
+from pleroma.cli.output import err, out, show_json, show_table
+from pleroma.cli.plot_files import PlotFiles, PlotFormats, plots_told, say_written
 from pleroma.errors import RoutingError
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ class DemoNetwork(StrEnum):
     OVS = "ovs"
 
 
+@grouped
 def demo(
+    *,
     seconds: Annotated[float, typer.Option(min=2, help="How long to publish, at least.")] = 60.0,
     subscriptions: Annotated[int, typer.Option(min=1, help="How many to make up.")] = 300,
     rate: Annotated[float, typer.Option(min=1, help="Quotes a second.")] = 150.0,
@@ -41,7 +44,8 @@ def demo(
     spark: Annotated[
         bool, typer.Option(help="Let the pipeline find and adopt the better plan; otherwise one comes halfway.")
     ] = True,
-    plot: Annotated[Path | None, typer.Option(help="Draw the waste at hosts over time: a .png or .svg.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the waste at hosts over time: a file.")] = None,
+    formats: PlotFormats,
     json: JsonFlag = False,
 ) -> None:
     """Watch the whole system: real stock quotes on a fat tree of ten switches, and plans that follow the traffic.
@@ -53,20 +57,22 @@ def demo(
     from pleroma.experiments.demonstration.running_controller import embedded, open_vswitch
     from pleroma.pipeline.spark_needs import missing
 
-    check_picture(plot)
+    files = formats.at_file(plot)
     stage = open_vswitch if network is DemoNetwork.OVS else embedded
     reason = missing() if spark else None
     if reason is not None:
         err.print(f"[bold yellow]NO CLOSED LOOP[/bold yellow]: {reason}. A better plan comes halfway instead.")
     if spark and reason is None:
-        _closed_loop(subscriptions, rate, seconds, stage, plot, json)
+        _closed_loop(subscriptions, rate, seconds, stage, files, json)
     else:
-        if plot is not None:
+        if files is not None:
             err.print("[yellow]no picture[/yellow]: it would be of the loop")
         _halves(subscriptions, rate, seconds, stage, json)
 
 
-def _closed_loop(subscriptions: int, rate: float, seconds: float, stage: Place, plot: Path | None, json: bool) -> None:
+def _closed_loop(
+    subscriptions: int, rate: float, seconds: float, stage: Place, files: PlotFiles | None, json: bool
+) -> None:
     from rich.live import Live
 
     from pleroma.cli.demo_display import screen, summary
@@ -74,14 +80,16 @@ def _closed_loop(subscriptions: int, rate: float, seconds: float, stage: Place, 
 
     with Live(console=err, refresh_per_second=5, transient=True) as live:
         loop = asyncio.run(ClosedLoop(subscriptions, rate, seconds, screen(live), stage).run())
-    if json:
-        show_json(loop.to_json())
-    else:
-        summary(loop)
-    if plot is not None and loop.curve:
+    drawn = []
+    if files is not None and loop.curve:
         from pleroma.cli.pictures.loop_picture import draw_loop
 
-        draw_loop(loop, plot)
+        drawn = files.write(draw_loop(loop))
+    if json:
+        show_json(loop.to_json() | plots_told(drawn))
+    else:
+        summary(loop)
+        say_written(drawn)
     _check(loop.missed, loop.too_many)
 
 

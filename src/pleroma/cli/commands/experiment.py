@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pleroma.cli.options import JsonFlag
+from pleroma.cli.options import JsonFlag, grouped
 from pleroma.cli.output import out, progress, show_json, show_table
+from pleroma.cli.plot_files import PlotFiles, PlotFormats, plots_told, say_written
 from pleroma.errors import SetupError, UnknownName
 
 if TYPE_CHECKING:
     from pleroma.experiments.report import FigureReport
 
 
+@grouped
 def experiment(
     name: Annotated[str, typer.Argument(help="Which figure; without a name, they are listed.")] = "",
+    *,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, seconds; the papers' sizes otherwise.")] = False,
     plot: Annotated[Path | None, typer.Option(help="A folder to draw the figure in.")] = None,
+    formats: PlotFormats,
     spark: Annotated[
         str | None, typer.Option(metavar="MASTER", help="Send scenarios to Spark: local[*], spark://HOST:PORT, ...")
     ] = None,
@@ -45,37 +49,38 @@ def experiment(
         return
     if name not in EXPERIMENTS:
         raise UnknownName("figure", name, EXPERIMENTS)
-    if plot is not None and not plot.is_dir():
-        raise SetupError(f"the folder {plot} does not exist", field="--plot", value=str(plot))
+    files = formats.in_folder(plot)
     if spark is not None or keep is not None:
         report = _in_parts(name, quick, spark, keep)
     else:
         with progress(f"experiment {name}", 1) as advance:
             report = EXPERIMENTS[name].run(quick, advance)
-    drawn = None
-    if plot is not None:
-        from pleroma.cli.pictures.figure_picture import draw_grid, draw_lines
-
-        drawn = plot / f"{name}.png"
-        if report.panels:
-            draw_grid(report.panels, report.title, report.x, report.y, drawn)
-        else:
-            draw_lines(report.lines, report.title, report.x, report.y, drawn, report.ticks)
+    drawn = [] if files is None else _draw(report, files)
     if json:
         data: dict[str, Any] = {
             "figure": report.figure,
             "title": report.title,
             "quick": quick,
             "lines": {label: {str(x): y for x, y in line.items()} for label, line in report.lines.items()},
+            "spread": {label: {str(x): y for x, y in line.items()} for label, line in report.spread.items()},
+            "published": [each._asdict() for each in report.published],
             "claims": [{"claim": verdict.claim, "holds": verdict.holds} for verdict in report.verdicts],
         }
-        show_json(data | dict(report.figures) | ({"plot": str(drawn)} if drawn else {}))
+        show_json(data | dict(report.figures) | plots_told(drawn))
         return
     show_table(report.title, report.columns, report.rows)
     for verdict in report.verdicts:
         out.print(f"{'holds' if verdict.holds else 'DOES NOT HOLD'}: {verdict.claim}", markup=False, soft_wrap=True)
-    if drawn is not None:
-        out.print(f"drew {drawn}", markup=False, soft_wrap=True)
+    say_written(drawn)
+
+
+def _draw(report: FigureReport, files: PlotFiles) -> list[Path]:
+    from pleroma.cli.pictures.figure_picture import draw_grid, draw_lines
+
+    if report.panels:
+        return files.write(draw_grid(report.panels, report.title, report.x, report.y), report.figure)
+    axes = report.title, report.x, report.y, report.ticks
+    return files.write(draw_lines(report.lines, *axes, report.spread, report.published), report.figure)
 
 
 def _in_parts(name: str, quick: bool, master: str | None, folder: Path | None) -> FigureReport:

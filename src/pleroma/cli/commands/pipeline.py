@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -65,8 +66,10 @@ def tune(
 
     check_file("--plan", plan)
     budget.check()
+    collection = _collected(source, collected)
+    situation = collection.situation
     with session(master) as spark:
-        traffic, situation = _collected(spark, source, collected)
+        traffic = collection.events(spark)
         summary, found = _tried(spark, traffic, situation, budget, collected.draw, passes)
     show_advised(found, summary, situation, budget, plan, json, [])
 
@@ -106,8 +109,15 @@ def _tried(
     return summary, found
 
 
-def _collected(spark: SparkSession, source: str, collected: LakeOptions) -> tuple[CollectedEvents, NetworkSituation]:
-    """The events and the situation of a workload's folder, which is a star, or of a lake."""
+class _Collection(NamedTuple):
+    """The situation of a workload or of a lake, known before Spark is started, and how Spark gets at the events."""
+
+    situation: NetworkSituation
+    events: Callable[[SparkSession], CollectedEvents]
+
+
+def _collected(source: str, collected: LakeOptions) -> _Collection:
+    """What a workload's folder, which is a star, or a lake holds."""
     from pleroma.pipeline.lake.lake import Lake
     from pleroma.pipeline.passes.collected_events import FrameEvents, LakeEvents
     from pleroma.replanning.situation import NetworkSituation
@@ -117,8 +127,16 @@ def _collected(spark: SparkSession, source: str, collected: LakeOptions) -> tupl
     file = Path(source) / EVENTS_FILE
     if file.is_file():
         data = Workload.load(source)
-        rows = spark.read.parquet(str(file.resolve())).selectExpr("*", f"_metadata.row_index AS `{ROW_NUMBER}`")
-        return FrameEvents.of(rows, data.schema, ROW_NUMBER), NetworkSituation.star(data.schema, data.subscriptions)
+
+        def of_workload(spark: SparkSession) -> CollectedEvents:
+            rows = spark.read.parquet(str(file.resolve())).selectExpr("*", f"_metadata.row_index AS `{ROW_NUMBER}`")
+            return FrameEvents.of(rows, data.schema, ROW_NUMBER)
+
+        return _Collection(NetworkSituation.star(data.schema, data.subscriptions), of_workload)
     lake = Lake.at(source)
     situation = collected.situation(lake)
-    return LakeEvents.of(spark, lake, situation.schema.name, collected.start, collected.end), situation
+
+    def of_lake(spark: SparkSession) -> CollectedEvents:
+        return LakeEvents.of(spark, lake, situation.schema.name, collected.start, collected.end)
+
+    return _Collection(situation, of_lake)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from base64 import b64decode
-from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.options import JsonFlag
-from pleroma.cli.output import err, out, show_json, show_table
+from pleroma.cli.output import err, out, show_json
 from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api, segment
 from pleroma.errors import PlanError, RequestRefused, UnknownName
 
@@ -41,14 +39,21 @@ Method = Annotated[
 
 @app.command()
 def show(schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False) -> None:
-    """The plan in force, whether it is changing, and who looks for a better one."""
+    """The plan in force: what it looks at, who asked for it and when, what was predicted and what was measured.
+
+    Also whether it is changing, and who looks for a better one.
+    """
     with remote_api(url, token) as remote:
         plan = remote.get(_path(schema))
+        plan |= _history(remote, schema, plan["epoch"])
         looking = _looking(remote, schema)
     if json:
         show_json(plan | {"replanning": looking})
         return
-    out.print(f"plan {plan['epoch']} of {schema} under the prefix {plan['prefix']}: {_described(plan)}")
+    from pleroma.cli.plan_tables import described, show_plan
+
+    out.print(f"plan {plan['epoch']} of {schema} under the prefix {plan['prefix']}: {described(plan)}")
+    show_plan(plan)
     out.print(f"at most {plan['members']} cells a registration; {plan['phase']}: {PHASE_TEXTS[plan['phase']]}")
     if looking is not None:
         out.print(_looked(looking), markup=False, soft_wrap=True)
@@ -59,14 +64,15 @@ def show(schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = 
 def history(
     schema: SchemaName, url: UrlOption = DEFAULT_URL, token: TokenOption = None, json: JsonFlag = False
 ) -> None:
-    """All plans of a schema, from the first on."""
+    """The plans of a schema that are kept: when and by whom each was asked for, predicted and measured waste."""
     with remote_api(url, token) as remote:
         plans = list(remote.items(f"/v1/schemas/{segment(schema)}/plans"))
     if json:
         show_json({"schema": schema, "plans": plans})
         return
-    rows = [(each["epoch"], each["plan"]["checksum"][:12], each["members"], _described(each)) for each in plans]
-    show_table(f"plans of {schema}", ("epoch", "checksum", "members", "index"), rows)
+    from pleroma.cli.plan_tables import show_plans
+
+    show_plans(schema, plans)
 
 
 @app.command()
@@ -89,6 +95,7 @@ def apply(
     plan = stored.plan
     _check(method)
     body = {"index": plan.index.to_json(), "members": plan.members if stored.has_members else None, "method": method}
+    body["predicted"] = dict(stored.predicted)
     with remote_api(url, token) as remote:
         name = plan.schema.name
         if remote.get(f"/v1/schemas/{segment(name)}")["schema"] != plan.schema.to_json():
@@ -153,6 +160,12 @@ def _move(
         out.print(f"plan {now['epoch']} of {schema} is this one already")
 
 
+def _history(remote: BlockingApi, schema: str, epoch: int) -> dict[str, Any]:
+    """What the history adds to the plan of an epoch; nothing if the plan is of a moment ago and the next has come."""
+    found = remote.get(f"/v1/schemas/{segment(schema)}/plans", after=str(epoch - 1), limit="1")["items"]
+    return {name: found[0].get(name) for name in ("origin", "measured")} if found else {}
+
+
 def _looking(remote: BlockingApi, schema: str) -> dict[str, Any] | None:
     """What the controller says of re-planning; None to those who may see the plan and not that."""
     try:
@@ -199,25 +212,3 @@ def _travelling(trees: dict[str, Any]) -> str:
 
 def _path(schema: str) -> str:
     return f"/v1/schemas/{segment(schema)}/plan"
-
-
-def _described(answer: dict[str, Any]) -> str:
-    """An index in a few words."""
-    plan = answer["plan"]
-    names = [each["name"] for each in plan["schema"]["attribute"]]
-    index = plan["index"]
-    match index["kind"]:
-        case "grid":
-            counts = {names[at]: index["order"].count(at) for at in dict.fromkeys(index["order"])}
-            listed = ", ".join(f"{name} {bits}" for name, bits in counts.items()) or "nothing"
-            return f"a grid of {len(index['order'])} bits ({listed})"
-        case "selective":
-            quiet = ", quiet outside of them" if index["quiet"] else ""
-            return f"{len(index['regions']) - 1} rectangles with a grid in each{quiet}"
-        case "tree":
-            nodes = Counter(b64decode(index["nodes"]))
-            cuts = {name: nodes[at] for at, name in enumerate(names) if nodes[at]}
-            listed = ", ".join(f"{name} {count:,}" for name, count in cuts.items()) or "none"
-            return f"a tree of {sum(cuts.values()) + 1:,} cells (cuts: {listed})"
-        case other:
-            return str(other)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.options import JsonFlag, grouped, listed
-from pleroma.cli.output import check_picture, out, progress, show_json, show_table
+from pleroma.cli.output import out, progress, show_json, show_table
+from pleroma.cli.plot_files import PlotFormats, plots_told, say_written
 from pleroma.errors import PlanError, RoutingError
 
 if TYPE_CHECKING:
@@ -105,7 +106,10 @@ def simulate(
     made_up: MadeUpOptions,
     routing: RoutingOptions,
     seed: Annotated[int, typer.Option(help="Other seed, other data and placement.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the network with the use of its links (.png, .svg).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the network and the share of events on each cable: a file.")
+    ] = None,
+    formats: PlotFormats,
     json: JsonFlag = False,
 ) -> None:
     """Send events through simulated switches and report what came to hosts, what of it was wasted, and what was used.
@@ -117,7 +121,7 @@ def simulate(
     from pleroma.switches.simulated.simulation import simulate as run
     from pleroma.workloads import Workload
 
-    check_picture(plot)
+    files = formats.at_file(plot)
     dealing = routing.dealing()
     network = build(topology).with_limit(routing.rules)
     data = made_up.workload(seed) if workload is None else Workload.load(workload)
@@ -125,16 +129,16 @@ def simulate(
     limits: dict[str, Any] = {"publishers": routing.publishers, "max_members": members, **dealing}
     with progress("covering subscriptions", len(data.subscriptions)) as advance:
         result = run(network, data, index, **limits, seed=seed, advance=advance)
-    if plot is not None:
+    drawn = []
+    if files is not None:
         from pleroma.cli.pictures.network_picture import draw_use
 
-        draw_use(result, plot)
+        drawn = files.write(draw_use(result))
     if json:
-        show_json(_figures(result, index.bits) | ({"plot": str(plot)} if plot else {}))
+        show_json(_figures(result, index.bits) | plots_told(drawn))
     else:
         _show(result, network, data)
-        if plot is not None:
-            out.print(f"drew {plot}", markup=False, soft_wrap=True)
+        say_written(drawn)
     if result.missed:
         raise RoutingError(f"{result.missed} wanted events did not arrive: this is a bug, please report it")
 
@@ -144,6 +148,7 @@ def _figures(result: Simulation, bits: int) -> dict[str, Any]:
     lines = [(str(line), *counts) for line, counts in result.forwarding.by_line().items()]
     return {
         "bits": bits,
+        "sent": result.sent,
         "deliveries": result.waste.deliveries,
         "wanted": result.waste.wanted,
         "wasted": result.waste.wasted,

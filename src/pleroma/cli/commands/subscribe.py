@@ -59,7 +59,7 @@ async def _subscribe(
         try:
             async with asyncio.timeout(seconds):
                 async for event in subscription:
-                    print(codec.dumps(event.values(), ensure_ascii=False), flush=True)
+                    print(codec.dumps(event.to_json(), ensure_ascii=False), flush=True)
                     if count is not None and subscription.info.delivered - subscription.waiting >= count:
                         break
         except TimeoutError:

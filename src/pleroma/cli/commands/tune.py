@@ -24,11 +24,11 @@ from pleroma.cli.options import (
     JsonFlag,
     PlanFile,
     check_file,
-    check_folder,
     grouped,
     listed,
 )
-from pleroma.cli.output import out, progress, show_json, show_table
+from pleroma.cli.output import progress, show_json, show_table
+from pleroma.cli.plot_files import PlotFiles, PlotFormats, plots_told, say_written
 from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def tune(
     ] = None,
     plan: PlanFile = None,
     pictures: PictureOptions,
+    formats: PlotFormats,
     compare: CompareFlag = False,
     seed: Annotated[int, typer.Option(help="Which half of the events trains and which judges.")] = 0,
     json: JsonFlag = False,
@@ -89,12 +90,12 @@ def tune(
     from pleroma.workloads import Workload
 
     check_file("--plan", plan)
-    check_folder("--plot", pictures.plot)
+    files = formats.in_folder(pictures.plot)
     budget.check()
     if is_lake(source):
         if topology is not None:
             raise SetupError("a lake has a network of its own", field="--topology", value=topology)
-        _tune_lake(source, budget, collected, compare, plan, pictures, seed, json)
+        _tune_lake(source, budget, collected, compare, plan, pictures, files, seed, json)
         return
     network = None if topology is None else build(topology)
     data = Workload.load(source)
@@ -104,15 +105,14 @@ def tune(
     if placed:
         found.sort(key=lambda each: _on_network(each, placed[each.technique], budget.rules))
     write_plan(found[0], plan, len(data.subscriptions), placed.get(found[0].technique))
-    drawn = [] if pictures.plot is None else _draw(pictures.plot, data, found, dimensions)
+    drawn = [] if files is None else _draw(files, data, found, dimensions)
     if json:
         techniques = [advice_figures(each, placed.get(each.technique)) for each in found]
-        made = ({"plan": str(plan)} if plan else {}) | ({"plots": list(map(str, drawn))} if drawn else {})
+        made = ({"plan": str(plan)} if plan else {}) | plots_told(drawn)
         show_json({"best": found[0].technique, "techniques": techniques} | made)
         return
     _show(table_title(budget.members, budget.rules), found, placed)
-    for path in (*([plan] if plan else []), *drawn):
-        out.print(f"wrote {path}", markup=False, soft_wrap=True)
+    say_written([*([plan] if plan else []), *drawn])
 
 
 def is_lake(source: str) -> bool:
@@ -127,6 +127,7 @@ def _tune_lake(
     compare: bool,
     plan: Path | None,
     pictures: PictureOptions,
+    files: PlotFiles | None,
     seed: int,
     json: bool,
 ) -> None:
@@ -145,7 +146,7 @@ def _tune_lake(
     data = Workload(schema, EventBatch.joined(schema, [summary.training, summary.judging]), tuple(filters))
     dimensions = pictures.dimensions(data)
     found = advised(summary, situation, budget, compare, seed)
-    drawn = [] if pictures.plot is None else _draw(pictures.plot, data, found, dimensions)
+    drawn = [] if files is None else _draw(files, data, found, dimensions)
     show_advised(found, summary, situation, budget, plan, json, drawn)
 
 
@@ -201,13 +202,12 @@ def _on_network(each: Advice, result: NetworkFigures, rules: int | None) -> tupl
     return exceeds_room(each.outcome, rules), result.waste.rate, sum(result.rules.values())
 
 
-def _draw(folder: Path, data: Workload, found: list[Advice], shown: tuple[int, ...] | None) -> list[Path]:
+def _draw(files: PlotFiles, data: Workload, found: list[Advice], shown: tuple[int, ...] | None) -> list[Path]:
     from pleroma.cli.pictures.figure_picture import draw_panels
     from pleroma.cli.pictures.space_picture import draw_cells
 
-    cells, curves = folder / "cells.png", folder / "waste.png"
     best = found[0]
-    draw_cells(best.index, shown or best.dimensions, data, best.technique, cells)
+    cells = files.write(draw_cells(best.index, shown or best.dimensions, data, best.technique), "cells")
     panels: dict[str, dict[str, dict[int, float]]] = {}
     for each in sorted(found, key=lambda each: each.technique):
         selection, _, split = each.technique.rpartition(" + ")
@@ -215,6 +215,6 @@ def _draw(folder: Path, data: Workload, found: list[Advice], shown: tuple[int, .
             line = {n: waste.rate for n, waste in sorted(each.by_count.items())}
             panels.setdefault(split, {})[selection] = line
     if not panels:  # nothing selects dimensions unless techniques are compared
-        return [cells]
-    draw_panels(panels, "waste by number of selected dimensions, on the training events", "dimensions", curves)
-    return [cells, curves]
+        return cells
+    curves = draw_panels(panels, "waste by number of selected dimensions, on the training events", "dimensions")
+    return [*cells, *files.write(curves, "waste")]

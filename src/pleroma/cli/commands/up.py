@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.options import JsonFlag, StateFolder, grouped
+from pleroma.cli.https_option import HttpsOption, certificate_files, show_what_is_in_clear
+from pleroma.cli.options import Addresses, JsonFlag, LogOptions, StateFolder, grouped
 from pleroma.cli.output import err, out, show_json
 from pleroma.cli.remote import STATE_FOLDER
 from pleroma.errors import SetupError
@@ -41,14 +42,14 @@ class Trees(StrEnum):
     BALANCED = "balanced"
 
 
-class Addresses(StrEnum):
-    V6 = "ipv6"
-    V4 = "ipv4"
-
-
 TagsOption = Annotated[
     EventTags,
     typer.Option(help="on: events carry tags, and receivers drop forged ones; off: anybody who can send can forge."),
+]
+
+
+ShowFirstToken = Annotated[
+    bool, typer.Option("--show-token", help="At the first start, print the administrator's token, too.")
 ]
 
 
@@ -117,6 +118,7 @@ def up(
     folder: StateFolder = STATE_FOLDER,
     host: Annotated[str, typer.Option(help="Listen here; only this machine can reach the default.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8470,
+    https: HttpsOption = None,
     members: Annotated[
         int | None,
         typer.Option(help="At most so many dz for a registration, by the first plan of a schema; 8 if not given."),
@@ -138,28 +140,31 @@ def up(
         ),
     ] = None,
     event_tags: TagsOption = EventTags.ON,
+    show_token: ShowFirstToken = False,
+    logs: LogOptions,
     json: JsonFlag = False,
 ) -> None:
     """Start everything and serve until Ctrl-C.
 
-    The first start makes an administrator's token, prints it once and keeps it where only you can read it. The
+    The first start makes an administrator's token and keeps it in the folder, where only you can read it. The
     documentation of the API is at /docs.
     """
     from pleroma.control import ControlSettings
     from pleroma.control.state.tree_choice import check_choice
-    from pleroma.routing import build
+    from pleroma.routing import build, with_ipv4
     from pleroma.service import Deployment, serve
     from pleroma.service.replanning.replanning_settings import ReplanningSettings
 
-    network = build(topology)
+    network = with_ipv4(build(topology)) if switches.addresses is Addresses.V4 else build(topology)
     control = ControlSettings.within(switches.address_range.bits)
     if members is not None:
         control = replace(control, max_members=members)
     openflow = switches.openflow()
 
     def announce(running: Running) -> None:
+        show_what_is_in_clear(host, https, None if openflow is None else openflow.listen[0])
         if json:
-            show_json({"url": running.url, "token_file": str(running.token_file)})
+            show_json({"url": running.url, **token_fields(running, show=show_token)})
             return
         counts = f"{len(network.switches)} switches, {len(network.hosts)} hosts"
         out.print(f"{'any switches' if switches.discover else counts}; listening on {running.url}")
@@ -170,26 +175,36 @@ def up(
         if collecting.lake is not None:
             sample = f"{100 * collecting.sample:g} %"
             out.print(f"{sample} of all events, reports and subscriptions go to {collecting.lake}")
-        show_ready(running)
+        show_ready(running, show_token=show_token)
 
     deployment = Deployment(
         host,
         port,
+        https=certificate_files(https),
         control=control,
         plane=openflow,
         collecting=collecting.settings(land),
         replanning=ReplanningSettings() if replan is Replan.AUTO else None,
         event_tags=event_tags is EventTags.ON,
+        logs=logs.settings(),
         trees=None if trees is None else check_choice(trees.value),
     )
     serve(folder, network, deployment, announce=announce)
 
 
-def show_ready(running: Running) -> None:
+def token_fields(running: Running, *, show: bool) -> dict[str, str]:
+    """Where the administrator's token is; and the token itself if it was made just now and that is asked for."""
+    shown = {"token": running.token} if show and running.token is not None else {}
+    return {"token_file": str(running.token_file), **shown}
+
+
+def show_ready(running: Running, *, show_token: bool) -> None:
     """What every service says last when it has started."""
     out.print(f"API documentation: {running.url}/docs")
     if running.token is not None:
-        out.print(f"administrator's token, shown this once and kept in {running.token_file}:\n{running.token}")
+        out.print(f"administrator's token: in {running.token_file}, for you alone to read", soft_wrap=True)
+        if show_token:
+            out.print(running.token, markup=False, soft_wrap=True)
     out.print("ready; stop with Ctrl-C")
     out.file.flush()
 

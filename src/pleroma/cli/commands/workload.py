@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pleroma.cli.options import JsonFlag, grouped
-from pleroma.cli.output import check_picture, out, progress, shortened, show_json, show_table
+from pleroma.cli.output import out, progress, shortened, show_json, show_table
+from pleroma.cli.plot_files import PlotFormats, plots_told, say_written
+from pleroma.errors import SetupError
 
 if TYPE_CHECKING:
     from pleroma.workloads import Model
@@ -131,30 +133,85 @@ def stock(
     _keep(generate_stock(model), folder, json)
 
 
+@app.command("import")
+def import_data(
+    folder: TargetFolder,
+    schema: Annotated[Path, typer.Option(help="The schema of the events: a file, TOML or JSON.")],
+    events: Annotated[Path, typer.Option(help="The events: a .csv, .tsv or .jsonl (also .gz), or a .parquet.")],
+    subscriptions: Annotated[Path | None, typer.Option(help="The subscriptions: a text file, a filter a line.")] = None,
+    generate: Annotated[int | None, typer.Option(help="Draw so many subscriptions around the events.")] = None,
+    width: Annotated[float, typer.Option(help="The share of all events that a drawn range holds, on average.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same subscriptions.")] = 0,
+    skip: Annotated[
+        bool, typer.Option("--skip", help="Leave out and count rows and filters that do not fit the schema.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Make a workload of your own data: events from a file, subscriptions from a file or drawn around the events.
+
+    A column belongs to the attribute of its name, whatever the case and whatever stands for spaces. Files are read
+    piece by piece, so they may be larger than memory.
+    """
+    from pleroma.content import Schema
+    from pleroma.workloads.data_files import DataFile
+    from pleroma.workloads.importing import FilterFile, LeftOut, SubscriptionSource, import_workload, unused_columns
+    from pleroma.workloads.subscriptions_around import SubscriptionsAround
+    from pleroma.workloads.workload import check_target
+
+    space, source = Schema.load(schema), DataFile.at(events)
+    rows, lines = LeftOut(events, source.unit, skip), LeftOut(subscriptions or events, "line", skip)
+    if (subscriptions is None) == (generate is None):
+        raise SetupError("give a file of filters, or how many to --generate", field="--subscriptions")
+    wanted: SubscriptionSource = (
+        FilterFile(subscriptions, space, lines)
+        if generate is None and subscriptions is not None
+        else SubscriptionsAround(subscriptions=generate or 0, width=width, seed=seed)
+    )
+    check_target(folder)
+    with progress("reading events") as advance:
+        label = import_workload(folder, space, source, wanted, rows, advance)
+    unused = unused_columns(source, space)
+    if json:
+        figures = {name: label[name] for name in ("events", "subscriptions", "description")}
+        show_json({"folder": str(folder), **figures, "unused_columns": unused})
+        return
+    _say_where(folder, label["events"], label["subscriptions"])
+    for path, left_out in ((events, rows), (subscriptions, lines)):
+        if left_out.count:
+            said = f"left out {left_out.count:,} of {path}, the first: {left_out.first}"
+            out.print(said, style="yellow", markup=False, soft_wrap=True)
+    if unused:
+        out.print(f"columns that no attribute is called like: {', '.join(unused)}", markup=False, soft_wrap=True)
+
+
 @app.command()
+@grouped
 def show(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A workload made earlier.")],
+    *,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw subscriptions and events over pairs of dimensions (.png or .svg).")
+        Path | None, typer.Option(help="Draw subscriptions and events over pairs of dimensions: a file.")
     ] = None,
+    formats: PlotFormats,
     json: JsonFlag = False,
 ) -> None:
     """Show what a workload holds: attributes, ranges, variance, widths and matches."""
     from pleroma.workloads import Workload
     from pleroma.workloads.summary import summarise
 
-    check_picture(plot)
+    files = formats.at_file(plot)
     with progress("reading"):
         workload = Workload.load(folder)
     with progress("matching", total=len(workload.subscriptions)) as advance:
         summary = summarise(workload, advance)
-    if plot is not None:
+    drawn = []
+    if files is not None:
         from pleroma.cli.pictures.workload_picture import draw
 
-        draw(workload, plot)
+        drawn = files.write(draw(workload))
     if json:
-        drawn = {"plot": str(plot)} if plot else {}
-        show_json({"folder": str(folder), **asdict(summary), "description": workload.description} | drawn)
+        figures = {"folder": str(folder), **asdict(summary), "description": workload.description}
+        show_json(figures | plots_told(drawn))
         return
     show_table(
         f"{folder}: {summary.events:,} events, {summary.subscriptions:,} subscriptions",
@@ -168,8 +225,7 @@ def show(
         f"nobody wants {summary.unwanted:.1%} of the events{sample}.",
         soft_wrap=True,
     )
-    if plot is not None:
-        out.print(f"drew {plot}", markup=False, soft_wrap=True)
+    say_written(drawn)
 
 
 def _row(each: AttributeSummary) -> tuple[str, ...]:
@@ -181,8 +237,10 @@ def _row(each: AttributeSummary) -> tuple[str, ...]:
 
 def _short(value: Any) -> str:
     """A value in few characters, for it stands in a narrow column."""
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str):
-        return shortened(value, 12)
+        return shortened(value, len("2026-11-16T21:00:00Z"))
     if abs(value) >= 1e7:
         return f"{value:.4g}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.10g}" if value == round(value, 2) else f"{value:.4g}"
@@ -194,9 +252,9 @@ def _keep(workload: Workload, folder: Path, json: bool) -> None:
     if json:
         show_json({"folder": str(folder), **counts, "description": workload.description})
         return
-    out.print(
-        f"wrote {counts['events']:,} events and {counts['subscriptions']:,} subscriptions to {folder}",
-        markup=False,
-        soft_wrap=True,
-    )
+    _say_where(folder, len(workload.events), len(workload.subscriptions))
+
+
+def _say_where(folder: Path, events: int, subscriptions: int) -> None:
+    out.print(f"wrote {events:,} events and {subscriptions:,} subscriptions to {folder}", markup=False, soft_wrap=True)
     out.print(f"look at them with: pleroma workload show {folder}", markup=False, soft_wrap=True)

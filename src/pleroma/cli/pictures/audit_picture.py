@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
@@ -21,8 +20,8 @@ from pleroma.cli.pictures.figure_style import (
     draw_grid_lines,
     in_percent,
     one_panel,
-    save_figure,
 )
+from pleroma.cli.pictures.picture import Picture
 
 if TYPE_CHECKING:
     from pleroma.pipeline.audit.findings import Audit
@@ -31,7 +30,7 @@ BAR_FILTER_LETTERS = 72
 """Letters of a filter over a bar."""
 
 
-def draw_wasters(found: Audit, top: int, path: Path) -> None:
+def draw_wasters(found: Audit, top: int) -> Picture:
     """A bar for each of the subscriptions that wasted most, what it wanted first."""
     worst = list(reversed(found.subscriptions[:top]))
     figure, canvas = one_panel(max(2.4, 0.5 * len(worst) + 1.4))
@@ -52,10 +51,15 @@ def draw_wasters(found: Audit, top: int, path: Path) -> None:
             0, row + 0.42, f" {shortened(each.filter, BAR_FILTER_LETTERS)}", va="bottom", fontsize=6, color="#555555"
         )
     canvas.set_xlim(0, reach * 1.1)
-    _finish(figure, canvas, "deliveries", f"waste at subscriptions, the {len(worst)} worst, {found.period}", path)
+    _finish(figure, canvas, "deliveries", f"waste at subscriptions, the {len(worst)} worst, {found.period}")
+    rows = [
+        (each.id, each.host, each.deliveries.wanted, each.deliveries.wasted, each.filter)
+        for each in found.subscriptions[:top]
+    ]
+    return Picture(figure, ("subscription", "host", "wanted", "wasted", "filter"), rows)
 
 
-def draw_causes(found: Audit, path: Path) -> None:
+def draw_causes(found: Audit) -> Picture:
     """What each attribute alone could have prevented, and what could not have been prevented without it."""
     causes = list(reversed(found.causes))
     figure, canvas = one_panel(max(2.4, 0.45 * len(causes) + 1.4))
@@ -65,10 +69,12 @@ def draw_causes(found: Audit, path: Path) -> None:
     canvas.set_yticks(places, labels=[each.attribute for each in causes])
     unwanted = found.total.wasted - found.repeated
     canvas.axvline(unwanted, color=GREY, lw=0.8, ls="--", label="all unwanted deliveries")
-    _finish(figure, canvas, "unwanted deliveries", f"waste at subscriptions by attribute, {found.period}", path)
+    _finish(figure, canvas, "unwanted deliveries", f"waste at subscriptions by attribute, {found.period}")
+    rows = [(each.attribute, each.removable, each.needed) for each in found.causes]
+    return Picture(figure, ("attribute", "removable", "needed"), rows)
 
 
-def draw_hours(found: Audit, path: Path) -> None:
+def draw_hours(found: Audit) -> Picture:
     """Deliveries as bars and the share that was wasted as a line."""
     figure, canvas = one_panel(4.2)
     places = range(len(found.hours))
@@ -95,13 +101,13 @@ def draw_hours(found: Audit, path: Path) -> None:
     in_percent(rate.yaxis)
     canvas.set_title(f"waste at subscriptions by hour, {found.period}", fontsize=TITLE_SIZE)
     figure.legend(loc="outside lower center", ncols=3, fontsize=LABEL_SIZE)
-    save_figure(figure, path)
+    rows = [(hour, share.wanted, share.wasted) for hour, share in found.hours.items()]
+    return Picture(figure, ("hour", "wanted", "wasted"), rows)
 
 
-def _finish(figure: Figure, canvas: Axes, x: str, title: str, path: Path) -> None:
+def _finish(figure: Figure, canvas: Axes, x: str, title: str) -> None:
     canvas.set_xlabel(x)
     canvas.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     draw_grid_lines(canvas, "x")
     canvas.set_title(title, fontsize=TITLE_SIZE)
     figure.legend(loc="outside lower center", ncols=3, fontsize=LABEL_SIZE)
-    save_figure(figure, path)

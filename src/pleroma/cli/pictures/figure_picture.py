@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from pleroma.cli.pictures.figure_style import (
+    GREY,
     LABEL_SIZE,
     NOTE_SIZE,
     TITLE_SIZE,
@@ -16,8 +17,8 @@ from pleroma.cli.pictures.figure_style import (
     in_percent,
     new_figure,
     one_panel,
-    save_figure,
 )
+from pleroma.cli.pictures.picture import Picture
 
 MARKS = "os^vDPX*<>"
 STYLES = ("-", "--", ":")
@@ -29,26 +30,60 @@ MANY_LINES = 8
 """A legend of more lines has two columns, in small print."""
 PANELS_ACROSS = 4
 Lines = Mapping[str, Mapping[int, float]]
+PublishedPoint = tuple[str, float, int | None]
+"""A label, a value, and its place on the x axis; None where the paper does not say the place."""
 
 
-def draw_lines(lines: Lines, title: str, x: str, y: str, path: Path, ticks: Sequence[str] = ()) -> None:
-    """Lines by label; shares are drawn as percentages, everything else on a logarithmic scale."""
+def draw_lines(
+    lines: Lines,
+    title: str,
+    x: str,
+    y: str,
+    ticks: Sequence[str] = (),
+    spread: Lines | None = None,
+    published: Sequence[PublishedPoint] = (),
+) -> Picture:
+    """Lines by label; shares are drawn as percentages, everything else on a logarithmic scale.
+
+    Where the spread over several seeds is known, it is drawn as error bars. What the papers say of their own curves is
+    drawn in grey beside ours.
+    """
     figure, canvas = one_panel(4.6)
     for number, (label, line) in enumerate(lines.items()):
-        style = _style(number)
         mark = "" if len(line) > MAX_MARKED_POINTS else MARKS[number % len(MARKS)]
-        canvas.plot(list(line), list(line.values()), style, marker=mark, ms=4, label=label)
+        bars = (spread or {}).get(label)
+        canvas.errorbar(
+            list(line),
+            list(line.values()),
+            yerr=[bars[each] for each in line] if bars else None,
+            fmt=_style(number),
+            marker=mark,
+            ms=4,
+            capsize=2.5,
+            elinewidth=0.8,
+            label=label,
+        )
+    for number, (label, value, at) in enumerate(published):
+        if at is None:
+            canvas.axhline(value, color=GREY, lw=1, ls=STYLES[1 + number % 2], label=label)
+        else:
+            canvas.plot([at], [value], MARKS[number % len(MARKS)], color=GREY, mfc="none", ms=8, mew=1.4, label=label)
     _scale_x(canvas, x, ticks)
     canvas.set(xlabel=x, ylabel=y)
     _scale_y(canvas, y)
     draw_grid_lines(canvas)
     canvas.set_title(title, fontsize=TITLE_SIZE)
-    is_long = len(lines) > MANY_LINES
+    is_long = len(lines) + len(published) > MANY_LINES
     canvas.legend(fontsize=NOTE_SIZE if is_long else LABEL_SIZE, ncols=2 if is_long else 1)
-    save_figure(figure, path)
+    rows: list[tuple[Any, ...]] = [
+        (label, ticks[at] if ticks else at, value, (spread or {}).get(label, {}).get(at, ""))
+        for label, at, value in _points(lines)
+    ]
+    rows += [(label, "" if at is None else at, value, "") for label, value, at in published]
+    return Picture(figure, ("line", x, y, "standard deviation"), rows)
 
 
-def draw_panels(panels: Mapping[str, Lines], title: str, x: str, path: Path) -> None:
+def draw_panels(panels: Mapping[str, Lines], title: str, x: str) -> Picture:
     """Waste in a panel for each heading, with the same colours and the same scale in all."""
     figure = new_figure(4.2, 3.6 * len(panels))
     rows = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -67,10 +102,10 @@ def draw_panels(panels: Mapping[str, Lines], title: str, x: str, path: Path) -> 
     in_percent(rows[0].yaxis)
     rows[-1].legend(fontsize=LABEL_SIZE)
     figure.suptitle(title, fontsize=TITLE_SIZE)
-    save_figure(figure, path)
+    return Picture(figure, ("panel", "line", x, "waste at subscriptions"), list(_panel_points(panels)))
 
 
-def draw_grid(panels: Mapping[str, Lines], title: str, x: str, y: str, path: Path) -> None:
+def draw_grid(panels: Mapping[str, Lines], title: str, x: str, y: str) -> Picture:
     """Shares in rows of panels, with the same colours and scales in all; the last line of each panel stands out."""
     across = min(len(panels), PANELS_ACROSS)
     down = -(-len(panels) // across)
@@ -102,7 +137,15 @@ def draw_grid(panels: Mapping[str, Lines], title: str, x: str, y: str, path: Pat
     figure.legend(
         drawn.values(), drawn.keys(), loc="outside lower center", fontsize=NOTE_SIZE, ncols=min(len(drawn), 2 * across)
     )
-    save_figure(figure, path)
+    return Picture(figure, ("panel", "line", x, y), list(_panel_points(panels)))
+
+
+def _points(lines: Lines) -> Iterator[tuple[str, int, float]]:
+    return ((label, at, value) for label, line in lines.items() for at, value in line.items())
+
+
+def _panel_points(panels: Mapping[str, Lines]) -> Iterator[tuple[str, str, int, float]]:
+    return ((heading, *point) for heading, lines in panels.items() for point in _points(lines))
 
 
 def _style(number: int) -> str:

@@ -11,7 +11,9 @@ mpl.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, PercentFormatter
+
+from pleroma.content import Timestamp
 
 FIGURE_WIDTH = 7.2
 """Inches, of a figure with one panel."""
@@ -54,7 +56,13 @@ def in_percent(axis: Axis) -> None:
     axis.set_major_formatter(PercentFormatter(1.0))
 
 
+def moment_ticks(axis: Axis, attribute: Timestamp) -> None:
+    """Label the ticks with dates and times; those beyond the domain stay bare."""
+    axis.set_major_formatter(FuncFormatter(lambda key, _: (attribute.json_value(round(key)) or "").replace("T", "\n")))
+
+
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a PNG or an SVG; the same figure gives the same bytes."""
+    """Write a PNG, an SVG or a PDF; the same figure gives the same bytes."""
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with mpl.rc_context({"svg.hashsalt": "pleroma"}):
-        figure.savefig(path, dpi=FIGURE_DPI, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        figure.savefig(path, dpi=FIGURE_DPI, metadata=dates.get(path.suffix.lower()))

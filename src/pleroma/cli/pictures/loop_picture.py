@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pleroma.cli.pictures.figure_style import DARK, LABEL_SIZE, in_percent, one_panel, save_figure
+from pleroma.cli.pictures.figure_style import DARK, LABEL_SIZE, in_percent, one_panel
+from pleroma.cli.pictures.picture import Picture
 from pleroma.experiments.demonstration.loop_story import AFTERWARDS, BEFORE, CHANGING, SHIFTED
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STRETCH_COLOURS = {BEFORE: "#e8f1e4", SHIFTED: "#fbe3e1", CHANGING: "#f4c7a1", AFTERWARDS: "#e4ecf5"}
 
 
-def draw_loop(loop: LoopStory, path: Path) -> None:
+def draw_loop(loop: LoopStory) -> Picture:
     figure, canvas = one_panel(3.4)
     starts = [0.0, *accumulate(each.seconds for each in loop.stretches)]
     for each, start in zip(loop.stretches, starts, strict=False):
@@ -28,4 +28,4 @@ def draw_loop(loop: LoopStory, path: Path) -> None:
     canvas.set(xlabel="seconds", ylabel="waste at hosts", xlim=(0, starts[-1]), ylim=(0, 1))
     in_percent(canvas.yaxis)
     canvas.grid(axis="y", color="white", lw=0.6)
-    save_figure(figure, path)
+    return Picture(figure, ("seconds", "waste_at_hosts"), [tuple(each) for each in loop.curve])

@@ -1,9 +1,9 @@
-"""A picture of a network: switches, hosts, and how much crossed each cable."""
+"""A picture of a network: switches, hosts, and which share of the events crossed each cable."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from pleroma.cli.pictures.figure_style import FAINT, one_panel, save_figure
+from pleroma.cli.pictures.figure_style import FAINT, NOTE_SIZE, TITLE_SIZE, in_percent, one_panel
+from pleroma.cli.pictures.picture import Picture
 
 if TYPE_CHECKING:
     from pleroma.switches.simulated.simulation import Simulation
@@ -20,30 +21,32 @@ if TYPE_CHECKING:
 SWITCH_COLOUR, HOST_COLOUR = "#33415c", "#7d8597"
 USE_COLOURS = "YlOrRd"
 MAX_LABELLED_NODES = 60
+LABEL_AT = 0.2
+"""How far from the lower end of a cable its share is written, as a part of its length."""
 MIN_LAYERS = 2
 """A network with fewer switches between hosts is not drawn in layers."""
 
 
-def draw_use(result: Simulation, path: Path) -> None:
-    """Cables coloured by the bytes that crossed them in both directions; the unused ones dotted."""
+def draw_use(result: Simulation) -> Picture:
+    """Cables coloured by the share of all events that crossed them, in either direction; the unused ones dotted."""
     topology = result.router.topology
-    used: dict[frozenset[str], int] = {}
-    for line, (_, size) in result.forwarding.by_line().items():
-        ends = frozenset[str]((line.source, line.target))
-        used[ends] = used.get(ends, 0) + size
-    graph = nx.Graph(tuple(ends) for ends in used)
+    crossed: Counter[frozenset[str]] = Counter()
+    for line, (events, _) in result.forwarding.by_line().items():
+        crossed[frozenset[str]((line.source, line.target))] += events
+    shares = {ends: min(events / max(result.sent, 1), 1.0) for ends, events in crossed.items()}
+    graph = nx.Graph(tuple(ends) for ends in shares)
     graph.add_nodes_from(topology.switches)
     places = _places(graph, [host.name for host in topology.hosts])
     figure, canvas = one_panel(7, width=9)
-    scale = Normalize(0, max(used.values(), default=1) / 1e6 or 1)
     colours = mpl.colormaps[USE_COLOURS]
-    for pair, size in used.items():
-        (x0, y0), (x1, y1) = (places[end] for end in pair)
-        if size:
-            share = float(scale(size / 1e6))
-            canvas.plot([x0, x1], [y0, y1], color=colours(0.15 + 0.85 * share), lw=1 + 5 * share, zorder=1)
+    for ends, share in shares.items():
+        (x0, y0), (x1, y1) = (places[end] for end in ends)
+        if share:
+            canvas.plot([x0, x1], [y0, y1], color=colours(0.15 + 0.85 * share), lw=1.5 + 4.5 * share, zorder=1)
         else:
             canvas.plot([x0, x1], [y0, y1], color=FAINT, lw=1, ls=":", zorder=0)
+        if share and len(places) <= MAX_LABELLED_NODES:
+            _write_share(canvas, (x0, y0), (x1, y1), share)
     _nodes(canvas, (places[switch] for switch in topology.switches), SWITCH_COLOUR, "s", 260)
     _nodes(canvas, (places[host.name] for host in topology.hosts), HOST_COLOUR, "o", 120)
     if len(places) <= MAX_LABELLED_NODES:
@@ -52,11 +55,24 @@ def draw_use(result: Simulation, path: Path) -> None:
     canvas.set_axis_off()
     waste, trees = result.waste, len(result.router.families)
     canvas.set_title(
-        f"{waste.deliveries:,} packets at hosts, {waste.rate:.1%} wasted there, {sum(result.rules):,} rules, "
-        f"{trees} {'tree' if trees == 1 else 'trees'}"
+        f"{result.sent:,} events, {waste.deliveries:,} packets at hosts, {waste.rate:.1%} wasted there, "
+        f"{sum(result.rules):,} rules, {trees} {'tree' if trees == 1 else 'trees'}",
+        fontsize=TITLE_SIZE,
     )
-    figure.colorbar(ScalarMappable(scale, colours), ax=canvas, label="MB on the cable", shrink=0.7)
-    save_figure(figure, path)
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(0, 1), colours), ax=canvas, label="share of all events on the cable", shrink=0.7
+    )
+    in_percent(bar.ax.yaxis)
+    rows = [(*sorted(ends), crossed[ends], share) for ends, share in shares.items()]
+    return Picture(figure, ("end", "other end", "events", "share"), sorted(rows))
+
+
+def _write_share(canvas: Axes, one: tuple[float, float], other: tuple[float, float], share: float) -> None:
+    """A share on its cable, nearer to the lower end: in the middle, cables cross."""
+    (x0, y0), (x1, y1) = sorted((one, other), key=lambda end: end[1])
+    place = (x0 + LABEL_AT * (x1 - x0), y0 + LABEL_AT * (y1 - y0))
+    box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8}
+    canvas.annotate(f"{share:.0%}", place, ha="center", va="center", fontsize=NOTE_SIZE, bbox=box, zorder=3)
 
 
 def _places(graph: Any, hosts: list[str]) -> Mapping[str, tuple[float, float]]:

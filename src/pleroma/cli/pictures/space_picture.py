@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter
 
 from pleroma.cli.output import shortened
-from pleroma.cli.pictures.figure_style import BLUE, FAINT, GREEN, NOTE_SIZE, RED, TITLE_SIZE, one_panel, save_figure
-from pleroma.content import Attribute, Category, Filter, Text
+from pleroma.cli.pictures.figure_style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    NOTE_SIZE,
+    RED,
+    TITLE_SIZE,
+    moment_ticks,
+    one_panel,
+)
+from pleroma.cli.pictures.picture import Picture
+from pleroma.content import Attribute, Category, Filter, Text, Timestamp
 from pleroma.content.text import CODED_BYTES
 from pleroma.index import DzSet, GridIndex, Index, SelectiveIndex, TreeIndex
 from pleroma.index.tree_walk import LEAF
@@ -32,16 +42,18 @@ DIGIT_WIDTH = 0.0085
 TITLE_FILTER_LETTERS = 80
 
 
-def draw_cover(index: GridIndex | TreeIndex, wanted: Filter, cover: DzSet, path: Path) -> None:
+def draw_cover(index: GridIndex | TreeIndex, wanted: Filter, cover: DzSet) -> Picture:
     """The first two dimensions of a grid, or those that a tree is cut along most often; of one attribute, a strip."""
     figure, canvas = one_panel(6.2)
     first: Sequence[int] = index.order if isinstance(index, GridIndex) else _most_cut(index)
     shown = list(dict.fromkeys((*first, *range(len(index.schema)))))[:2]
     attributes = [index.schema.attributes[d] for d in shown]
     breadth = attributes[0].extent[1] - attributes[0].extent[0]
+    numbers = _Numbers(attributes)
     for dz in cover:
         extent = index.extent(dz)
         x, y, width, height = _rectangle([extent[d] for d in shown])
+        numbers.add("dz", str(dz), [extent[d] for d in shown])
         canvas.add_patch(Rectangle((x, y), width, height, fc=BLUE, ec="white", lw=0.8, alpha=0.45))
         if width >= DIGIT_WIDTH * len(str(dz)) * breadth:
             canvas.text(
@@ -49,6 +61,7 @@ def draw_cover(index: GridIndex | TreeIndex, wanted: Filter, cover: DzSet, path:
             )
     for box in wanted.boxes:
         sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
+        numbers.add("filter", "", sides)
         x, y, width, height = _rectangle(sides)
         canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=RED, lw=2))
     _frame(canvas, shown, attributes)
@@ -59,10 +72,10 @@ def draw_cover(index: GridIndex | TreeIndex, wanted: Filter, cover: DzSet, path:
     canvas.set_title(shortened(str(wanted), TITLE_FILTER_LETTERS), fontsize=TITLE_SIZE)
     handles = [Rectangle((0, 0), 1, 1, fc=BLUE, alpha=0.45), Rectangle((0, 0), 1, 1, fc="none", ec=RED, lw=2)]
     figure.legend(handles, [f"{len(cover)} dz that enclose it", "the filter"], loc="outside lower center", ncols=2)
-    save_figure(figure, path)
+    return numbers.picture(figure)
 
 
-def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: str, path: Path) -> None:
+def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: str) -> Picture:
     """The cells over two dimensions, with some of the subscriptions and events."""
     figure, canvas = one_panel(6.2)
     shown = list(dict.fromkeys((*shown, *range(len(index.schema)))))[:2]
@@ -70,15 +83,21 @@ def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: st
     points = workload.events[:MAX_SPACE_EVENTS].points()
     flat = np.zeros(len(points)) + 0.5
     canvas.scatter(points[:, shown[0]], points[:, shown[1]] if len(shown) > 1 else flat, s=2, c=GREEN, zorder=2)
-    for wanted in workload.subscriptions[:MAX_SPACE_BOXES]:
+    numbers = _Numbers(attributes)
+    for point in points[:, shown].tolist():
+        numbers.add("event", "", [(value, value) for value in point])
+    for number, wanted in enumerate(workload.subscriptions[:MAX_SPACE_BOXES]):
         for box in wanted.boxes:
             sides = [_drawn(a, a.span(box.ranges[d])) for a, d in zip(attributes, shown, strict=True)]
+            numbers.add("subscription", str(number), sides)
             x, y, width, height = _rectangle(sides)
             canvas.add_patch(Rectangle((x, y), width, height, fc="none", ec=RED, lw=0.6, alpha=0.5, zorder=1))
     _frame(canvas, shown, attributes)
     if isinstance(index, GridIndex):
         _cells(canvas, index, shown, _rectangle([a.extent for a in attributes]))
     elif isinstance(index, TreeIndex):
+        for dz in index.cells():
+            numbers.add("dz", str(dz), [index.extent(dz)[d] for d in shown])
         _leaves(canvas, index, shown)
     elif isinstance(index, SelectiveIndex):
         for region in index.regions:
@@ -92,7 +111,22 @@ def draw_cells(index: Index, shown: Sequence[int], workload: Workload, title: st
         margin = (high - low or 1.0) * 0.05
         canvas.set(**{name: (low - margin, high + margin)})
     canvas.set_title(f"{title}: {index.bits} bits", fontsize=TITLE_SIZE)
-    save_figure(figure, path)
+    return numbers.picture(figure)
+
+
+class _Numbers:
+    """What lies where along the dimensions that are shown, as rows."""
+
+    def __init__(self, attributes: Sequence[Attribute]) -> None:
+        ends = (f"{each.name}_{end}" for each in attributes for end in ("low", "high"))
+        self._columns = ("what", "name", *ends)
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add(self, what: str, name: str, sides: Sequence[tuple[float, float]]) -> None:
+        self._rows.append((what, name, *(end for side in sides for end in side)))
+
+    def picture(self, figure: Figure) -> Picture:
+        return Picture(figure, self._columns, self._rows)
 
 
 def _most_cut(tree: TreeIndex) -> list[int]:
@@ -153,6 +187,8 @@ def _dress(which: Any, attribute: Attribute) -> None:
         which.set_ticks([i + 0.5 for i in range(len(attribute.values))], labels=attribute.values)
     elif isinstance(attribute, Text):
         which.set_major_formatter(FuncFormatter(lambda code, _: _text_of(code)))
+    elif isinstance(attribute, Timestamp):
+        moment_ticks(which, attribute)
 
 
 def _text_of(code: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from pleroma.cli.pictures.figure_style import BLUE, GREEN, TITLE_SIZE, new_figure, save_figure
-from pleroma.content import Attribute, Category, Range, Real, Text
+from pleroma.cli.pictures.figure_style import BLUE, GREEN, TITLE_SIZE, moment_ticks, new_figure
+from pleroma.cli.pictures.picture import Picture
+from pleroma.content import Attribute, Category, Range, Real, Text, Timestamp
 from pleroma.content.batch import EventBatch
 from pleroma.content.box import Box
 from pleroma.workloads.workload import Workload
@@ -28,26 +28,33 @@ MAX_DRAWN_SUBSCRIPTIONS = 200
 MAX_DRAWN_EVENTS = 2000
 
 
-def draw(workload: Workload, path: Path) -> None:
-    """Write a PNG or SVG of a sample that can be read: at most 200 subscriptions and 2,000 events."""
+def draw(workload: Workload) -> Picture:
+    """A sample that can be read: at most 200 subscriptions and 2,000 events."""
     every_event = max(1, ceil(len(workload.events) / MAX_DRAWN_EVENTS))
     every_filter = max(1, ceil(len(workload.subscriptions) / MAX_DRAWN_SUBSCRIPTIONS))
     events, filters = workload.events[::every_event], workload.subscriptions[::every_filter]
     scales = [_Scale.of(attribute, events, d) for d, attribute in enumerate(workload.schema.attributes)]
     panels = _panels(workload)
     columns = min(2, len(panels))
-    rows = ceil(len(panels) / columns)
-    figure = new_figure(4.6 * rows + 0.6, 5.4 * columns)
+    down = ceil(len(panels) / columns)
+    figure = new_figure(4.6 * down + 0.6, 5.4 * columns)
+    rows: list[tuple[Any, ...]] = []
     for number, (x, y) in enumerate(panels, 1):
-        canvas = figure.add_subplot(rows, columns, number)
+        canvas = figure.add_subplot(down, columns, number)
         across, up = scales[x], scales[y]
-        _draw_boxes(canvas, [_rectangle(box, (x, across), (y, up)) for each in filters for box in each.boxes])
+        boxes = [_rectangle(box, (x, across), (y, up)) for each in filters for box in each.boxes]
+        _draw_boxes(canvas, boxes)
+        names = across.attribute.name, up.attribute.name
+        rows += [("subscription", *names, *each.get_xy(), each.get_width(), each.get_height()) for each in boxes]
+        rows += [
+            ("event", *names, *point, 0, 0) for point in zip(across.places.tolist(), up.places.tolist(), strict=True)
+        ]
         canvas.plot(across.places, up.places, ".", color=GREEN, markersize=3, alpha=0.8, rasterized=True)
         across.dress(canvas.xaxis, canvas.set_xlim)
         up.dress(canvas.yaxis, canvas.set_ylim)
     shown = f"{len(filters):,} of {len(workload.subscriptions):,} subscriptions (rectangles)"
     figure.suptitle(f"{shown}, {len(events):,} of {len(workload.events):,} events (points)", fontsize=TITLE_SIZE)
-    save_figure(figure, path)
+    return Picture(figure, ("what", "across", "up", "x", "y", "width", "height"), rows)
 
 
 def _rectangle(box: Box, across: tuple[int, _Scale], up: tuple[int, _Scale]) -> Rectangle:
@@ -108,3 +115,5 @@ class _Scale:
         else:
             low, high = self.attribute.extent
             limit(low - 0.02 * (high - low), high + 0.02 * (high - low))
+            if isinstance(self.attribute, Timestamp):
+                moment_ticks(axis, self.attribute)

@@ -138,6 +138,8 @@ async def _controller(
             "--topology",
             topology,
             "--json",
+            "--log-level",
+            "warning",
             *(() if members is None else ("--members", str(members))),
             *(() if lake is None else ("--lake", lake, "--sample", "1", "--land", str(LAND_SECONDS))),
             *more,

@@ -15,6 +15,7 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
+from pleroma.experiments.seed_spread import SeededLine
 from pleroma.experiments.workload_source import Source, generated, smaller
 from pleroma.selection.advice import random_halves
 from pleroma.selection.dimension_counts import count_by_eigenvalues, count_by_evaluation
@@ -57,9 +58,12 @@ class CountChoice:
         seeds = range(2 if quick else 5)
         found = perform(partial(_choices, bits=self.bits), [replace(source, seed=seed) for seed in seeds], advance)
         lines: dict[str, list[float]] = {}
+        spread: dict[str, dict[int, float]] = {}
         picked: dict[str, str] = {}
         for technique in found[0].by_count:
-            lines[technique] = np.mean([each.by_count[technique] for each in found], axis=0).tolist()
+            seeded = SeededLine.of([each.by_count[technique] for each in found])
+            lines[technique] = seeded.mean
+            spread[technique] = seeded.spread_at(range(len(seeded.mean), 0, -1))
             chosen = [each.by_count[technique][each.chosen[technique]] for each in found]
             lines[f"{technique}, automatic"] = [float(np.mean(chosen))] * len(lines[technique])
             counts = sorted({len(lines[technique]) - each.chosen[technique] for each in found})
@@ -73,6 +77,7 @@ class CountChoice:
             {label: dict(zip(order, line, strict=True)) for label, line in lines.items()},
             "dimensions",
             [Verdict(claim, holds(found)) for claim, holds in self.claims.items()],
+            spread=spread,
         )
 
 

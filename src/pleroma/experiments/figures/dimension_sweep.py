@@ -15,8 +15,9 @@ import numpy as np
 
 from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
-from pleroma.experiments.report import FigureReport, Verdict
+from pleroma.experiments.report import FigureReport, PublishedValue, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
+from pleroma.experiments.seed_spread import SeededLine
 from pleroma.experiments.workload_source import Source, generated, smaller
 from pleroma.selection.advice import random_halves
 from pleroma.selection.dimension_selection import EVALUATING, select
@@ -47,6 +48,7 @@ class DimensionSweep:
     bits: int
     techniques: tuple[str, ...]
     claims: Mapping[str, Claim]
+    published: tuple[PublishedValue, ...] = ()
 
     def run(self, quick: bool, advance: Callable[[float], None], perform: Performer = one_by_one) -> FigureReport:
         named = self.workloads if isinstance(self.workloads, Mapping) else {"": self.workloads}
@@ -54,12 +56,13 @@ class DimensionSweep:
         sized = [smaller(source) if quick else source for source in named.values()]
         scenarios = [replace(source, seed=seed) for source in sized for seed in seeds]
         found = perform(partial(_lines, bits=self.bits, techniques=self.techniques), scenarios, advance)
-        lines: dict[str, list[float]] = {}
+        seeded: dict[str, SeededLine] = {}
         for at, name in enumerate(named):
             runs = found[at * len(seeds) : (at + 1) * len(seeds)]
             for technique in self.techniques:
                 label = f"{technique}, {name}" if name else technique
-                lines[label] = np.mean([run[technique] for run in runs], axis=0).tolist()
+                seeded[label] = SeededLine.of([run[technique] for run in runs])
+        lines = {label: each.mean for label, each in seeded.items()}
         counts = list(range(len(next(iter(lines.values()))), 0, -1))
         return FigureReport(
             self.figure,
@@ -69,6 +72,8 @@ class DimensionSweep:
             {label: dict(zip(counts, line, strict=True)) for label, line in lines.items()},
             "dimensions",
             [Verdict(claim, holds(lines)) for claim, holds in self.claims.items()],
+            spread={label: each.spread_at(counts) for label, each in seeded.items()},
+            published=self.published,
         )
 
 

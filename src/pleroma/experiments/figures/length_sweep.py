@@ -15,6 +15,7 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
+from pleroma.experiments.seed_spread import SeededLine
 from pleroma.workloads import Model, generate
 
 Lines = Mapping[str, list[float]]
@@ -42,8 +43,9 @@ class LengthSweep:
             for seed in seeds
         ]
         found = np.array(perform(partial(_rates, lengths=self.lengths), scenarios, advance))
-        means = found.reshape(len(sizes), len(seeds), len(self.lengths)).mean(axis=1)
-        lines = {f"{name}, {count:,}": line.tolist() for (name, count), line in zip(sizes, means, strict=True)}
+        runs = found.reshape(len(sizes), len(seeds), len(self.lengths))
+        seeded = {f"{name}, {n:,}": SeededLine.of(each) for (name, n), each in zip(sizes, runs, strict=True)}
+        lines = {label: each.mean for label, each in seeded.items()}
         return FigureReport(
             self.figure,
             self.title,
@@ -52,6 +54,7 @@ class LengthSweep:
             {label: dict(zip(self.lengths, line, strict=True)) for label, line in lines.items()},
             "bits",
             [Verdict(claim, holds(lines)) for claim, holds in self.claims.items()],
+            spread={label: each.spread_at(self.lengths) for label, each in seeded.items()},
         )
 
 

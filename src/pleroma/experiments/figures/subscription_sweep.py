@@ -12,6 +12,7 @@ from pleroma.evaluation.grid_evaluator import GridEvaluator
 from pleroma.evaluation.sample import Sample
 from pleroma.experiments.report import FigureReport, Verdict
 from pleroma.experiments.scenarios import Performer, one_by_one
+from pleroma.experiments.seed_spread import SeededLine
 from pleroma.selection.advice import random_halves
 from pleroma.selection.splits import SPLITS
 from pleroma.workloads import Model, generate
@@ -38,8 +39,9 @@ class SubscriptionSweep:
         kinds = (REGULAR, *self.splits)
         scenarios = [replace(self.model, subscriptions=count, seed=seed) for seed in seeds for count in counts]
         found = perform(partial(_rates, kinds=kinds, bits=self.bits), scenarios, advance)
-        rates = np.reshape(found, (len(seeds), len(counts), len(kinds))).mean(axis=0).T
-        lines = dict(zip(kinds, rates.tolist(), strict=True))
+        rates = np.reshape(found, (len(seeds), len(counts), len(kinds)))
+        seeded = {kind: SeededLine.of(rates[:, :, at]) for at, kind in enumerate(kinds)}
+        lines = {kind: each.mean for kind, each in seeded.items()}
         return FigureReport(
             self.figure,
             self.title,
@@ -48,6 +50,7 @@ class SubscriptionSweep:
             {kind: dict(zip(counts, line, strict=True)) for kind, line in lines.items()},
             "subscriptions",
             [Verdict(claim, holds(lines)) for claim, holds in self.claims.items()],
+            spread={kind: each.spread_at(counts) for kind, each in seeded.items()},
         )
 
 

@@ -24,6 +24,7 @@ from pleroma.experiments.figures.subscription_sweep import (
     wastes_less,
 )
 from pleroma.experiments.figures.waste_over_time import WasteOverTime
+from pleroma.experiments.report import PublishedValue
 from pleroma.experiments.workload_source import Source
 from pleroma.workloads import EXPRESSIVE, Model, StockModel
 
@@ -44,9 +45,14 @@ def _named(number: str, about: str) -> tuple[str, str]:
 
 
 def _dimensions(
-    number: str, about: str, source: Source, techniques: tuple[str, ...], claims: Mapping[str, Claim]
+    number: str,
+    about: str,
+    source: Source,
+    techniques: tuple[str, ...],
+    claims: Mapping[str, Claim],
+    published: tuple[PublishedValue, ...] = (),
 ) -> DimensionSweep:
-    return DimensionSweep(*_named(number, about), source, IPV4_BITS, techniques, claims)
+    return DimensionSweep(*_named(number, about), source, IPV4_BITS, techniques, claims, published)
 
 
 def _selective(number: str, about: str, model: Model, claims: Mapping[str, Claim]) -> SubscriptionSweep:
@@ -145,6 +151,10 @@ EXPRESSIVE_FIGURES = (
                 beats("cs+asi", "cs"), beats("gs+asi", "gs")
             )
         },
+        (
+            PublishedValue("paper, regular", 0.8, EXPRESSIVE.dimensions),
+            PublishedValue("paper, gs+asi at best", 0.0333),
+        ),
     ),
     _dimensions(
         "14(b)",

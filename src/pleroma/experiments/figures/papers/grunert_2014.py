@@ -17,6 +17,7 @@ from pleroma.experiments.figures.dimension_sweep import (
     reduces,
 )
 from pleroma.experiments.figures.run_times import ThesisRunTimes, faster_than_the_thesis
+from pleroma.experiments.report import PublishedValue
 from pleroma.experiments.workload_source import Source
 from pleroma.workloads import THESIS, Model
 
@@ -49,8 +50,9 @@ def _dimensions(
     workloads: Source | Mapping[str, Source],
     techniques: tuple[str, ...],
     claims: Mapping[str, Claim],
+    published: tuple[PublishedValue, ...] = (),
 ) -> DimensionSweep:
-    return DimensionSweep(*_named(number, about), workloads, THESIS_BITS, techniques, claims)
+    return DimensionSweep(*_named(number, about), workloads, THESIS_BITS, techniques, claims, published)
 
 
 def _evs_no_better(number: str, about: str, model: Model, reason: str = "") -> DimensionSweep:
@@ -90,6 +92,12 @@ def _improved_partitioning(number: str, technique: str, few: int, many: int) -> 
                 f"{split}, 1,000", 0.55, f"{technique}, 1,000"
             ),
         },
+        (
+            PublishedValue("thesis, regular, 400", 0.88, THESIS.dimensions),
+            PublishedValue("thesis, regular, 1,000", 0.95, THESIS.dimensions),
+            PublishedValue(f"thesis, {split} at best, 400", few / 100),
+            PublishedValue(f"thesis, {split} at best, 1,000", many / 100),
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""`pleroma lab`: a network of real switches on this machine, or a Spark cluster, for as long as you want it."""
+"""`pleroma lab up|exec|down|list|spark`: real switches on this machine, or a Spark cluster, for as long as you want."""
 
 from __future__ import annotations
 
@@ -7,28 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pleroma.cli.options import JsonFlag
+from pleroma.cli.options import Addresses, JsonFlag
 from pleroma.cli.output import out, show_json, show_table
 from pleroma.errors import SetupError, UnknownName
 
 if TYPE_CHECKING:
     from pleroma.lab import LabRecord
 
-app = typer.Typer(
-    help="Real parts on this machine: Open vSwitch and hosts, wired as a topology says; a Spark cluster.",
-    no_args_is_help=True,
-)
-
-Name = Annotated[str | None, typer.Option(help="Which lab; may be left out when there is one.")]
+LabName = Annotated[str | None, typer.Option(help="Which lab; may be left out when there is one.")]
 
 
-@app.command()
 def up(
     topology: Annotated[str, typer.Argument(help="testbed, line:5, ring:6, ..., or a .json/.graphml file.")],
     name: Annotated[str | None, typer.Option(help="What to call the lab; made up if not given.")] = None,
     controller: Annotated[
         str, typer.Option(help="Where the switches find their controller, or none.")
     ] = "tcp:127.0.0.1:6653",
+    addresses: Annotated[
+        Addresses, typer.Option(help="What addresses hosts have, and events travel under.")
+    ] = Addresses.V6,
     key: Annotated[str | None, typer.Option(help="With ssl: the file with the switches' key.")] = None,
     certificate: Annotated[str | None, typer.Option(help="With ssl: their certificate.")] = None,
     authority: Annotated[str | None, typer.Option(help="With ssl: who signs the controller's certificate.")] = None,
@@ -41,13 +38,14 @@ def up(
 
     check()
     from pleroma.lab import Lab, Tls
-    from pleroma.routing import build
+    from pleroma.routing import build, with_ipv4
 
     files = [Path(each) for each in (key, certificate, authority) if each is not None]
     if len(files) not in (0, 3):
         raise SetupError("--key, --certificate and --authority go together", field="lab")
+    wired = build(topology)
     lab = Lab.up(
-        build(topology),
+        with_ipv4(wired) if addresses is Addresses.V4 else wired,
         name=name,
         controller=None if controller == "none" else controller,
         tls=Tls(*files) if files else None,
@@ -68,27 +66,25 @@ def up(
     out.print(f"the end:   pleroma lab down --name {lab.name}", markup=False)
 
 
-@app.command("exec", context_settings={"allow_interspersed_args": False})
 def execute(
     host: Annotated[str, typer.Argument(help="A host of the topology.")],
     command: Annotated[list[str], typer.Argument(metavar="CMD...", help="What to run there, with its arguments.")],
-    name: Name = None,
+    name: LabName = None,
 ) -> None:
     """Run a command at a host; its exit code is ours."""
     from pleroma.lab import enter
 
     if command[0] == "--" and len(command) > 1:
         del command[0]
-    enter(_one(name).namespace(host))
+    enter(one_lab(name).namespace(host))
     try:
         os.execvp(command[0], command)  # noqa: S606 (that is what it is for)
     except OSError as error:
         raise SetupError(f"cannot run it: {error.strerror}", field=command[0]) from None
 
 
-@app.command()
 def down(
-    name: Name = None,
+    name: LabName = None,
     everything: Annotated[bool, typer.Option("--all", help="All labs of this machine.")] = False,
 ) -> None:
     """Remove a lab and all that runs in it."""
@@ -99,14 +95,13 @@ def down(
     if everything and name is not None:
         raise SetupError("--all and --name do not go together", field="lab")
     known = [record.name for record in records()]
-    for each in known if everything else [name or _one(name).name]:
+    for each in known if everything else [name or one_lab(name).name]:
         if remove(each):
             out.print(f"lab {each} is gone")
         elif not everything:
             raise UnknownName("lab", each, known)
 
 
-@app.command()
 def spark(
     workers: Annotated[int, typer.Option(help="How many workers.")] = 2,
     cores: Annotated[int, typer.Option(help="Cores that each of them offers.")] = 1,
@@ -136,7 +131,6 @@ def spark(
         return
 
 
-@app.command("list")
 def list_labs(json: JsonFlag = False) -> None:
     """The labs of this machine, and which of them were left behind."""
     from pleroma.lab import records
@@ -172,7 +166,8 @@ def _held_by(record: LabRecord) -> str:
     return "left behind: its process is dead" if record.stale else f"process {record.owner.process} ends"
 
 
-def _one(name: str | None) -> LabRecord:
+def one_lab(name: str | None) -> LabRecord:
+    """The lab of this name, or the only one."""
     from pleroma.lab import records
 
     found = {record.name: record for record in records()}

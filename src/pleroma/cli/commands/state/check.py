@@ -31,7 +31,7 @@ def check(
     from pleroma.control.log.log_repair import repair as repaired
     from pleroma.control.logged_state import LOG_FILE_NAME
     from pleroma.control.state_check import check_state
-    from pleroma.routing import build
+    from pleroma.routing import build, with_ipv4
     from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
     from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY
 
@@ -44,7 +44,8 @@ def check(
         if not json:
             out.print(f"the log goes on from entry {done.position}; {done.lost} acknowledged entries are lost")
             out.print(f"the damaged files are in {done.aside}", soft_wrap=True)
-    findings = check_state(folder, (build(topology), BROKER_TOPOLOGY, EMPTY_TOPOLOGY))
+    network = build(topology)
+    findings = check_state(folder, (network, with_ipv4(network), BROKER_TOPOLOGY, EMPTY_TOPOLOGY))
     faults = [each for each in findings if each.is_fault]
     if json:
         show_json(

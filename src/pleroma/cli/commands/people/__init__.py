@@ -1,0 +1,1 @@
+"""Commands about people: principals, groups of rights, and the contexts in which one talks to controllers."""
