@@ -19,7 +19,7 @@ settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 WHOLE_FOLDERS = ("tests/spark/", "tests/network/")
-WAITING = (*WHOLE_FOLDERS, "tests/process/", "tests/service/")
+WAITING = (*WHOLE_FOLDERS, "tests/process/", "tests/service/", "tests/browser/")
 COMPUTING = ("tests/experiments/", "tests/property/", "tests/unit/")
 WAITING_WORKERS = 2
 PRIORITY = os.getpriority(os.PRIO_PROCESS, 0)

@@ -22,7 +22,7 @@ def boxes_of(filters: Sequence[Filter]) -> list[Box]:
 
 def matches_at(box: Box, event: Event, d: int) -> bool:
     low, high = box.ranges[d]
-    return bool(low <= event.keys[d] < high)
+    return bool(low <= event.value_keys[d] < high)
 
 
 def matches_at_both(box: Box, event: Event, i: int, j: int) -> bool:
@@ -30,7 +30,7 @@ def matches_at_both(box: Box, event: Event, i: int, j: int) -> bool:
 
 
 def matches(box: Box, event: Event) -> bool:
-    return all(matches_at(box, event, d) for d in range(len(event.keys)))
+    return all(matches_at(box, event, d) for d in range(len(event.value_keys)))
 
 
 def fraction(part: float, whole: float) -> float:

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -122,7 +122,7 @@ def slow_counts(
     else:
         counts[MetricKey("unjudged")] = len(events)
     for event in events:
-        for d, (attribute, value) in enumerate(zip(SCHEMA.attributes, event.keys, strict=True)):
+        for d, (attribute, value) in enumerate(zip(SCHEMA.attributes, event.value_keys, strict=True)):
             counts[MetricKey("histogram", d, slow_bin(attribute, value))] += 1
             for box in (box for row in rows if judged for box in row.filter.boxes):
                 counts[MetricKey("matched", d)] += value in box.ranges[d]
@@ -147,6 +147,7 @@ class Recorded:
     ) -> None:
         self.file, self.lake = file, lake
         self.taken: list[tuple[int, Index]] = []
+        self.predicted: dict[str, float] = {}
         self.index, self.epoch, self.members = index, epoch, MEMBERS
         if file is not None and file.exists():
             self.epoch = 1 + len(file.read_text().splitlines())
@@ -160,11 +161,12 @@ class Recorded:
     def current(self) -> PlanInForce:
         return PlanInForce(self.epoch, self.index, self.members)
 
-    def put(self, index: Index, members: int | None, epoch: int) -> int:
+    def put(self, index: Index, members: int | None, epoch: int, predicted: Mapping[str, float] | None = None) -> int:
         if epoch != self.epoch:
             raise PlanMoved("another plan is in force", field="epoch", value=epoch)
         self.epoch, self.index, self.members = epoch + 1, index, members or self.members
         self.taken.append((epoch, index))
+        self.predicted = dict(predicted or {})
         if self.file is not None:
             with self.file.open("a") as log:
                 log.write(json.dumps(index.to_json()) + "\n")

@@ -26,6 +26,7 @@ from pleroma.routing import FlowTable, HostId, SwitchId, Topology
 from pleroma.routing.router import Router
 from pleroma.service.planes.openflow_plane import OpenFlowSettings, over_openflow
 from pleroma.switches.openflow.agent import SwitchTimeouts
+from pleroma.switches.switch_status import SwitchStatus
 from pleroma.wire import Codec, EventPacket
 from support import routing_oracle
 from support.network.host_sockets import HostSockets, Stream
@@ -45,11 +46,6 @@ STEADY = SwitchTimeouts(answer=20, audit=60, grace=60)
 """Nothing is expected to fail, and a slow machine is no failure."""
 HASTY = SwitchTimeouts(answer=3, audit=0.5, grace=1.5, dead=3)
 """Something will fail, and is to be noticed soon."""
-
-
-def with_ipv4(topology: Topology) -> Topology:
-    hosts = (replace(h, address=f"10.0.0.{number}") for number, h in enumerate(topology.hosts, 1))
-    return replace(topology, hosts=tuple(hosts))
 
 
 def free_port() -> int:
@@ -221,7 +217,7 @@ class World:
     # the state of things
 
     @property
-    def status(self) -> dict[SwitchId, dict[str, Any]]:
+    def status(self) -> dict[SwitchId, SwitchStatus]:
         return self.network.status()
 
     def until_right(self, there: Topology | None = None) -> None:
@@ -234,7 +230,7 @@ class World:
             router, tables = self.run(self._wanted())
             now = router.topology
             return (
-                all(self.status[s]["state"] == "ready" for s in standing)
+                all(self.status[s].state == "ready" for s in standing)
                 and (set(now.links), set(now.hosts)) == (set(there.links), set(there.hosts))
                 and all(self.switches.table(s) == tables[s] for s in standing)
                 and self.switches.admitted(standing) == admitted
