@@ -265,11 +265,11 @@ class _Minute:
 
     async def _compare(self) -> None:
         """What each subscription got with what it must have got, and may."""
-        keys = [event.keys for event in self._scene.events[: self._sent]]
+        keys = [event.value_keys for event in self._scene.events[: self._sent]]
         for number, subscription in enumerate(self._subscriptions):
             if subscription is None:
                 continue
-            got = Counter([(await subscription.receive()).event.keys for _ in range(subscription.waiting)])
+            got = Counter([(await subscription.receive()).event.value_keys for _ in range(subscription.waiting)])
             must, may = (
                 Counter(keys[at] for at in since + np.flatnonzero(self._wanted[number, since : self._sent]))
                 for since in (int(self._confirmed[number]), 0)

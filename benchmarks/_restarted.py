@@ -11,7 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pleroma.service.http.tokens import digest, write_private
+from pleroma.private_file import write_private
+from pleroma.service.http.tokens import digest
 
 HERE = Path(__file__).parent
 CHURN_SECONDS = 30.0

@@ -1,4 +1,4 @@
-"""What tags cost: the work of a publisher and of a subscriber for an event, with tags and without, in turns."""
+"""What tags and encryption cost: the work of a publisher and a subscriber for an event, with and without, in turns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pleroma.client.session.receiver import Receiver
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.subscribed_schemas import EventListener
 from pleroma.content import Event, Filter
+from pleroma.wire.event_encryption import PublisherCipher
 from pleroma.wire.event_tags import PublisherSeal, SchemaSeals, publisher_key
 
 TURNS = 10
 PUBLISHER = 7
 KEY = bytes(range(32))
+PROTECTIONS = {"": PublisherSeal, "_without": None, "_encrypted": PublisherCipher}
+"""By what the names of figures end in."""
 
 
 class Kept:
@@ -31,15 +34,15 @@ class Kept:
 
 def cost(channel: SchemaChannel, events: Sequence[Event], filters: Sequence[Filter]) -> dict[str, float]:
     """Microseconds an event, in the best of some turns; sockets and networks are left out."""
-    seconds: dict[tuple[str, bool], list[float]] = {}
+    seconds: dict[tuple[str, str], list[float]] = {}
     for turn in range(TURNS):
-        for has_tags in (False, True) if turn % 2 else (True, False):
-            kept, receiver = Kept(), Receiver()
-            seal = PublisherSeal(publisher_key(KEY, PUBLISHER)) if has_tags else None
+        for name in PROTECTIONS if turn % 2 else reversed(PROTECTIONS):
+            kept, receiver, make = Kept(), Receiver(), PROTECTIONS[name]
+            seal = None if make is None else make(publisher_key(KEY, PUBLISHER))
             source = EventSource(Filter.everything(channel.schema), channel, PUBLISHER, kept, seal)
             for each in filters:
                 receiver.schemas.listen(channel, EventListener(each, Inbox(len(events))))
-            receiver.schemas.open(channel.schema.name, SchemaSeals(KEY) if has_tags else None)
+            receiver.schemas.open(channel.schema.name, None if make is None else SchemaSeals(KEY, make))
             while receiver.cover_next():
                 pass
             source.publish_many(events)  # filters are prepared with the first events
@@ -53,12 +56,13 @@ def cost(channel: SchemaChannel, events: Sequence[Event], filters: Sequence[Filt
                 receiver.receive(packet)
             taken = time.process_time()
             assert receiver.info.forged == receiver.info.malformed == receiver.info.unknown == 0
-            seconds.setdefault(("publish", has_tags), []).append(sent - begun)
-            seconds.setdefault(("receive", has_tags), []).append(taken - sent)
+            seconds.setdefault(("publish", name), []).append(sent - begun)
+            seconds.setdefault(("receive", name), []).append(taken - sent)
     us = {key: 1e6 * min(each) / len(events) for key, each in seconds.items()}
     figures: dict[str, float] = {}
     for step in ("publish", "receive"):
-        figures[f"{step}_us"] = round(us[step, True], 2)
-        figures[f"{step}_us_without"] = round(us[step, False], 2)
-        figures[f"{step}_ratio"] = round(us[step, True] / us[step, False], 3)
+        for name in PROTECTIONS:
+            figures[f"{step}_us{name}"] = round(us[step, name], 2)
+        figures[f"{step}_ratio"] = round(us[step, ""] / us[step, "_without"], 3)
+        figures[f"{step}_ratio_encrypted"] = round(us[step, "_encrypted"] / us[step, "_without"], 3)
     return figures

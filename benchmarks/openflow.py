@@ -185,7 +185,7 @@ async def _resync() -> dict[str, float]:
 
 async def _until(made: Rig, state: str) -> float:
     async with asyncio.timeout(60):
-        while next(iter(made.network.status().values()))["state"] != state:
+        while next(iter(made.network.status().values())).state != state:
             await asyncio.sleep(0.0005)
     return time.perf_counter()
 

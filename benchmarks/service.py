@@ -2,7 +2,7 @@
 
 Requests are subscriptions of the stock quotes, and once more boxes in eight attributes. Events go from one end of three
 switches to the other, where one client has 1,000 subscriptions: the highest rate at which none was lost, with tags and
-without.
+without. Then events go through a host agent to 1, 10 and 100 programs, and to one that has the event port itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pleroma.routing import build
 from pleroma.workloads import EXPRESSIVE, StockModel, Workload, generate, generate_stock, rates
 
 HERE = Path(__file__).parent
-STEPS = 100
+STEPS = 104
 CONNECTIONS = 8
 REQUESTS_PER_RUN = 4_000
 RESTART_SUBSCRIPTIONS = 100_000
@@ -54,6 +54,7 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
     figures |= asyncio.run(_events(advance))
     without = asyncio.run(_events(advance, event_tags=False))["events_per_s"]
     figures["tags"] = {"events_per_s_without": without} | _tags()
+    figures |= asyncio.run(_module("_agent").figures(advance))
     return figures | _restart(advance)
 
 
