@@ -16,7 +16,7 @@ from pleroma.client.api import REQUEST_SECONDS, http_client
 from pleroma.client.inband.inband_address import INBAND_SCHEME, InbandAddress
 from pleroma.client.inband.transport import InbandTransport
 from pleroma.client.inband.udp_address import UDP_SCHEME, UdpAddress
-from pleroma.errors import ClientError, ControllerAway
+from pleroma.errors import ClientError, ControllerAway, LimitReached
 from pleroma.host_agent.local_programs import Credentials
 from pleroma.wire.api_call import ApiRequest, ApiResponse
 from pleroma.wire.api_terms import ANSWER_HEADERS
@@ -96,7 +96,7 @@ class ControllerCalls:
         if len(self._conversations) >= MAX_CONVERSATIONS:
             idle = next((key for key, each in self._conversations.items() if not each.running), None)
             if idle is None:
-                raise ControllerAway("too many principals ask at the same time", field="principal")
+                raise LimitReached("too many principals ask at the same time", field="principal")
         client = httpx.AsyncClient(
             transport=self._transport(who), base_url="http://controller", timeout=REQUEST_SECONDS
         )

@@ -73,12 +73,18 @@ class LocalExchange:
         return self._lost + (self._link.overrun if self._link else 0)
 
     def use(self, attachment: HostAttachment) -> None:
-        """Have the event socket that an attachment describes; raises ClientError if it cannot be had."""
+        """Have the event socket that an attachment describes; raises ClientError if it cannot be had.
+
+        Then the one before stays, and so do the programs that use it.
+        """
         there = self.attachment
         if there is not None and (there.where, there.addresses) == (attachment.where, attachment.addresses):
             return
+        if there is not None and there.where == attachment.where:
+            self.close()  # or the new socket could not have its place
+        opened = self._open_link(attachment, self.receive)
         self.close()
-        self._link = self._open_link(attachment, self.receive)
+        self._link = opened
         base = attachment.addresses.base
         self._address_end = len(TUNNEL_START) + base.max_prefixlen // 8
         self._range, self._mask = int(base.network_address), int(base.netmask)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from pleroma.client.session.inbox import Inbox
@@ -77,7 +78,7 @@ class LocalAdvertisement:
 class LocalProgram:
     """It belongs to a user of this machine, by number, and is forgotten at `ends` if it has no connection by then."""
 
-    def __init__(self, who: Credentials, lease: str, host: str, user: int, ends: float, now: float) -> None:
+    def __init__(self, who: Credentials, lease: str, host: str, user: int, ends: float) -> None:
         self.who = who
         self.lease = lease
         self.host = host
@@ -93,7 +94,8 @@ class LocalProgram:
         self.overrun_before = 0
         """What the socket of the network had lost before this program came."""
         self.told_overrun = 0
-        self._confirmed = now
+        self._confirmed: dict[str, float] = {}
+        """By the id of a registration: when the controller last said that it stands."""
         self._lapse_seconds = FIRST_LAPSE_SECONDS
 
     @property
@@ -101,13 +103,15 @@ class LocalProgram:
         """The ids of its registrations."""
         return frozenset((*self.subscriptions, *self.advertisements))
 
-    def has_lapsed(self, now: float) -> bool:
-        """Whether it has not tried to renew its lease for so long that its registrations count no more."""
-        return now - self._confirmed > self._lapse_seconds
+    def lapsed(self, now: float) -> list[str]:
+        """The registrations that the controller has not confirmed for so long that they count no more."""
+        return [each for each in self.registered if now - self._confirmed.get(each, -inf) > self._lapse_seconds]
 
-    def confirm(self, now: float, lapse_seconds: float | None = None) -> None:
-        """It has registered something or renewed its lease; or tried to, and the controller did not answer."""
-        self._confirmed = now
+    def confirm(self, now: float, ids: Iterable[str], lapse_seconds: float | None = None) -> None:
+        """The controller has said that these registrations stand; or there is no controller now that could say so."""
+        stand = self.registered
+        self._confirmed = {id: since for id, since in self._confirmed.items() if id in stand}
+        self._confirmed.update((each, now) for each in ids if each in stand)
         self._lapse_seconds = lapse_seconds or self._lapse_seconds
 
     def hand_over(self, frame: bytes) -> bool:
@@ -148,6 +152,9 @@ class LocalPrograms:
 
     def find(self, who: Credentials, lease: str) -> LocalProgram | None:
         return self._by_lease.get((who, lease))
+
+    def __contains__(self, program: LocalProgram) -> bool:
+        return self._by_secret.get(program.secret) is program
 
     def with_secret(self, secret: bytes) -> LocalProgram | None:
         return self._by_secret.get(secret)

@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote
@@ -31,6 +31,10 @@ AGENT_PATH = "/agent"
 """At which the agent itself answers, to whoever may use its socket."""
 FRESH_PLAN_SECONDS = 1.5
 """How long other programs are told that a plan has not changed, after the controller said so to one."""
+AWAY_SECONDS = 5.0
+"""A controller that has answered nobody for so long counts as away. Every program asks more often than that."""
+MAX_LEARNED_AGAIN = 100
+"""Registrations that are looked up at a renewal; others wait for the next."""
 MAX_INLINE_FILTER_CHARACTERS = 2_000
 """Longer filters are read beside the event loop."""
 
@@ -55,6 +59,8 @@ class RelayedCalls:
         self._clock = clock
         self._fresh: dict[str, float] = {}
         """By the name of a schema: until when the plan that is known here counts as the one in force."""
+        self._answered = clock()
+        """When the controller last answered any program."""
 
     async def answer(self, request: ApiRequest, who: Credentials, user: LocalUser) -> ApiResponse:
         """The answer to a request of a program that runs as this user."""
@@ -69,7 +75,7 @@ class RelayedCalls:
             plan = _PLAN.fullmatch(path)
             if plan is not None and self._is_fresh(request, unquote(plan[1])):
                 return ApiResponse(304)
-            answer = await self._calls.ask(request, who)
+            answer = await self._ask(request, who)
             if _ATTACHMENTS.fullmatch(path) and answer.status == 201:
                 return self._attached(answer, who, parse_qs(query).get("lease", [""])[0], user)
             if found := _REGISTRATIONS.fullmatch(path):
@@ -101,9 +107,9 @@ class RelayedCalls:
         self._programs.expire(now)
         used: set[str] = set()
         for program in self._programs:
-            if program.registered and program.has_lapsed(now):
-                log.warning("a program does not renew its lease; it gets no more events")
-                self._exchange.withdraw(program, program.registered)
+            if lapsed := program.lapsed(now):
+                log.warning("%d registrations of a program lapse: it does not renew its lease", len(lapsed))
+                self._exchange.withdraw(program, lapsed)
             used.update(each.filter.schema.name for each in program.subscriptions.values())
             used.update(each.schema for each in program.advertisements.values())
         self._exchange.forget_unused(used)
@@ -126,9 +132,12 @@ class RelayedCalls:
         if told.get("network") != "native":  # a tunnel leads to the controller, and needs no port of this machine
             return _json(answer.status, told | {"udp_host": told.get("udp_host") or self._calls.host})
         attachment = HostAttachment.from_json(told)
+        there = self._exchange.attachment
+        is_elsewhere = there is not None and there.host != attachment.host and there.where != attachment.where
+        if there is not None and is_elsewhere and len(self._programs):
+            raise ClientError(f"programs here are at host {there.host!r}", field="host", value=attachment.host)
         self._exchange.use(attachment)
-        now = self._clock()
-        program = LocalProgram(who, lease, attachment.host, user.uid, now + attachment.seconds, now)
+        program = LocalProgram(who, lease, attachment.host, user.uid, self._clock() + attachment.seconds)
         program.overrun_before = self._exchange.overrun
         self._programs.admit(program)
         return _json(answer.status, told | {"network": "agent", "port": 0, "secret": program.secret.hex()})
@@ -146,7 +155,7 @@ class RelayedCalls:
         if program is None or told["host"] != program.host:
             return
         await self._learn(program, kind, told)
-        program.confirm(self._clock())
+        program.confirm(self._clock(), [told["id"]])
 
     async def _learn(self, program: LocalProgram, kind: str, told: Mapping[str, Any]) -> None:
         """Hand a program the events of a subscription of its, or take those of an advertisement, from now on."""
@@ -158,6 +167,8 @@ class RelayedCalls:
             wanted = await asyncio.to_thread(Filter.parse, channel.schema, text)
         else:
             wanted = Filter.parse(channel.schema, text)
+        if program not in self._programs:  # it has left meanwhile, and nothing would withdraw this any more
+            return
         self._exchange.channels.setdefault(name, channel)  # it may have been out of use meanwhile
         if kind == "subscriptions":
             self._exchange.subscribe(program, told["id"], name, wanted, schema_seals(channel.schema, told))
@@ -170,21 +181,45 @@ class RelayedCalls:
         program = self._programs.find(who, lease)
         before = program.registered if program is not None else frozenset()
         try:
-            answer = await self._calls.ask(request, who)
+            answer = await self._ask(request, who)
         except ControllerAway:
             if program is not None:
-                program.confirm(self._clock())  # on switches, events go on while the controller is away
+                self._excuse(program)
             raise
         if program is None or request.method != "PUT":
             return answer
         if answer.status == 200:
             told = json.loads(answer.body)
             self._exchange.withdraw(program, before - set(told["registrations"]))
-            program.confirm(self._clock(), float(told["seconds"]))
+            program.confirm(self._clock(), told["registrations"], float(told["seconds"]))
+            await self._learn_again(program, told["registrations"])
         elif answer.status in (401, 403, 404):
             self._exchange.withdraw(program, before)
         elif answer.status >= 500:
-            program.confirm(self._clock())
+            self._excuse(program)
+        return answer
+
+    def _excuse(self, program: LocalProgram) -> None:
+        """A program could not renew its lease. On switches events go on while the controller is away.
+
+        It is not away if others are answered: in-band, it is silent to a token that it does not know.
+        """
+        if self._clock() - self._answered >= AWAY_SECONDS:
+            program.confirm(self._clock(), program.registered)
+
+    async def _learn_again(self, program: LocalProgram, ids: Iterable[str]) -> None:
+        """Find out what registrations are that stand at the controller and have lapsed here."""
+        for each in sorted(set(ids) - program.registered)[:MAX_LEARNED_AGAIN]:
+            for kind in ("subscriptions", "advertisements"):
+                answer = await self._ask(ApiRequest("GET", f"/v1/{kind}/{quote(each, safe='')}"), program.who)
+                await self._registration("GET", kind, each, answer, program.who)
+                if answer.status != 404:
+                    break
+
+    async def _ask(self, request: ApiRequest, who: Credentials) -> ApiResponse:
+        answer = await self._calls.ask(request, who)
+        if answer.status < 500:
+            self._answered = self._clock()
         return answer
 
     def _is_fresh(self, request: ApiRequest, name: str) -> bool:
@@ -210,7 +245,7 @@ class RelayedCalls:
         self._fresh[name] = self._clock() + FRESH_PLAN_SECONDS
 
     async def _read_channel(self, name: str, who: Credentials) -> SchemaChannel:
-        answer = await self._calls.ask(ApiRequest("GET", f"/v1/schemas/{quote(name, safe='')}/plan"), who)
+        answer = await self._ask(ApiRequest("GET", f"/v1/schemas/{quote(name, safe='')}/plan"), who)
         if answer.status != 200:
             raise ControllerAway(f"the plan of {name!r} cannot be read now", field="schema")
         channel = await self._channel(answer, dict(answer.headers).get("etag"))

@@ -37,7 +37,7 @@ def exchange():
 
 
 def program(room=1_000, name="one"):
-    made = LocalProgram(Credentials(f"plr_{name}"), "lease", "h1", 0, 30.0, 0.0)
+    made = LocalProgram(Credentials(f"plr_{name}"), "lease", "h1", 0, 30.0)
     made.connection = Hand(room)
     return made
 

@@ -29,7 +29,7 @@ def place():
 
 
 def program(name="one", user=0, ends=30.0):
-    return LocalProgram(Credentials(f"plr_{name}"), "lease", "h1", user, ends, 0.0)
+    return LocalProgram(Credentials(f"plr_{name}"), "lease", "h1", user, ends)
 
 
 @asynccontextmanager

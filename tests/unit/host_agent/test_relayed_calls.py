@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from pleroma.errors import ClientError
+from pleroma.client.links.network_link import HostAttachment
+from pleroma.errors import ClientError, ControllerAway
 from pleroma.host_agent.controller_calls import MAX_CONVERSATIONS, ControllerCalls
 from pleroma.host_agent.local_exchange import LocalExchange
 from pleroma.host_agent.local_programs import FIRST_LAPSE_SECONDS, Credentials, LocalPrograms
-from pleroma.host_agent.relayed_calls import FRESH_PLAN_SECONDS, RelayedCalls
+from pleroma.host_agent.relayed_calls import AWAY_SECONDS, FRESH_PLAN_SECONDS, RelayedCalls
 from pleroma.host_agent.unix_sockets import LocalUser
 from pleroma.wire.api_call import ApiRequest
 from support.agent_parts import ScriptedCalls, StubLink
@@ -144,6 +145,127 @@ def test_a_program_that_does_not_renew_gets_nothing_more_but_an_absent_controlle
         assert not mine.registered
         agent.relayed.expire()
         assert not agent.exchange.channels
+
+    run(main)
+
+
+def test_a_right_that_went_ends_though_its_program_asks_for_another_registration_all_the_time():
+    async def main():
+        agent = Agent()
+        mine = await agent.attached()
+        mine.connection = object()
+        for each in ("s1", "s2"):
+            agent.says("POST", "/v1/subscriptions", 201, subscription(each))
+            await agent.ask("POST", "/v1/subscriptions")
+        agent.says("GET", "/v1/subscriptions/s2", 200, subscription("s2"))
+        for _ in range(3):
+            agent.now += FIRST_LAPSE_SECONDS / 2
+            await agent.ask("GET", "/v1/subscriptions/s2")
+            agent.relayed.expire()
+        assert mine.registered == {"s2"}
+
+    run(main)
+
+
+def test_a_controller_that_answers_others_is_not_away_though_it_is_silent_to_a_token():
+    async def main():
+        agent = Agent()
+        mine, others = await agent.attached(), await agent.attached(OTHER)
+        mine.connection = others.connection = object()
+        for who in (ME, OTHER):
+            agent.says("POST", "/v1/subscriptions", 201, subscription())
+            await agent.ask("POST", "/v1/subscriptions", who)
+        asked = agent.calls.ask
+
+        async def silent_to_me(request, who):
+            if who == ME:
+                raise ControllerAway("nobody answers but to say that the principal is not known")
+            return await asked(request, who)
+
+        agent.calls.ask = silent_to_me
+        agent.says("PUT", "/v1/leases/mine", 200, {"registrations": ["s1"], "seconds": FIRST_LAPSE_SECONDS})
+        for _ in range(30):
+            agent.now += AWAY_SECONDS - 1
+            assert (await agent.ask("PUT", "/v1/leases/mine", OTHER))[0] == 200
+            assert (await agent.ask("PUT", "/v1/leases/mine"))[0] == 502
+            agent.relayed.expire()
+        assert (mine.registered, others.registered) == (frozenset(), {"s1"})
+
+    run(main)
+
+
+def test_what_lapsed_here_and_stands_at_the_controller_is_learned_again_with_the_next_renewal():
+    async def main():
+        agent = Agent()
+        mine = await agent.attached()
+        agent.says("POST", "/v1/subscriptions", 201, subscription())
+        await agent.ask("POST", "/v1/subscriptions")
+        agent.says("POST", "/v1/advertisements", 201, subscription("a6") | {"publisher": 6})
+        await agent.ask("POST", "/v1/advertisements")
+        mine.connection = object()
+        agent.now += FIRST_LAPSE_SECONDS + 1
+        agent.relayed.expire()
+        assert not mine.registered
+        agent.says("PUT", "/v1/leases/mine", 200, {"registrations": ["a6", "s1", "gone"], "seconds": 30})
+        agent.says("GET", "/v1/subscriptions/s1", 200, subscription())
+        agent.says("GET", "/v1/advertisements/a6", 200, subscription("a6") | {"publisher": 6})
+        for path in ("subscriptions/a6", "subscriptions/gone", "advertisements/gone"):
+            agent.says("GET", f"/v1/{path}", 404, {"error": {}})
+        assert (await agent.ask("PUT", "/v1/leases/mine"))[0] == 200
+        assert mine.registered == {"s1", "a6"}
+        assert set(mine.publishers) == {6}
+
+    run(main)
+
+
+def test_a_program_that_leaves_while_it_registers_leaves_nothing_behind():
+    async def main():
+        agent = Agent()
+        mine = await agent.attached()
+        asked = agent.calls.ask
+
+        async def slow(request, who):
+            if request.path.endswith("/plan"):
+                agent.programs.end(mine)
+            return await asked(request, who)
+
+        agent.calls.ask = slow
+        agent.says("POST", "/v1/subscriptions", 201, subscription())
+        await agent.ask("POST", "/v1/subscriptions")
+        agent.says("POST", "/v1/advertisements", 201, subscription("a6") | {"publisher": 6})
+        await agent.ask("POST", "/v1/advertisements")
+        assert (mine.registered, len(agent.exchange.schemas)) == (frozenset(), 0)
+
+    run(main)
+
+
+def test_a_program_cannot_take_the_event_socket_away_by_attaching_at_another_host():
+    def opened(attachment, receive):
+        if attachment.host == "h9":
+            raise ClientError("this machine does not have that address, so it is another host", field="host")
+        return StubLink(attachment, receive)
+
+    async def main():
+        agent = Agent()
+        agent.exchange._open_link = opened
+        elsewhere = ATTACHMENT | {"host": "h9", "address": "fd00::9"}
+        agent.says("POST", "/v1/hosts/h9/attachments", 201, elsewhere)
+        assert (await agent.ask("POST", "/v1/hosts/h9/attachments"))[0] == 503
+        assert agent.exchange.attachment is None
+        await agent.attached()
+        there = agent.exchange._link
+        for host, address in (("h9", "fd00::9"), ("h2", "fd00::2")):
+            agent.says("POST", f"/v1/hosts/{host}/attachments", 201, ATTACHMENT | {"host": host, "address": address})
+            status, told = await agent.ask("POST", f"/v1/hosts/{host}/attachments?lease=x", OTHER)
+            assert (status, "at host 'h1'" in told["error"]["reason"]) == (503, True)
+            assert (agent.exchange._link, there.is_closed) == (there, False)
+        agent.says("POST", "/v1/hosts/h9/attachments", 201, elsewhere | {"host": "h1"})
+        assert (await agent.ask("POST", "/v1/hosts/h9/attachments?lease=x", OTHER))[0] == 201  # it has another address
+        assert there.is_closed
+        there = agent.exchange._link
+        with pytest.raises(ClientError):
+            agent.exchange.use(HostAttachment.from_json(elsewhere | {"address": "fd00::8"}))
+        assert (agent.exchange._link, there.is_closed) == (there, False)
 
     run(main)
 
