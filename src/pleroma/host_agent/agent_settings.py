@@ -18,6 +18,8 @@ class AgentLimits:
     """Events that wait for one program, beyond what the system keeps for it."""
     max_body_bytes: int = 2**20
     """Of a request."""
+    max_held_bytes: int = 32 * 2**20
+    """Requests that have not come whole and answers that were not taken yet, of one user's programs together."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

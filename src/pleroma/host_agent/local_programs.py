@@ -110,7 +110,7 @@ class LocalProgram:
     def confirm(self, now: float, ids: Iterable[str], lapse_seconds: float | None = None) -> None:
         """The controller has said that these registrations stand; or there is no controller now that could say so."""
         stand = self.registered
-        self._confirmed = {id: since for id, since in self._confirmed.items() if id in stand}
+        self._confirmed = {each: since for each, since in self._confirmed.items() if each in stand}
         self._confirmed.update((each, now) for each in ids if each in stand)
         self._lapse_seconds = lapse_seconds or self._lapse_seconds
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -135,9 +135,14 @@ class ProgramListener:
                 self._loop.call_later(NO_DESCRIPTOR_SECONDS, self._accept_again)
                 return
             if len(self._newcomers) >= MAX_UNKNOWN_CONNECTIONS:
-                self._end(next(iter(self._newcomers)))
+                self._end(self._who_makes_room())
             made = QueuedConnection(opened, self._take, self._end, self._max_queue_bytes)
             self._newcomers[made] = self._loop.time() + NEWCOMER_SECONDS
+
+    def _who_makes_room(self) -> QueuedConnection:
+        """The first newcomer of the user that has the most of them."""
+        of_user = Counter(each.user.uid for each in self._newcomers)
+        return max(self._newcomers, key=lambda each: of_user[each.user.uid])
 
     def _accept_again(self) -> None:
         if self._listening.fileno() >= 0:

@@ -32,6 +32,31 @@ _READ_BYTES = 65_536
 
 log = logging.getLogger("pleroma.agent")
 
+
+class _NoRoom(Exception):
+    """The programs of a user have more under way than the agent has room for."""
+
+
+class _HeldBytes:
+    """What one connection holds, of the bytes that `held` counts by user."""
+
+    def __init__(self, held: Counter[int], user: int, most: int) -> None:
+        self._held = held
+        self._user = user
+        self._most = most
+        self._own = 0
+
+    def take(self, more: int) -> None:
+        if self._held[self._user] + more > self._most:
+            raise _NoRoom(more)
+        self._held[self._user] += more
+        self._own += more
+
+    def release(self) -> None:
+        self._held[self._user] -= self._own
+        self._own = 0
+
+
 AnswerCall = Callable[[ApiRequest, Credentials, LocalUser], Awaitable[ApiResponse]]
 
 
@@ -45,6 +70,8 @@ class RelayListener:
         self._limits = limits
         self._tasks: set[asyncio.Task[None]] = set()
         self._of_user: Counter[int] = Counter()
+        self._held: Counter[int] = Counter()
+        """Bytes of requests and answers that are under way, by user."""
         self._slots: defaultdict[int, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(MAX_REQUESTS_OF_A_USER)
         )
@@ -71,36 +98,44 @@ class RelayListener:
                 return
             self._tasks.add(task)
             self._of_user[user.uid] += 1
+            held = _HeldBytes(self._held, user.uid, self._limits.max_held_bytes)
             try:
-                await self._converse(reader, writer, user)
+                await self._converse(reader, writer, user, held)
             finally:
+                held.release()
                 self._tasks.discard(task)
                 self._of_user[user.uid] -= 1
-        except (h11.ProtocolError, OSError, TimeoutError, asyncio.CancelledError) as error:
+        except (h11.ProtocolError, OSError, TimeoutError, _NoRoom, asyncio.CancelledError) as error:
             log.debug("a connection of process %d ended: %r", user.pid, error)
         finally:
             writer.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, user: LocalUser) -> None:
+    async def _converse(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, user: LocalUser, held: _HeldBytes
+    ) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_RELAY_HEAD_BYTES)
         while True:
             async with asyncio.timeout(RELAY_ARRIVAL_SECONDS):
-                head, body = await self._request(connection, reader)
+                head, body = await self._request(connection, reader, held)
             if head is None:
                 return
             if len(body) > self._limits.max_body_bytes:
                 answer = problem(413, "too_large", f"a body has at most {self._limits.max_body_bytes} bytes")
             else:
                 answer = await self._answered(head, body, user)
-            writer.write(_written(connection, head, answer))
+            held.release()
+            written = _written(connection, head, answer)
+            held.take(len(written))
+            writer.write(written)
             async with asyncio.timeout(RELAY_UNREAD_SECONDS):
                 await writer.drain()
+            held.release()
             if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
 
     async def _request(
-        self, connection: h11.Connection, reader: asyncio.StreamReader
+        self, connection: h11.Connection, reader: asyncio.StreamReader, held: _HeldBytes
     ) -> tuple[h11.Request | None, bytes]:
         """The next request and its body, cut where it is too long; None at the end of the connection."""
         head, body = None, bytearray()
@@ -111,6 +146,7 @@ class RelayListener:
             elif isinstance(event, h11.Request):
                 head = event
             elif isinstance(event, h11.Data):
+                held.take(len(event.data))
                 body += event.data
             if isinstance(event, h11.EndOfMessage) or len(body) > self._limits.max_body_bytes:
                 return head, bytes(body)
@@ -125,7 +161,7 @@ class RelayListener:
         headers = tuple((name, given[name]) for name in REQUEST_HEADERS if name in given)
         request = ApiRequest(head.method.decode("ascii"), head.target.decode("latin-1"), headers, body)
         try:
-            request.pack()  # in-band it has to be of this form, and by HTTP nothing else is asked for
+            request.checked()  # in-band it has to be of this form, and by HTTP nothing else is asked for
         except WireError as error:
             return problem(400, "bad_request", str(error))
         async with self._slots[user.uid]:

@@ -42,9 +42,13 @@ class ApiRequest:
     floor: int = 0
 
     def pack(self) -> bytes:
+        return _FLOOR.pack(self.floor) + _compressed(self.checked())
+
+    def checked(self) -> bytes:
+        """The request as it is before it is compressed; raises WireError if it cannot be packed."""
         _check("method", self.method, _METHOD)
         _check("path", self.path, _PATH)
-        return _FLOOR.pack(self.floor) + _compressed(_written(f"{self.method} {self.path}", self.headers, self.body))
+        return _sized(_written(f"{self.method} {self.path}", self.headers, self.body))
 
     @classmethod
     def unpack(cls, data: bytes) -> ApiRequest:
@@ -106,10 +110,14 @@ def _read(data: bytes) -> tuple[str, Headers, bytes]:
 
 def _compressed(data: bytes) -> bytes:
     """With the byte that says whether it is, in front: what would not become smaller stays as it is."""
+    smaller = zlib.compress(data) if len(_sized(data)) >= _MIN_COMPRESSED_BYTES else data
+    return _DEFLATED + smaller if len(smaller) < len(data) else _PLAIN + data
+
+
+def _sized(data: bytes) -> bytes:
     if len(data) > MAX_CALL_BYTES:
         raise WireError(f"{len(data)} bytes, {MAX_CALL_BYTES} are the most", field="size", value=len(data))
-    smaller = zlib.compress(data) if len(data) >= _MIN_COMPRESSED_BYTES else data
-    return _DEFLATED + smaller if len(smaller) < len(data) else _PLAIN + data
+    return data
 
 
 def _decompressed(data: bytes) -> bytes:

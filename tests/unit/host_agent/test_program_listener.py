@@ -13,7 +13,7 @@ from pleroma.errors import LimitReached, SetupError
 from pleroma.host_agent.local_exchange import LocalExchange
 from pleroma.host_agent.local_programs import Credentials, LocalProgram, LocalPrograms
 from pleroma.host_agent.program_listener import MAX_UNKNOWN_CONNECTIONS, ProgramListener
-from pleroma.host_agent.unix_sockets import bind_private, user_of
+from pleroma.host_agent.unix_sockets import LocalUser, bind_private, user_of
 from pleroma.wire.attach import AttachKind, pack
 from support.agent_parts import NATIVE, Hand, StubLink
 from support.waiting import run, until
@@ -129,6 +129,23 @@ def test_connections_that_show_no_secret_are_few_and_do_not_stay(place):
             listener.expire()
             assert await said(crowd[-1]) == b""
             for each in crowd:
+                each.close()
+
+    run(main)
+
+
+def test_a_user_whose_connections_show_no_secret_makes_room_with_one_of_its_own(place):
+    async def main():
+        async with listening(place) as (listener, _):
+            honest = connected(place)
+            await until(lambda: len(listener._newcomers) == 1)
+            (theirs,) = listener._newcomers
+            theirs.user = LocalUser(1, 4711, 4711)
+            crowd = [connected(place) for _ in range(MAX_UNKNOWN_CONNECTIONS + 3)]
+            for first in crowd[:4]:
+                assert await said(first) == b""
+            assert theirs in listener._newcomers
+            for each in (honest, *crowd):
                 each.close()
 
     run(main)

@@ -102,6 +102,43 @@ def test_one_user_has_half_of_the_connections_and_the_next_is_closed(place):
     run(main)
 
 
+def test_the_requests_and_answers_of_one_user_that_are_under_way_are_bounded_together(place):
+    small, answer_bytes = AgentLimits(max_held_bytes=2_500_000), 1_000_000
+
+    async def answer(*_):
+        return ApiResponse(200, (), bytes(answer_bytes))
+
+    async def refused(sent):
+        """The reader and writer of a connection that sends something, and whether the agent cut it."""
+        reader, writer = await asyncio.open_unix_connection(str(place), limit=1_000)
+        writer.write(sent)
+        try:
+            async with asyncio.timeout(0.5):
+                return writer, await reader.read(1) == b""
+        except TimeoutError:
+            return writer, False
+        except ConnectionError:
+            return writer, True
+
+    async def main():
+        half = b"POST / HTTP/1.1\r\nHost: agent\r\nContent-Length: 1000000\r\n\r\n" + bytes(900_000)
+        async with RelayListener(place, None, answer, small) as listener:
+            many = [await refused(half) for _ in range(3)]
+            assert [cut for _, cut in many] == [False, False, True]
+            for writer, _ in many:
+                writer.close()
+            await until(lambda: listener._held.total() == 0)
+            many = [await refused(b"GET / HTTP/1.1\r\nHost: agent\r\n\r\n") for _ in range(3)]
+            assert [cut for _, cut in many] == [False, False, True]
+            for writer, _ in many:
+                writer.close()
+            await until(lambda: listener._held.total() == 0)
+            async with client(place) as asking:
+                assert len((await asking.post("/", content=bytes(900_000))).content) == answer_bytes
+
+    run(main)
+
+
 def test_limits_are_positive():
     with pytest.raises(SetupError, match="positive"):
         AgentLimits(max_programs=0)
