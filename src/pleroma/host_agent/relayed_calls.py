@@ -108,7 +108,7 @@ class RelayedCalls:
         used: set[str] = set()
         for program in self._programs:
             if lapsed := program.lapsed(now):
-                log.warning("%d registrations of a program lapse: it does not renew its lease", len(lapsed))
+                log.warning("the controller confirms %d registrations of a program no more: they end here", len(lapsed))
                 self._exchange.withdraw(program, lapsed)
             used.update(each.filter.schema.name for each in program.subscriptions.values())
             used.update(each.schema for each in program.advertisements.values())
