@@ -24,10 +24,11 @@ from urllib.parse import urlsplit
 from pleroma.client import connect
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Filter, filter_json
-from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Log, Register
+from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Register, SqliteLog
 from pleroma.control.kept_answers import KeptAnswers
-from pleroma.control.log.entry import Entry, Position
-from pleroma.control.logged_state import LOG_FILE_NAME, log_body
+from pleroma.control.log.durable_log import Position
+from pleroma.control.log_fold import log_body
+from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.control.state.command import Begin
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state_snapshot import snapshot
@@ -183,19 +184,19 @@ def _fill(folder: Path, advance: Callable[[float], None], digest: str = "0" * 64
         CreatePrincipal("root", "admin", digest, {}, {}, None),
         Register("advertisement", "root", topology.hosts[0].name, data.schema.name, everything),
     ]
-    with Log.open(folder / LOG_FILE_NAME) as log:
+    with SqliteLog.open(folder / LOG_FILE_NAME) as log:
         position = 0
         for command in commands:
             position += 1
             state.apply(position, command)
-            log.append([Entry(log_body(command))])
+            log.append([log_body(command)])
         batch = []
         for number, wanted in enumerate(data.subscriptions):
             host = topology.hosts[number % len(topology.hosts)].name
             command = Register("subscription", "root", host, data.schema.name, filter_json.to_json(wanted))
             position += 1
             state.apply(position, command)
-            batch.append(Entry(log_body(command)))
+            batch.append(log_body(command))
             if len(batch) == 1000:
                 log.append(batch)
                 batch = []

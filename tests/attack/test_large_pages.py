@@ -5,7 +5,6 @@ import json
 import os
 
 from pleroma.control import Register
-from pleroma.control.kept_answers import answer_line
 from pleroma.service import ServiceSettings
 from pleroma.service.http.paging import MAX_PAGE_BYTES
 from support.service.in_process import ADMIN, world
@@ -143,8 +142,8 @@ def test_an_answer_that_is_kept_for_a_repetition_does_not_hold_the_filter(tmp_pa
             body = {"schema": "stock", "boxes": large(3, 200), "host": "h1", "key": "k"}
             first = await api.post("/v1/subscriptions", body)
             assert await api.post("/v1/subscriptions", body) == first
-            kept = api.app.state.service.controller._logged._answers
-            assert max(len(answer_line(each)) for each in kept.items()) < 500
+            kept = api.app.state.service.controller._logged._fold.answers
+            assert max(len(each.line) for each in kept.items()) < 500
             return first
 
     first = run(main)

@@ -5,7 +5,7 @@ import random
 import signal
 import time
 
-from pleroma.control import Entry, Log
+from pleroma.control import SqliteLog
 from pleroma.control.log.log_examination import examine
 from support.killed_log import found
 
@@ -17,10 +17,10 @@ def live(path, acknowledged, chance):
     """Open, append, sometimes save a snapshot, and close, again and again; tell of each entry by one byte."""
     bodies = found(path)
     while True:
-        with Log.open(path, remember=20) as log:
+        with SqliteLog.open(path) as log:
             for _ in range(chance.randrange(4)):
                 body = b"%d " % len(bodies) + bytes(chance.randrange(3000))
-                log.append([Entry(body, f"k{len(bodies)}")])
+                log.append([body])
                 bodies.append(body)
                 os.write(acknowledged, b".")
             if chance.random() < 0.5:

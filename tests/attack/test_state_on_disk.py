@@ -15,7 +15,7 @@ import pytest
 from deltalake import write_deltalake
 from structlog.testing import capture_logs
 
-from pleroma.control import Appended, Entry, Log
+from pleroma.control import SqliteLog
 from pleroma.control.log.head_file import read_mark
 from pleroma.control.log.mount_kind import is_shared, mount_kind
 from pleroma.control.log.private_files import exposures, make_private
@@ -27,12 +27,12 @@ from support.service.process import ServiceProcess
 NOBODY = 65534
 SECOND = """
 import sys
-from pleroma.control import Entry, Log
-log = Log.open(sys.argv[1])
-log.append([Entry(b"second")])
+from pleroma.control import SqliteLog
+log = SqliteLog.open(sys.argv[1])
+log.append([b"second"])
 print(flush=True)
 input()
-log.append([Entry(b"third")])
+log.append([b"third"])
 """
 
 
@@ -71,7 +71,7 @@ def test_a_service_keeps_others_out_of_a_folder_that_its_user_made(folder):
 
 
 def test_a_log_is_private_whatever_the_umask_and_the_folder(folder):
-    with Log.open(folder / "log"):
+    with SqliteLog.open(folder / "log"):
         assert {mode(each) for each in folder.iterdir()} == {0o600}
 
 
@@ -108,7 +108,7 @@ def test_a_symbolic_link_in_the_folder_leads_nowhere(folder, tmp_path, name):
     with pytest.raises(SetupError, match=f"{name} is a symbolic link"):
         make_private(folder)
     with suppress(PleromaError):  # SQLite removes what lies beside an empty database
-        Log.open(folder / "control.sqlite").close()
+        SqliteLog.open(folder / "control.sqlite").close()
     assert target.read_bytes() == b"precious"
     assert mode(target) == 0o644
 
@@ -122,14 +122,14 @@ def test_a_link_from_elsewhere_to_the_folder_is_the_folder(folder, tmp_path):
 def test_a_second_controller_that_does_not_see_the_lock_takes_over_and_the_first_writes_nothing_more(folder):
     """As on a network file system without locks, or after somebody removed the lock's file."""
     path = folder / "log"
-    first = Log.open(path)
-    assert first.append([Entry(b"first")]) == [Appended(1)]
+    first = SqliteLog.open(path)
+    assert first.append([b"first"]) == 1
     Path(f"{path}.lock").unlink()
     command = [sys.executable, "-c", SECOND, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as second:
         second.stdout.readline()
         for write in (
-            lambda: first.append([Entry(b"lost")]),
+            lambda: first.append([b"lost"]),
             lambda: first.save_snapshot(1, b""),
             first.compact,
             first.checkpoint,
@@ -145,21 +145,21 @@ def test_a_second_controller_that_does_not_see_the_lock_takes_over_and_the_first
 
 def test_a_head_file_that_somebody_removes_is_made_again(folder):
     path = folder / "log"
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         Path(f"{path}.head").unlink()
-        log.append([Entry(b"a")])
-        log.append([Entry(b"b")])
+        log.append([b"a"])
+        log.append([b"b"])
         assert read_mark(Path(f"{path}.head")).position == 2
 
 
 def test_an_entry_that_is_durable_is_acknowledged_though_it_cannot_be_noted(folder, monkeypatch):
     """Else the log would hold an entry that nobody applied."""
-    with Log.open(folder / "log") as log:
+    with SqliteLog.open(folder / "log") as log:
         with monkeypatch.context() as failing:
             failing.setattr("pleroma.control.log.head_file.os.pwrite", _fails)
             failing.setattr("pleroma.control.log.sqlite_file.last_entry", _fails)
-            assert log.append([Entry(b"a")]) == [Appended(1)]
-        assert log.append([Entry(b"b")]) == [Appended(2)]
+            assert log.append([b"a"]) == 1
+        assert log.append([b"b"]) == 2
     assert found(folder / "log") == [b"a", b"b"]
 
 
@@ -172,8 +172,8 @@ def test_a_start_without_a_head_file_says_what_cannot_be_told(folder):
     for warnings in (0, 0, 1):
         if warnings:
             Path(f"{path}.head").unlink()
-        with capture_logs() as said, Log.open(path) as log:
-            log.append([Entry(b"a")])
+        with capture_logs() as said, SqliteLog.open(path) as log:
+            log.append([b"a"])
         assert [each["event"].partition(":")[0] for each in said] == ["there is no head file"] * warnings
 
 
@@ -202,29 +202,29 @@ def test_network_file_systems_are_known_by_the_list_of_mounts(tmp_path):
 
 def test_on_a_network_file_system_the_head_is_asked_for_anew_each_time(folder, monkeypatch):
     monkeypatch.setattr("pleroma.control.log.sqlite_file.mount_kind", lambda _: "nfs4")
-    with Log.open(folder / "log") as log:
+    with SqliteLog.open(folder / "log") as log:
         head = folder / "log.head"
-        log.append([Entry(b"a")])
+        log.append([b"a"])
         mark = read_mark(head)
         copy = head.read_bytes()
         head.unlink()
         head.write_bytes(copy)  # another file of the same name, as a server may show it
-        log.append([Entry(b"b")])
+        log.append([b"b"])
         assert read_mark(head).position == mark.position + 1
 
 
 def test_a_log_of_the_format_before_is_upgraded(folder):
-    with Log.open(folder / "log") as log:
-        log.append([Entry(b"a"), Entry(b"b")])
+    with SqliteLog.open(folder / "log") as log:
+        log.append([b"a", b"b"])
     Path(f"{folder / 'log'}.head").unlink()
     with closing(sqlite3.connect(folder / "log")) as old:
         old.execute("ALTER TABLE entries DROP COLUMN chain")
         old.execute("PRAGMA user_version = 1")
         old.commit()
     for bodies in ([b"a", b"b"], [b"a", b"b", b"c"], [b"a", b"b", b"c", b"c"]):
-        with Log.open(folder / "log") as log:
+        with SqliteLog.open(folder / "log") as log:
             assert [body for _, body in log.read()] == bodies
-            log.append([Entry(b"c")])
+            log.append([b"c"])
 
 
 def test_a_lake_is_shared_by_an_access_list_though_the_umask_is_strict(tmp_path):

@@ -9,12 +9,12 @@ import itertools
 import sys
 from functools import partial
 
-from pleroma.control import Appended, Entry, GroupCommit, Log
+from pleroma.control import GroupCommit, SqliteLog
 from support.quick_follower import QuickFollower
 
 
 async def main(path, life, clients):
-    log = Log.open(path)
+    log = SqliteLog.open(path)
     recovery = log.latest_snapshot()
     state = recovery.snapshot.state.split() if recovery.snapshot else []
     follower = QuickFollower(lambda _, body, __: state.append(body))
@@ -25,9 +25,8 @@ async def main(path, life, clients):
         async def client():
             while True:
                 key = f"{life}-{next(numbers)}"
-                outcome = await commit.append(Entry(key.encode(), key))
-                assert isinstance(outcome, Appended)
-                print(key, outcome.position, flush=True)
+                position = await commit.append(key.encode(), None)
+                print(key, position, flush=True)
 
         async def saver():
             while True:

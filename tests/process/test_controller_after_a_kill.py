@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pleroma.content.filter_json import to_json
-from pleroma.control import Controller, ControlState, Log, command_from_json
+from pleroma.control import Controller, ControlState, SqliteLog, command_from_json
 from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.control.state_snapshot import snapshot
@@ -70,7 +70,7 @@ class Witness:
         self.answers += answered
 
     async def judge(self, whole):
-        with Log.open(self.folder / LOG_FILE_NAME) as log:  # the lock is free
+        with SqliteLog.open(self.folder / LOG_FILE_NAME) as log:  # the lock is free
             assert log.latest_snapshot().damaged == ()
             head = log.head
             if whole:
@@ -112,5 +112,5 @@ def test_what_was_answered_survives_every_kill(tmp_path, every):
     assert len(witness.answers) > 5 * KILLS
     assert witness.withdrawn
     if every != NEVER:
-        with Log.open(tmp_path / LOG_FILE_NAME) as log, pytest.raises(EntriesDropped):
+        with SqliteLog.open(tmp_path / LOG_FILE_NAME) as log, pytest.raises(EntriesDropped):
             log.read()

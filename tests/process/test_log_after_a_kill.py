@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pleroma.control import Appended, Entry, Log, Repeated
+from pleroma.control import SqliteLog
 from support.programs import environment
 
 WRITER = Path(__file__).with_name("log_writer.py")
@@ -53,7 +53,7 @@ def test_what_was_acknowledged_survives_every_kill(tmp_path):
         clients = chance.choice([1, 8, 32])
         found, said = lives(path, f"life{life}", clients, chance.uniform(0, 0.15))
         assert found == len(before)
-        with Log.open(path) as log:  # the lock is free
+        with SqliteLog.open(path) as log:  # the lock is free
             bodies, snapshot = contents(log)
             assert bodies[: len(before)] == before
             mine = bodies[len(before) :]
@@ -63,9 +63,7 @@ def test_what_was_acknowledged_survives_every_kill(tmp_path):
             assert len(said) <= len(mine) <= len(said) + 256
             order = [int(key.removeprefix(f"life{life}-")) for key in mine]
             assert order == list(range(1, len(mine) + 1)), "not in the order of the calls"
-            repeated = log.append([Entry(key.encode(), key) for key, _ in said])
-            assert repeated == [Repeated(position) for _, position in said]
-            assert log.append([Entry(b"between")]) == [Appended(len(bodies) + 1)]
+            assert log.append([b"between"]) == len(bodies) + 1
         before = [*bodies, "between"]
         acknowledged += len(said)
     assert acknowledged > 10 * KILLS

@@ -12,7 +12,7 @@ import pytest
 from pleroma.content.language import MAX_TEXT
 from pleroma.content.work_budget import MAX_BOXES
 from pleroma.control import ControlSettings
-from pleroma.control.log.sqlite_log import REMEMBERED_POSITIONS
+from pleroma.control.kept_answers import REMEMBERED_POSITIONS
 from pleroma.errors import PleromaError
 from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings, running

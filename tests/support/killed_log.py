@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from pleroma.control import Entry, Log
+from pleroma.control import SqliteLog
 
 WAL_HEADER_BYTES = 32
 WAL_FRAME_BYTES = 24 + 4096
@@ -29,12 +29,12 @@ def stages(folder: Path) -> Iterator[tuple[str, Path, list[bytes]]]:
     The state of a snapshot is all bodies up to it.
     """
     bodies: list[bytes] = []
-    with Log.open(folder / "log", remember=20) as log:
+    with SqliteLog.open(folder / "log") as log:
 
         def append(count: int, size: int = 300) -> None:
             for _ in range(count):
                 body = b"%d " % len(bodies) + bytes(size)
-                log.append([Entry(body, f"k{len(bodies)}")])
+                log.append([body])
                 bodies.append(body)
 
         def stage(name: str) -> tuple[str, Path, list[bytes]]:
@@ -64,7 +64,7 @@ def stages(folder: Path) -> Iterator[tuple[str, Path, list[bytes]]]:
 
 def found(path: Path) -> list[bytes]:
     """All bodies that a restart finds. The database that it finds is intact."""
-    with Log.open(path, remember=20) as log:
+    with SqliteLog.open(path) as log:
         recovery = log.latest_snapshot()
         bodies = recovery.snapshot.state.split(b"\n") if recovery.snapshot else []
         assert len(bodies) == recovery.position

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pleroma.content.filter_json import to_json
-from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Entry, Log, Register
+from pleroma.control import ControlState, CreatePrincipal, CreateSchema, Register, SqliteLog
 from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.control.state.command import canonical
@@ -29,7 +29,7 @@ def write_many(folder: Path, model: Model) -> int:
         region = entry.index.cover(wanted, max_members=entry.members).under(entry.prefix)
         region.slim()
         state.registrations.add(Registered(f"s{position}", "subscription", "ann", host, entry, text, region, 0))
-    with Log.open(folder / LOG_FILE_NAME) as log:
-        log.append([Entry(b"{}")] * (first + len(load.subscriptions) - 1))
+    with SqliteLog.open(folder / LOG_FILE_NAME) as log:
+        log.append([b"{}"] * (first + len(load.subscriptions) - 1))
         log.save_snapshot(log.head, snapshot(state, KeptAnswers()))
     return len(state.registrations)

@@ -9,6 +9,9 @@ class QuickFollower:
     def __init__(self, fold: Callable[[Position, bytes, object], object]) -> None:
         self._fold = fold
 
+    def received(self, body: bytes) -> object:  # noqa: ARG002
+        return None
+
     def fold(self, position: Position, body: bytes, call: object) -> None:
         self._fold(position, body, call)
 

@@ -5,9 +5,9 @@ from pleroma.control.control_state import ControlState
 from pleroma.control.controller import Controller
 from pleroma.control.feed import Feed, FeedReader
 from pleroma.control.lane import SwitchDelay
-from pleroma.control.log.entry import Appended, Conflict, Entry, Outcome, Position, Repeated
+from pleroma.control.log.durable_log import Log, LogSnapshot, Position, Recovery
 from pleroma.control.log.group_commit import GroupCommit
-from pleroma.control.log.sqlite_log import Log, LogSnapshot, Recovery
+from pleroma.control.log.sqlite_log import SqliteLog
 from pleroma.control.southbound import Southbound
 from pleroma.control.state.command import (
     AdoptPlan,
@@ -41,14 +41,12 @@ from pleroma.control.transition.plan_change_runner import PlanChangeTiming
 __all__ = [
     "AdoptPlan",
     "Advance",
-    "Appended",
     "ChangeGroup",
     "ChangePlan",
     "ChangePrincipal",
     "ClientCounters",
     "Command",
     "CommandRefused",
-    "Conflict",
     "ControlSettings",
     "ControlState",
     "Controller",
@@ -57,7 +55,6 @@ __all__ = [
     "CreateSchema",
     "Done",
     "EndToken",
-    "Entry",
     "Expire",
     "Feed",
     "FeedReader",
@@ -67,7 +64,6 @@ __all__ = [
     "LearnHost",
     "Log",
     "LogSnapshot",
-    "Outcome",
     "PlanChangeTiming",
     "Position",
     "Principal",
@@ -77,11 +73,11 @@ __all__ = [
     "RemoveGroup",
     "RemovePrincipal",
     "RemoveSchema",
-    "Repeated",
     "Result",
     "RotateToken",
     "SchemaEntry",
     "Southbound",
+    "SqliteLog",
     "SwitchDelay",
     "Token",
     "Withdraw",

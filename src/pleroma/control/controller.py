@@ -21,7 +21,7 @@ from pleroma.control.feed import Feed
 from pleroma.control.feed_items import command_items
 from pleroma.control.installer import Awaited, Installer
 from pleroma.control.lane import SwitchDelay
-from pleroma.control.log.entry import Position
+from pleroma.control.log.durable_log import Log, Position
 from pleroma.control.logged_state import LoggedState
 from pleroma.control.southbound import Southbound
 from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Register, RemoveSchema, Rewire
@@ -51,6 +51,7 @@ class Controller:
 
     def __init__(
         self,
+        folder: Path,
         logged: LoggedState,
         network: Southbound,
         also_wait_for: Callable[[], Awaitable[None]] | None,
@@ -58,6 +59,8 @@ class Controller:
     ) -> None:
         """The network has all rules that follow from the logged state."""
         state = logged.state
+        self.folder = folder
+        """Where this process keeps what it needs, the log too unless that is shared."""
         self.feed = Feed()
         self.client_counters = ClientCounters(state.registrations, state.principals)
         self._logged = logged
@@ -74,6 +77,7 @@ class Controller:
         self._on_people: list[Callable[[], None]] = []
         self.plan_changes = PlanChangeRunner(state.plans, state.registrations, self.submit, self.confirmed, timing)
         logged.subscribe(self._follow)
+        logged.follow_others()
 
     @classmethod
     async def open(
@@ -83,6 +87,7 @@ class Controller:
         network: Southbound,
         settings: ControlSettings | None = None,
         *,
+        shared: Log | None = None,
         snapshot_every: int = SNAPSHOT_EVERY_ENTRIES,
         resume: Callable[[ControlState], Rewire | None] | None = None,
         also_wait_for: Callable[[], Awaitable[None]] | None = None,
@@ -90,11 +95,12 @@ class Controller:
     ) -> Self:
         """Go on from what the folder holds, or begin there. On return the network has all rules.
 
-        `resume` is called with the state that was found, before the network is given its rules. It says what there is
-        of the network, if it knows that and the log does not, as logs of earlier versions. A request is answered when
-        `also_wait_for`, too, has returned after its rules were installed.
+        With a `shared` log, that one is followed; it is closed with the controller. `resume` is called with the state
+        that was found, before the network is given its rules. It says what there is of the network, if it knows that
+        and the log does not, as logs of earlier versions. A request is answered when `also_wait_for`, too, has returned
+        after its rules were installed.
         """
-        logged = await _opened(Path(folder), topology, settings or ControlSettings(), snapshot_every)
+        logged = await _opened(shared or Path(folder), topology, settings or ControlSettings(), snapshot_every)
         try:
             there = None if resume is None else resume(logged.state)
             if there is not None:
@@ -103,7 +109,7 @@ class Controller:
         except BaseException:
             await logged.close(with_snapshot=False)
             raise
-        return cls(logged, network, also_wait_for, timing or PlanChangeTiming())
+        return cls(Path(folder), logged, network, also_wait_for, timing or PlanChangeTiming())
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,11 +156,6 @@ class Controller:
     def delays(self) -> Mapping[SwitchId, SwitchDelay]:
         """How far each of the switches is behind that have not confirmed everything."""
         return self._installer.delays
-
-    @property
-    def folder(self) -> Path:
-        """Where the log is."""
-        return self._logged.folder
 
     @property
     def log_failure(self) -> LogError | None:
@@ -330,9 +331,9 @@ class Controller:
                 self.feed.tell(item)
 
 
-async def _opened(folder: Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> LoggedState:
+async def _opened(where: Log | Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> LoggedState:
     """Open the log in another thread: with many registrations that takes seconds, and switches want to be answered."""
-    opening = asyncio.ensure_future(in_background(LoggedState.open, folder, topology, settings, snapshot_every))
+    opening = asyncio.ensure_future(in_background(LoggedState.open, where, topology, settings, snapshot_every))
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:

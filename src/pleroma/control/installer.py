@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pleroma.background import in_background
 from pleroma.control.lane import Lane, SwitchDelay
-from pleroma.control.log.entry import LOG_START, Position
+from pleroma.control.log.durable_log import LOG_START, Position
 from pleroma.control.southbound import Southbound
 from pleroma.control.switch_batch import SwitchBatch
 from pleroma.errors import NotInstalled

@@ -1,70 +1,117 @@
-"""The answers to requests that may be sent again.
+"""The answers to requests that may be sent again, by their keys.
 
-The log knows which keys it has seen, but not what was answered. The answers are kept here for as long as the log keeps
-the keys, and as text: most of them are never read again.
+Which entry of the log is a repetition is decided here, as the log is followed: whoever follows it decides alike, also
+where several processes append. The answers are kept as text: most of them are never read again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pleroma.errors
-from pleroma.control.log.sqlite_log import REMEMBERED_POSITIONS
 from pleroma.control.state.command import canonical
 from pleroma.control.state.result import CommandRefused, Done, Result
-from pleroma.errors import ControlError, PleromaError
+from pleroma.errors import ControlError, KeyConflict, PleromaError
 
-KeptAnswer = tuple[int, tuple[str, str]]
-"""The position of a request, its key, and the answer as JSON."""
+REMEMBERED_POSITIONS = 100_000
+"""So far back in the log, a repetition is recognised."""
+MAX_KEY_CHARACTERS = 200
+DIGEST_BYTES = 16
+
+
+class KeptAnswer(NamedTuple):
+    position: int
+    key: str
+    digest: bytes
+    """Of the request. Another request under the same key is no repetition."""
+    answer: str
+    """As JSON."""
+
+    @property
+    def line(self) -> str:
+        """For snapshots, with tabs between."""
+        return f"{self.position}\t{canonical(self.key)}\t{self.digest.hex()}\t{self.answer}"
+
+    @property
+    def result(self) -> Result:
+        return _from_json(json.loads(self.answer))
+
+
+def check_key(key: str) -> None:
+    """Refuse what cannot be the key of a request."""
+    if not 0 < len(key) <= MAX_KEY_CHARACTERS:
+        reason = f"a key has 1 to {MAX_KEY_CHARACTERS} characters, not {len(key)}"
+        raise ControlError(reason, field="key", value=key)
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise ControlError("the key is not valid Unicode", field="key", value=key) from None
+
+
+def request_digest(body: bytes) -> bytes:
+    """Stands for a request: the body of its log entry, in which the key is too."""
+    return hashlib.sha256(body).digest()[:DIGEST_BYTES]
 
 
 class KeptAnswers:
-    """The answers of the last `remember` positions, by position and by key."""
+    """The answers of the last `remember` positions."""
 
     def __init__(self, remember: int = REMEMBERED_POSITIONS) -> None:
         self._remember = remember
-        self._by_position: dict[int, tuple[str, str]] = {}  # key and answer, in the order of the log
-        self._position: dict[str, int] = {}
+        self._by_key: dict[str, KeptAnswer] = {}
+        """In the order of the log."""
 
     def __len__(self) -> int:
-        return len(self._by_position)
+        return len(self._by_key)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._position
+    def repeated(self, key: str, body: bytes) -> KeptAnswer | None:
+        """What this request was answered, if it came before; raises `KeyConflict` if another one had its key."""
+        kept = self._by_key.get(key)
+        if kept is not None and kept.digest != request_digest(body):
+            raise KeyConflict("the key belongs to another request", field="key", value=key)
+        return kept
 
-    def keep(self, position: int, key: str, result: Result) -> None:
-        self._by_position[position] = key, canonical(_to_json(result))
-        self._position[key] = position
-        while (oldest := next(iter(self._by_position))) <= position - self._remember:
-            forgotten, _ = self._by_position.pop(oldest)
-            if self._position.get(forgotten) == oldest:
-                del self._position[forgotten]
+    def keep(self, position: int, key: str, body: bytes, result: Result) -> None:
+        """Keep the answer to a request whose key is not known."""
+        self._by_key[key] = KeptAnswer(position, key, request_digest(body), canonical(_to_json(result)))
 
-    def at(self, position: int) -> Result | None:
-        """The answer to the request at a position; None if it is forgotten."""
-        kept = self._by_position.get(position)
-        return None if kept is None else _from_json(json.loads(kept[1]))
+    def forget(self, position: int) -> None:
+        """Forget what is too far back from this position."""
+        while self._by_key and (oldest := next(iter(self._by_key.values()))).position <= position - self._remember:
+            del self._by_key[oldest.key]
 
     def items(self) -> list[KeptAnswer]:
-        """What `answer_line` makes a line of, for each answer."""
-        return list(self._by_position.items())
+        return list(self._by_key.values())
 
     @classmethod
     def read(cls, lines: Iterable[str], remember: int = REMEMBERED_POSITIONS) -> KeptAnswers:
+        """The answers of a snapshot, which has a `line` for each."""
         made = cls(remember)
         for line in lines:
-            position, key, answer = line.split("\t")
-            made._by_position[int(position)] = name, _ = json.loads(key), answer
-            made._position[name] = int(position)
+            position, key, digest, answer = line.split("\t")
+            kept = KeptAnswer(int(position), json.loads(key), bytes.fromhex(digest), answer)
+            made._by_key[kept.key] = kept
         return made
 
 
-def answer_line(kept: KeptAnswer) -> str:
-    """The position, the key and the answer, with tabs between."""
-    at, (key, answer) = kept
-    return f"{at}\t{canonical(key)}\t{answer}"
+def with_digests(lines: Iterable[str], digests: Mapping[int, bytes]) -> list[str]:
+    """The lines of a snapshot of an earlier version, which has positions, keys and answers; digests are by position.
+
+    An answer whose digest is not known is left out.
+    """
+    made = []
+    for line in lines:
+        position, *rest = line.split("\t")
+        if len(rest) == 3:
+            made.append(line)
+        elif int(position) in digests:
+            key, answer = rest
+            digest = digests[int(position)][:DIGEST_BYTES]
+            made.append(KeptAnswer(int(position), json.loads(key), digest, answer).line)
+    return made
 
 
 def _to_json(result: Result) -> dict[str, Any]:

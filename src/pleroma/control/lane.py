@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 
-from pleroma.control.log.entry import Position
+from pleroma.control.log.durable_log import Position
 from pleroma.control.southbound import Southbound
 from pleroma.control.switch_batch import SwitchBatch
 from pleroma.errors import NotInstalled

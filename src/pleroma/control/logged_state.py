@@ -8,7 +8,6 @@ nobody reads the state: see `settled`.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +16,16 @@ from typing import Self
 import structlog
 
 from pleroma.control.control_state import ControlState
-from pleroma.control.kept_answers import KeptAnswers
-from pleroma.control.log.entry import LOG_START, Appended, Conflict, Entry, Position, Repeated
+from pleroma.control.kept_answers import KeptAnswers, check_key
+from pleroma.control.log.durable_log import LOG_START, Log, Position
 from pleroma.control.log.group_commit import GroupCommit
-from pleroma.control.log.sqlite_log import Log
-from pleroma.control.state.command import Begin, Command, canonical, command_from_json, written
+from pleroma.control.log.sqlite_log import SqliteLog
+from pleroma.control.log_fold import Folded, LogFold, log_body, read_body
+from pleroma.control.state.command import Begin, Command
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import CommandRefused, Done, Result
-from pleroma.control.state_snapshot import restore, taken, without_client_keys
-from pleroma.errors import ControlError, KeyConflict, LogError
+from pleroma.control.state_snapshot import restore, taken, upgraded
+from pleroma.errors import ControlError, LogError
 from pleroma.routing import Topology
 
 log = structlog.get_logger("pleroma.control")
@@ -43,7 +43,9 @@ class _Call:
 
     command: Command
     key: str | None
-    result: Result | None = None
+    is_own: bool = True
+    """Whether it was made in this process."""
+    folded: Folded | None = None
 
 
 class LoggedState:
@@ -54,13 +56,13 @@ class LoggedState:
     ) -> None:
         """`after` is the last entry that the state holds; the entries behind it are applied here."""
         self.state = state
-        self.folder = log.folder
         self.log_failure: LogError | None = None
         """Why the last command could not be written, unless the log could be written since."""
         self.snapshot_failure: LogError | None = None
         """Why the last snapshot could not be saved. The log holds everything nevertheless."""
-        self._answers = answers
+        self._fold = LogFold(state, answers)
         self._listeners: list[Callable[[Position, Command, Result], Awaitable[None]]] = []
+        self._is_shared = log.is_shared
         self._snapshot_every = snapshot_every
         self._saved = after
         self._saving: asyncio.Task[None] | None = None
@@ -71,19 +73,17 @@ class LoggedState:
         self._commit: GroupCommit[_Call] = GroupCommit(log, self, after=after)
 
     @classmethod
-    def open(cls, folder: str | Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> Self:
-        """Go on from what the folder holds, or begin there."""
-        log = Log.open(Path(folder) / LOG_FILE_NAME)
+    def open(cls, where: Log | str | Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> Self:
+        """Go on from what a log holds, or begin it: this one, or the one in a folder. It is closed with the state."""
+        log = _sqlite_log(Path(where)) if isinstance(where, str | Path) else where
         try:
-            if log.is_of_earlier_format:
-                log.rewrite(b'"create_principal"', _written_anew, without_client_keys)
             recovery = log.latest_snapshot()
             if recovery.snapshot is not None:
                 state, answers = restore(recovery.snapshot.state, topology, settings)
             else:
                 state, answers = ControlState(topology, settings), KeptAnswers()
             if log.head == LOG_START:
-                log.append([Entry(log_body(Begin(settings.to_json(), state.network)))])
+                log.append([log_body(Begin(settings.to_json(), state.network))])
             return cls(log, state, answers, recovery.position, snapshot_every)
         except BaseException:
             log.close()
@@ -93,6 +93,10 @@ class LoggedState:
     def position(self) -> Position:
         """The last entry that the state holds."""
         return self._commit.applied
+
+    def follow_others(self) -> None:
+        """Apply what other processes append to a shared log, too, from now on."""
+        self._commit.follow_others()
 
     async def settled(self) -> None:
         """Wait until no large command is under way. The state is settled until the caller waits for something else."""
@@ -118,32 +122,27 @@ class LoggedState:
         if isinstance(command, Begin):
             raise ControlError("a log begins once")
         await self.settled()
-        if key is None or key not in self._answers:
-            error = self.state.check(command)
-            if error is not None:
-                raise error
-        call, entry = _Call(command, key), Entry(log_body(command, key), key)
+        body = log_body(command, key)
+        if key is not None:
+            check_key(key)
+            kept = self._fold.answers.repeated(key, body)
+            if kept is not None:
+                return Position(kept.position), _carried_out(kept.result)
+        error = self.state.check(command)
+        if error is not None:
+            raise error
+        call = _Call(command, key)
         try:
             if self._is_ahead:  # what follows in the log has to be read on top of that
                 await self.save_snapshot()
-            outcome = await self._commit.append(entry, call)
+            await self._commit.append(body, call)
         except LogError as error:
             self.log_failure = error
             self._save_later()
             raise
         self.log_failure = None
-        match outcome:
-            case Conflict():
-                raise KeyConflict("the key belongs to another request", field="key", value=key)
-            case Appended():
-                result = call.result
-            case Repeated():
-                result = self._answers.at(outcome.position)
-        if result is None:
-            raise KeyConflict("the key was used too long ago to say what was answered", field="key", value=key)
-        if isinstance(result, CommandRefused):
-            raise result.error
-        return outcome.position, result
+        assert call.folded is not None  # noqa: S101 (it was)
+        return call.folded.position, _carried_out(call.folded.result)
 
     async def apply_unlogged(self, command: Command) -> None:
         """Apply a command that cannot wait until the log can be written. Nothing is logged then before a snapshot."""
@@ -157,7 +156,7 @@ class LoggedState:
         self._saved = self.position
         was_ahead, self._is_ahead = self._is_ahead, False
         try:
-            position = await self._commit.save_snapshot(lambda: taken(self.state, self._answers))
+            position = await self._commit.save_snapshot(lambda: taken(self.state, self._fold.answers))
         except BaseException:
             self._is_ahead |= was_ahead
             raise
@@ -175,29 +174,37 @@ class LoggedState:
             await self._save()
         await self._commit.close()
 
+    def received(self, body: bytes) -> _Call:
+        key, command = read_body(body)
+        return _Call(command, key, is_own=False)
+
     def fold(self, position: Position, body: bytes, call: _Call | None) -> None:
         """Fold an entry into the state; without a call it is an entry of an earlier process."""
-        key, command = _read(body) if call is None else (call.key, call.command)
-        if call is not None and self.is_large(call):
+        if call is None:
+            self._fold.fold(position, body)
+            return
+        if self.is_large(call):
             self.state.registrations.hold_back()
-        result = self.state.apply(position, command)
-        if isinstance(command, Begin) and isinstance(result, CommandRefused):
-            raise result.error
-        if key is not None:
-            self._answers.keep(position, key, result)
-        if call is not None:
-            call.result = result
+        call.folded = self._fold.fold(position, body, call.command, call.key)
 
     def is_large(self, call: _Call) -> bool:
         return self.state.is_large(call.command)
 
     async def tell(self, position: Position, call: _Call) -> None:
-        """Tell all listeners of a command that was folded, and save a snapshot after every so many."""
-        assert call.result is not None  # noqa: S101 (it was folded)
+        """Tell all listeners of a command that was folded, and save a snapshot after every so many.
+
+        Of several processes that follow a shared log, the one that appended an entry saves the snapshot there.
+        """
+        assert call.folded is not None  # noqa: S101 (it was)
         while self.state.registrations.tell(TOLD_PER_TURN):
             await asyncio.sleep(0)
-        await self._tell_listeners(position, call.command, call.result)
-        if position - self._saved >= self._snapshot_every:
+        if call.folded.position == position:
+            await self._tell_listeners(position, call.command, call.folded.result)
+        if self._is_shared:
+            is_due = call.is_own and position % self._snapshot_every == 0
+        else:
+            is_due = position - self._saved >= self._snapshot_every
+        if is_due:
             self._begin_saving()
 
     async def _tell_listeners(self, position: Position, command: Command, result: Result) -> None:
@@ -231,17 +238,25 @@ class LoggedState:
             self._saving = None
 
 
-def log_body(command: Command, key: str | None = None) -> bytes:
-    """A command and its key as the body of a log entry."""
-    return f'{{"command":{written(command)},"key":{"null" if key is None else canonical(key)}}}'.encode()
+def _sqlite_log(folder: Path) -> SqliteLog:
+    """The log in a folder, in the present format."""
+    log = SqliteLog.open(folder / LOG_FILE_NAME)
+    try:
+        if log.is_of_earlier_format:
+            log.rewrite(b'"create_principal"', _written_anew, upgraded)
+    except BaseException:
+        log.close()
+        raise
+    return log
 
 
-def _read(body: bytes) -> tuple[str | None, Command]:
-    data = json.loads(body)
-    return data["key"], command_from_json(data["command"])
+def _carried_out(result: Result) -> Done:
+    if isinstance(result, CommandRefused):
+        raise result.error
+    return result
 
 
 def _written_anew(body: bytes) -> bytes:
     """The body as this version writes it."""
-    key, command = _read(body)
+    key, command = read_body(body)
     return log_body(command, key)

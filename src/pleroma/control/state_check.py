@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from pleroma.control.control_state import ControlState, fingerprint
-from pleroma.control.log.entry import LOG_START
+from pleroma.control.kept_answers import KeptAnswers
+from pleroma.control.log.durable_log import LOG_START, Recovery
 from pleroma.control.log.lock_file import lock_holder
 from pleroma.control.log.log_examination import examine
 from pleroma.control.log.mount_kind import is_shared, mount_kind
 from pleroma.control.log.private_files import exposures
 from pleroma.control.log.read_only_file import ReadOnlyFile
 from pleroma.control.log.sqlite_file import clear_errors
-from pleroma.control.log.sqlite_log import Log, Recovery
+from pleroma.control.log.sqlite_log import SqliteLog
+from pleroma.control.log_fold import LogFold
 from pleroma.control.logged_state import LOG_FILE_NAME
-from pleroma.control.state.command import Begin, command_from_json
 from pleroma.control.state.control_settings import ControlSettings
-from pleroma.control.state.result import CommandRefused
 from pleroma.control.state_snapshot import restore
 from pleroma.errors import PleromaError
 from pleroma.routing import Topology
@@ -98,14 +98,14 @@ def _database(path: Path) -> Iterator[Finding]:
 
 
 def _entries(path: Path) -> Iterator[Finding]:
-    with Log(ReadOnlyFile(path)) as log:
+    with SqliteLog(ReadOnlyFile(path)) as log:
         first = log.first
         count = sum(1 for _ in log.read(max(first - 1, LOG_START)))
     yield Finding("entries", f"{count} from {first} on, each as it was written" if count else "none")
 
 
 def _snapshots(path: Path) -> Iterator[Finding]:
-    with Log(ReadOnlyFile(path)) as log:
+    with SqliteLog(ReadOnlyFile(path)) as log:
         kept = log.intact_snapshots()
     for position, is_intact in kept.items():
         found = "intact" if is_intact else "damaged; the one before is used, or the log from its beginning"
@@ -115,7 +115,7 @@ def _snapshots(path: Path) -> Iterator[Finding]:
 
 
 def _state(path: Path, topologies: Sequence[Topology]) -> Iterator[Finding]:
-    with Log(ReadOnlyFile(path)) as log:
+    with SqliteLog(ReadOnlyFile(path)) as log:
         if log.head == LOG_START:
             yield Finding("state", "nothing was accepted yet")
             return
@@ -125,21 +125,19 @@ def _state(path: Path, topologies: Sequence[Topology]) -> Iterator[Finding]:
         if topology is None:
             yield Finding("state", "not replayed: made for another network (--topology)")
             return
-        state = ControlState(topology, settings)
+        state, answers = ControlState(topology, settings), KeptAnswers()
         if recovery.snapshot is not None:
-            state, _ = restore(recovery.snapshot.state, topology, settings)
+            state, answers = restore(recovery.snapshot.state, topology, settings)
+        fold = LogFold(state, answers)
         for position, body in log.read(recovery.position):
-            command = command_from_json(json.loads(body)["command"])
-            result = state.apply(position, command)
-            if isinstance(command, Begin) and isinstance(result, CommandRefused):
-                raise result.error
+            fold.fold(position, body)
     counts = (
         f"{len(state.schemas)} schemas, {len(state.principals)} principals, {len(state.registrations)} registrations"
     )
     yield Finding("state", f"replayed: {counts}")
 
 
-def _made_with(log: Log, recovery: Recovery) -> tuple[ControlSettings, str]:
+def _made_with(log: SqliteLog, recovery: Recovery) -> tuple[ControlSettings, str]:
     """The settings and the network of the log, as its snapshot or its first entry has them."""
     made: dict[str, Any]
     if recovery.snapshot is not None:

@@ -17,7 +17,7 @@ from typing import Any
 from pleroma.background import collecting_later
 from pleroma.content import Schema
 from pleroma.control.control_state import ControlState
-from pleroma.control.kept_answers import KeptAnswers, answer_line
+from pleroma.control.kept_answers import KeptAnswers, with_digests
 from pleroma.control.state.command import Begin, Rewire, canonical, command_from_json
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import with_host
@@ -71,7 +71,7 @@ def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
             "registrations": len(registrations),
             "answers": len(kept),
         }
-        texts = "\n".join([canonical(head), *_lines(registrations), *map(answer_line, kept), ""])
+        texts = "\n".join([canonical(head), *_lines(registrations), *(each.line for each in kept), ""])
         regions = [registered.region.pack() for registered in registrations]
         others = () if change is None else change.other.values()
         return b"".join([texts.encode(), *regions, *(region.pack() for region in others)])
@@ -117,12 +117,18 @@ def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple
         return state, KeptAnswers.read(line.decode() for line in lines[count:])
 
 
-def without_client_keys(data: bytes) -> bytes:
-    """A snapshot with verifiers in the place of the clients' keys that snapshots of earlier versions have."""
+def upgraded(data: bytes, digests: Mapping[int, bytes]) -> bytes:
+    """A snapshot of an earlier version as this one writes it: with verifiers in the place of the clients' keys, and
+    with digests of the requests that were answered (`digests` has them by position).
+    """
     head, _, rest = data.partition(b"\n")
     read = json.loads(head)
     read["principals"] = [_principal(_read_principal(each)) for each in read["principals"]]
-    return canonical(read).encode() + b"\n" + rest
+    *lines, regions = rest.split(b"\n", read["registrations"] + read["answers"])
+    registrations, answers = lines[: read["registrations"]], lines[read["registrations"] :]
+    kept = [line.encode() for line in with_digests((line.decode() for line in answers), digests)]
+    read["answers"] = len(kept)
+    return b"\n".join([canonical(read).encode(), *registrations, *kept, regions])
 
 
 def _principal(principal: Principal) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from pleroma.control.log.entry import Position
+from pleroma.control.log.durable_log import Position
 from pleroma.index import Dz
 from pleroma.index.dz import MAX_LENGTH
 from pleroma.routing import AdmitOp, Change, Port, SwitchOp

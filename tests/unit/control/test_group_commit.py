@@ -7,19 +7,22 @@ from contextlib import contextmanager
 
 import pytest
 
-from pleroma.control import Appended, Conflict, Entry, GroupCommit, Log, LogSnapshot, Recovery, Repeated
-from pleroma.errors import DiskFull, LogError
+from pleroma.control import GroupCommit, LogSnapshot, Recovery, SqliteLog
+from pleroma.errors import DiskFull, EntriesDropped, LogError
 from support.quick_follower import QuickFollower
 
 
 @pytest.fixture
 def log(tmp_path):
-    with Log.open(tmp_path / "log", remember=5) as opened:
+    with SqliteLog.open(tmp_path / "log") as opened:
         yield opened
 
 
 class Follower(list):
     """A state that is what was folded, and that takes nothing for large."""
+
+    def received(self, _body):
+        return None
 
     def fold(self, position, body, _call):
         self.append((position, body))
@@ -84,8 +87,8 @@ def test_entries_that_arrive_during_a_sync_share_the_next(log):
         sizes = transactions(log)
         async with GroupCommit(log, Follower()) as commit:
             with stalled(log):
-                tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(600)))
-            assert await asyncio.gather(*tasks) == [Appended(i + 1) for i in range(600)]
+                tasks = await start(*(commit.append(b"%d" % i, None) for i in range(600)))
+            assert await asyncio.gather(*tasks) == [i + 1 for i in range(600)]
             assert sizes == [1, 256, 256, 87]
 
     run(main())
@@ -96,7 +99,7 @@ def test_a_transaction_is_bounded_in_bytes_too(log):
         sizes = transactions(log)
         async with GroupCommit(log, Follower()) as commit:
             with stalled(log):
-                tasks = await start(*(commit.append(Entry(bytes(2**20))) for _ in range(9)))
+                tasks = await start(*(commit.append(bytes(2**20), None) for _ in range(9)))
             await asyncio.gather(*tasks)
             assert sizes == [1, 4, 4]
 
@@ -106,7 +109,7 @@ def test_a_transaction_is_bounded_in_bytes_too(log):
 def test_the_log_has_the_order_of_the_calls(log):
     async def main():
         async with GroupCommit(log, Follower()) as commit:
-            tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(50)))
+            tasks = await start(*(commit.append(b"%d" % i, None) for i in range(50)))
             await asyncio.gather(*tasks)
             assert list(log.read()) == [(i + 1, b"%d" % i) for i in range(50)]
 
@@ -119,8 +122,8 @@ def test_the_state_has_the_whole_batch_before_anybody_is_answered(log):
         async with GroupCommit(log, state) as commit:
 
             async def append(i):
-                outcome = await commit.append(Entry(b"%d" % i))
-                seen.append((outcome.position, len(state)))
+                position = await commit.append(b"%d" % i, None)
+                seen.append((position, len(state)))
 
             with stalled(log):
                 tasks = await start(*(append(i) for i in range(4)))
@@ -131,28 +134,14 @@ def test_the_state_has_the_whole_batch_before_anybody_is_answered(log):
     run(main())
 
 
-def test_only_new_entries_are_applied(log):
-    async def main():
-        state = Follower()
-        async with GroupCommit(log, state) as commit:
-            with stalled(log):
-                entries = [Entry(b"a", "k"), Entry(b"a", "k"), Entry(b"b", "k"), Entry(b"c")]
-                tasks = await start(*(commit.append(each) for each in entries))
-            assert await asyncio.gather(*tasks) == [Appended(1), Repeated(1), Conflict(1), Appended(2)]
-            assert state == [(1, b"a"), (2, b"c")]
-            assert commit.applied == 2
-
-    run(main())
-
-
 def test_an_entry_is_applied_with_the_call_that_came_with_it(log):
-    log.append([Entry(b"before")])
+    log.append([b"before"])
 
     async def main():
         applied = []
         async with GroupCommit(log, QuickFollower(lambda *each: applied.append(each))) as commit:
             with stalled(log):
-                entries = [(Entry(b"a"), "first"), (Entry(b"a"), "second"), (Entry(b"b"), None)]
+                entries = [(b"a", "first"), (b"a", "second"), (b"b", None)]
                 tasks = await start(*(commit.append(*each) for each in entries))
                 tasks[0].cancel()  # it is on its way to the disk
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -162,13 +151,13 @@ def test_an_entry_is_applied_with_the_call_that_came_with_it(log):
 
 
 def test_it_begins_by_applying_what_the_state_does_not_have(log):
-    log.append([Entry(b"a"), Entry(b"b"), Entry(b"c")])
+    log.append([b"a", b"b", b"c"])
 
     async def main():
         state = Follower()
         async with GroupCommit(log, state, after=1) as commit:
             assert (state, commit.applied) == ([(2, b"b"), (3, b"c")], 3)
-            await commit.append(Entry(b"d"))
+            await commit.append(b"d", None)
             assert state[-1] == (4, b"d")
 
     run(main())
@@ -179,16 +168,16 @@ def test_a_failure_reaches_all_who_shared_it_and_nobody_else(log):
         state = Follower()
         async with GroupCommit(log, state) as commit:
             with stalled(log):
-                first = await start(commit.append(Entry(b"first")))
-                tasks = await start(*(commit.append(Entry(bytes(50_000), f"k{i}")) for i in range(5)))
+                first = await start(commit.append(b"first", None))
+                tasks = await start(*(commit.append(bytes(50_000), None) for i in range(5)))
                 limit(log, 20)
-            assert await first[0] == Appended(1)
+            assert await first[0] == 1
             results = await asyncio.gather(*tasks, return_exceptions=True)
             assert [type(each) for each in results] == [DiskFull] * 5
             assert state == list(log.read()) == [(1, b"first")]
-            assert await commit.append(Entry(b"small")) == Appended(2)
+            assert await commit.append(b"small", None) == 2
             limit(log, 1000)
-            assert await commit.append(Entry(bytes(50_000), "k0")) == Appended(3)
+            assert await commit.append(bytes(50_000), None) == 3
             assert state == list(log.read())
 
     run(main())
@@ -199,10 +188,10 @@ def test_those_behind_a_failure_are_served_without_further_ado(log):
         async with GroupCommit(log, Follower()) as commit:
             with stalled(log):
                 bodies = [b"first", *[bytes(2**20)] * 4, b"small", b"small"]  # three transactions
-                tasks = await start(*(commit.append(Entry(body)) for body in bodies))
+                tasks = await start(*(commit.append(body, None) for body in bodies))
                 limit(log, 20)
             results = await asyncio.gather(*tasks, return_exceptions=True)
-            assert [type(each) for each in results] == [Appended, *[DiskFull] * 4, Appended, Appended]
+            assert [type(each) for each in results] == [int, *[DiskFull] * 4, int, int]
             assert [body for _, body in log.read()] == [b"first", b"small", b"small"]
 
     run(main())
@@ -213,14 +202,14 @@ def test_a_cancelled_waiter_harms_no_other(log):
         state = Follower()
         async with GroupCommit(log, state) as commit:
             with stalled(log):
-                tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(6)))
+                tasks = await start(*(commit.append(b"%d" % i, None) for i in range(6)))
                 for i in (0, 2, 5):
                     tasks[i].cancel()
                 await asyncio.sleep(0)
             results = await asyncio.gather(*tasks, return_exceptions=True)
-            assert [type(each) for each in results if not isinstance(each, Appended)] == [asyncio.CancelledError] * 3
+            assert [type(each) for each in results if not isinstance(each, int)] == [asyncio.CancelledError] * 3
             # the first was on its way to the disk and stays; the others had not been taken yet
-            assert [results[i] for i in (1, 3, 4)] == [Appended(2), Appended(3), Appended(4)]
+            assert [results[i] for i in (1, 3, 4)] == [2, 3, 4]
             assert state == list(log.read()) == [(1, b"0"), (2, b"1"), (3, b"3"), (4, b"4")]
 
     run(main())
@@ -230,11 +219,11 @@ def test_when_all_who_wait_are_cancelled_the_next_one_is_served(log):
     async def main():
         async with GroupCommit(log, Follower()) as commit:
             with stalled(log):
-                tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(3)))
+                tasks = await start(*(commit.append(b"%d" % i, None) for i in range(3)))
                 for task in tasks:
                     task.cancel()
                 await asyncio.sleep(0)
-            assert await asyncio.wait_for(commit.append(Entry(b"next")), 5) == Appended(2)
+            assert await asyncio.wait_for(commit.append(b"next", None), 5) == 2
 
     run(main())
 
@@ -243,13 +232,13 @@ def test_closing_finishes_what_waits_and_takes_no_more(log, tmp_path):
     async def main():
         commit = GroupCommit(log, Follower())
         with stalled(log):
-            tasks = await start(*(commit.append(Entry(b"%d" % i)) for i in range(10)))
+            tasks = await start(*(commit.append(b"%d" % i, None) for i in range(10)))
             closing = await start(commit.close())
             with pytest.raises(LogError, match="the log is being closed"):
-                await commit.append(Entry(b"late"))
+                await commit.append(b"late", None)
         await asyncio.gather(*tasks, *closing)
         await commit.close()
-        with Log.open(tmp_path / "log") as again:
+        with SqliteLog.open(tmp_path / "log") as again:
             assert [body for _, body in again.read()] == [b"%d" % i for i in range(10)]
 
     run(main())
@@ -262,14 +251,14 @@ def test_a_state_that_stops_following_stops_the_log(log):
 
     async def main():
         async with GroupCommit(log, QuickFollower(apply)) as commit:
-            assert await commit.append(Entry(b"good")) == Appended(1)
+            assert await commit.append(b"good", None) == 1
             with stalled(log):
-                tasks = await start(*(commit.append(Entry(body)) for body in (b"fine", b"bad", b"good")))
+                tasks = await start(*(commit.append(body, None) for body in (b"fine", b"bad", b"good")))
             results = await asyncio.gather(*tasks, return_exceptions=True)
-            assert results[0] == Appended(2)
+            assert results[0] == 2
             assert [str(each) for each in results[1:]] == ["the state stopped following the log after position 2"] * 2
             assert isinstance(results[1].__cause__, ZeroDivisionError)
-            for use in (commit.append(Entry(b"more")), commit.save_snapshot(lambda: bytes)):
+            for use in (commit.append(b"more", None), commit.save_snapshot(lambda: bytes)):
                 with pytest.raises(LogError, match="the state stopped following"):
                     await use
             assert log.head == 4
@@ -287,10 +276,10 @@ def test_a_snapshot_has_the_state_of_its_position_and_compacts(log):
 
         async with GroupCommit(log, state) as commit:
             for _ in range(3):
-                await commit.append(Entry(b"x"))
+                await commit.append(b"x", None)
             with stalled(log):
-                tasks = await start(commit.append(Entry(b"x")), commit.save_snapshot(encoded))
-            assert await asyncio.gather(*tasks) == [Appended(4), 3]
+                tasks = await start(commit.append(b"x", None), commit.save_snapshot(encoded))
+            assert await asyncio.gather(*tasks) == [4, 3]
             assert log.latest_snapshot() == Recovery(LogSnapshot(3, b"3"), ())
             assert await commit.save_snapshot(encoded) == 4
             assert [position for position, _ in log.read(3)] == [4]
@@ -305,7 +294,7 @@ def test_after_a_snapshot_the_file_is_brought_up_to_date_once(log, monkeypatch):
         done, checkpoint = [], log.checkpoint
         monkeypatch.setattr(log, "checkpoint", lambda: done.append(log.latest_snapshot().snapshot) or checkpoint())
         async with GroupCommit(log, Follower()) as commit:
-            await commit.append(Entry(b"x"))
+            await commit.append(b"x", None)
             await commit.save_snapshot(lambda: lambda: b"state")
             assert done == [LogSnapshot(1, b"state")]
 
@@ -315,7 +304,7 @@ def test_after_a_snapshot_the_file_is_brought_up_to_date_once(log, monkeypatch):
 def test_closing_ends_the_threads(log):
     async def main():
         async with GroupCommit(log, LargeFollower()) as commit:
-            await commit.append(Entry(b"x"), "call")
+            await commit.append(b"x", "call")
             assert log_threads()
         assert not log_threads()
 
@@ -338,18 +327,18 @@ class LargeFollower(Follower):
 def test_closing_during_a_snapshot_keeps_it(log, tmp_path):
     async def main():
         commit = GroupCommit(log, Follower())
-        await commit.append(Entry(b"x"))
+        await commit.append(b"x", None)
         with stalled(log):
             tasks = await start(commit.save_snapshot(lambda: lambda: b"state"), commit.close())
         assert await asyncio.gather(*tasks) == [1, None]
-        with Log.open(tmp_path / "log") as again:
+        with SqliteLog.open(tmp_path / "log") as again:
             assert again.latest_snapshot() == Recovery(LogSnapshot(1, b"state"), ())
 
     run(main())
 
 
 def test_many_clients_that_come_and_go_leave_a_log_in_order(log):
-    """Clients append, repeat, and are cancelled at any moment; the state is the log, each key is there once."""
+    """Clients append, and are cancelled at any moment; the state is the log."""
 
     async def main():
         state, answered = Follower(), {}
@@ -358,15 +347,14 @@ def test_many_clients_that_come_and_go_leave_a_log_in_order(log):
             async def client(name):
                 for i in range(30):
                     key = f"{name}-{i}"
-                    answered[key] = (await commit.append(Entry(key.encode(), key))).position
-                    assert await commit.append(Entry(key.encode(), key)) == Repeated(answered[key])
+                    answered[key] = await commit.append(key.encode(), None)
 
             clients = [asyncio.create_task(client(n)) for n in range(12)]
             for leaving in clients[::3]:
                 await asyncio.sleep(0.01)
                 leaving.cancel()
             await asyncio.gather(*clients, return_exceptions=True)
-            await commit.append(Entry(b"last"))
+            await commit.append(b"last", None)
             assert state == list(log.read())
             bodies = [body.decode() for _, body in state]
             assert len(set(bodies)) == len(bodies)
@@ -393,8 +381,8 @@ class TestLargeEntries:
                     assert self.goes_on.wait(20)
                 super().fold(position, body, call)
 
-            def is_large(self, _call):
-                return True
+            def is_large(self, call):
+                return call is not None
 
             async def tell(self, position, call):
                 assert threading.current_thread() is threading.main_thread()
@@ -404,7 +392,7 @@ class TestLargeEntries:
             state = Slow()
             async with GroupCommit(log, state) as commit:
                 first, settled, second = await start(
-                    commit.append(Entry(b"large"), "call"), commit.settled(), commit.append(Entry(b"next"))
+                    commit.append(b"large", "call"), commit.settled(), commit.append(b"next", None)
                 )
                 assert settled.done()  # nothing was under way yet
                 while not state.begun.is_set():
@@ -418,10 +406,10 @@ class TestLargeEntries:
                 state.goes_on.set()
                 await settled
                 assert state[0] == (1, b"large")
-                assert await asyncio.gather(first, second) == [Appended(1), Appended(2)]
+                assert await asyncio.gather(first, second) == [1, 2]
                 assert await saving >= 1
                 assert state == [(1, b"large"), (2, b"next")]
-                assert state.told == [(1, "call")]
+                assert state.told == [(1, "call"), (2, None)]
                 commit.settle()
 
         run(main())
@@ -435,18 +423,18 @@ class TestLargeEntries:
                 time.sleep(0.05)
                 super().fold(position, body, call)
 
-            def is_large(self, _call):
-                return True
+            def is_large(self, call):
+                return call is not None
 
         async def main():
             state = Slow()
             async with GroupCommit(log, state) as commit:
-                (append,) = await start(commit.append(Entry(b"large"), "call"))
+                (append,) = await start(commit.append(b"large", "call"))
                 while not state.begun.is_set():
                     await asyncio.sleep(0)
                 commit.settle()
                 assert list(state) == [(1, b"large")]
-                assert await append == Appended(1)
+                assert await append == 1
 
         run(main())
 
@@ -455,14 +443,174 @@ class TestLargeEntries:
             def fold(self, *_):
                 raise ZeroDivisionError
 
-            def is_large(self, _call):
-                return True
+            def is_large(self, call):
+                return call is not None
 
         async def main():
             async with GroupCommit(log, Failing()) as commit:
                 with pytest.raises(LogError, match="stopped following the log after position 0"):
-                    await commit.append(Entry(b"bad"), "call")
+                    await commit.append(b"bad", "call")
                 with pytest.raises(LogError, match="stopped following"):
-                    await commit.append(Entry(b"more"))
+                    await commit.append(b"more", None)
+
+        run(main())
+
+
+class SharedLog:
+    """A log that others append to, in memory. `others` appends as they do; what was waiting for it goes on."""
+
+    is_shared = True
+
+    def __init__(self):
+        self.bodies, self._more, self._closed = [], threading.Condition(), False
+        self.failing = None
+        self.before_append = []
+
+    def others(self, *bodies):
+        with self._more:
+            self.bodies += bodies
+            self._more.notify_all()
+
+    def append(self, bodies):
+        if self.before_append:
+            self.others(*self.before_append.pop(0))
+        if self.failing is not None:
+            error, is_there = self.failing
+            self.failing = None
+            if is_there:
+                self.others(*bodies)
+            raise error
+        first = len(self.bodies) + 1
+        self.others(*bodies)
+        return first
+
+    def read(self, after=0):
+        yield from enumerate(self.bodies[after:], after + 1)
+
+    def wait_beyond(self, position, seconds):
+        with self._more:
+            self._more.wait_for(lambda: self._closed or len(self.bodies) > position, seconds)
+            return len(self.bodies) > position
+
+    def close(self):
+        with self._more:
+            self._closed = True
+            self._more.notify_all()
+
+
+class Told(Follower):
+    """A state that is what was folded, and that knows whose entries it was told of."""
+
+    def __init__(self):
+        self.told = []
+
+    def received(self, body):
+        return "theirs", body
+
+    async def tell(self, position, call):
+        self.told.append((position, call))
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+class TestSharedLog:
+    """Entries of other processes are folded in their places."""
+
+    def test_what_others_append_is_folded_though_nobody_here_appends(self):
+        async def main():
+            log, state = SharedLog(), Told()
+            log.others(b"before")
+            async with GroupCommit(log, state) as commit:
+                commit.follow_others()
+                log.others(b"a", b"b")
+                await until(lambda: commit.applied == 3)
+                log.others(*[b"%d" % i for i in range(1000)])
+                await until(lambda: commit.applied == 1003)
+            assert state == list(log.read())
+            assert state.told[:2] == [(2, ("theirs", b"a")), (3, ("theirs", b"b"))]
+
+        run(main())
+
+    def test_an_own_entry_is_folded_behind_those_that_came_before_it(self):
+        async def main():
+            log, state = SharedLog(), Told()
+            async with GroupCommit(log, state) as commit:
+                log.before_append = [[b"x", b"y"], []]
+                assert await commit.append(b"mine", "own") == 3
+                assert state == [(1, b"x"), (2, b"y"), (3, b"mine")]
+                assert await commit.append(b"next", "own") == 4
+            assert [call for _, call in state.told] == [("theirs", b"x"), ("theirs", b"y"), "own", "own"]
+
+        run(main())
+
+    @pytest.mark.parametrize("is_there", [False, True])
+    def test_an_entry_whose_fate_was_unknown_is_folded_if_it_turns_up(self, is_there):
+        async def main():
+            log, state = SharedLog(), Told()
+            async with GroupCommit(log, state) as commit:
+                log.failing = LogError("no answer"), is_there
+                with pytest.raises(LogError, match="no answer"):
+                    await commit.append(b"mine", "own")
+                assert await commit.append(b"next", "own") == 1 + is_there
+            assert state == list(log.read())
+            assert [body for _, body in state] == [b"mine"] * is_there + [b"next"]
+
+        run(main())
+
+    def test_closing_ends_the_wait_for_others(self):
+        async def main():
+            log = SharedLog()
+            commit = GroupCommit(log, Told())
+            commit.follow_others()
+            await asyncio.sleep(0.01)
+            await commit.close()
+
+        run(main())
+
+    def test_a_follower_goes_on_after_the_log_could_not_be_read(self, monkeypatch):
+        monkeypatch.setattr("pleroma.control.log.group_commit.FOLLOW_RETRY_SECONDS", 0.01)
+
+        async def main():
+            log, state, tried = SharedLog(), Told(), []
+            read, wait = log.read, log.wait_beyond
+
+            def failing(what):
+                def sometimes(*arguments):
+                    tried.append(what)
+                    if tried.count(what) == 1:
+                        raise LogError("no member answers")
+                    return (read if what == "read" else wait)(*arguments)
+
+                return sometimes
+
+            async with GroupCommit(log, state) as commit:
+                log.read, log.wait_beyond = failing("read"), failing("wait")
+                commit.follow_others()
+                log.before_append = [[b"x"]]
+                assert await commit.append(b"mine", "own") == 2
+                log.others(b"y")
+                await until(lambda: commit.applied == 3)
+            assert state == list(log.read())
+            assert {"read", "wait"} <= set(tried)
+
+        run(main())
+
+    def test_entries_that_were_dropped_before_they_were_read_stop_the_state(self):
+        async def main():
+            log, state = SharedLog(), Told()
+            async with GroupCommit(log, state) as commit:
+
+                def dropped(*_):
+                    raise EntriesDropped("the log begins at 9 by now")
+
+                log.read = dropped
+                log.before_append = [[b"x"]]
+                with pytest.raises(LogError, match="the state stopped following the log after position 0"):
+                    await commit.append(b"mine", "own")
+                with pytest.raises(LogError, match="the state stopped following"):
+                    await commit.append(b"more", "own")
 
         run(main())

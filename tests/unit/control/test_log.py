@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from pleroma.control import Appended, Conflict, Entry, Log, LogSnapshot, Recovery, Repeated
-from pleroma.control.log.entry import MAX_BODY_BYTES, MAX_KEY_CHARACTERS
+from pleroma.control import LogSnapshot, Recovery, SqliteLog
+from pleroma.control.log.durable_log import MAX_BODY_BYTES
 from pleroma.errors import DiskFull, EntriesDropped, ForeignLog, LogDamaged, LogError, LogLocked
 
 
@@ -20,12 +20,12 @@ def path(tmp_path):
 
 @pytest.fixture
 def log(path):
-    with Log.open(path, remember=3) as opened:
+    with SqliteLog.open(path) as opened:
         yield opened
 
 
-def fill(log, count, **options):
-    return log.append([Entry(b"%d" % i, **options) for i in range(count)])
+def fill(log, count):
+    return log.append([b"%d" % i for i in range(count)])
 
 
 def compact(log):
@@ -45,71 +45,48 @@ def flip(path, what):
 
 
 def test_positions_count_from_one_without_gaps(log):
-    assert log.append([Entry(b"a"), Entry(b"b")]) == [Appended(1), Appended(2)]
-    assert log.append([]) == []
-    assert log.append([Entry(b"")]) == [Appended(3)]
+    assert log.append([b"a", b"b"]) == 1
+    assert log.append([b""]) == 3
     assert list(log.read()) == [(1, b"a"), (2, b"b"), (3, b"")]
     assert list(log.read(after=2)) == [(3, b"")]
     assert list(log.read(after=3)) == []
     assert log.head == 3
 
 
-def test_a_repetition_is_told_from_a_new_entry_and_from_a_conflict(log):
-    assert log.append([Entry(b"a", "k")]) == [Appended(1)]
-    assert log.append([Entry(b"x"), Entry(b"a", "k"), Entry(b"b", "k")]) == [Appended(2), Repeated(1), Conflict(1)]
-    assert [body for _, body in log.read()] == [b"a", b"x"]
-
-
-def test_a_repetition_within_one_batch_is_recognised(log):
-    batch = [Entry(b"a", "k"), Entry(b"a", "k"), Entry(b"b", "k"), Entry(b"c", "l")]
-    assert log.append(batch) == [Appended(1), Repeated(1), Conflict(1), Appended(2)]
-
-
-def test_entries_without_a_key_are_never_repetitions(log):
-    assert fill(log, 2) + fill(log, 2) == [Appended(i) for i in (1, 2, 3, 4)]
-
-
-def test_keys_are_compared_exactly(log):
-    keys = ["k", "K", "k ", "k\0", "é", "e\u0301", "x" * MAX_KEY_CHARACTERS]
-    assert log.append([Entry(b"", key) for key in keys]) == [Appended(i + 1) for i in range(len(keys))]
-    assert log.append([Entry(b"", key) for key in keys]) == [Repeated(i + 1) for i in range(len(keys))]
-
-
-@pytest.mark.parametrize("key", ["", "x" * (MAX_KEY_CHARACTERS + 1), "\ud800"])
-def test_a_bad_key_is_refused(key):
-    with pytest.raises(LogError, match=r"^key: ") as caught:
-        Entry(b"", key)
-    assert (caught.value.field, caught.value.value) == ("key", key)
-
-
-def test_a_body_has_a_limit():
-    Entry(bytes(MAX_BODY_BYTES))
+def test_a_body_has_a_limit(log):
+    log.append([bytes(MAX_BODY_BYTES)])
     with pytest.raises(LogError, match="body: 16777217 bytes are more than the 16777216"):
-        Entry(bytes(MAX_BODY_BYTES + 1))
+        log.append([b"small", bytes(MAX_BODY_BYTES + 1)])
+    assert log.head == 1
+
+
+def test_nobody_else_appends_so_nobody_has_to_wait(log):
+    fill(log, 2)
+    assert (log.wait_beyond(1, 60), log.wait_beyond(2, 60)) == (True, False)
 
 
 def test_everything_is_there_after_a_restart(path):
-    with Log.open(path) as log:
-        log.append([Entry(b"a", "k"), Entry(b"b")])
+    with SqliteLog.open(path) as log:
+        log.append([b"a", b"b"])
         log.save_snapshot(1, b"state")
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         assert list(log.read()) == [(1, b"a"), (2, b"b")]
-        assert log.append([Entry(b"a", "k"), Entry(b"c")]) == [Repeated(1), Appended(3)]
+        assert log.append([b"a", b"c"]) == 3
         assert log.latest_snapshot() == Recovery(LogSnapshot(1, b"state"), ())
 
 
 def test_a_batch_that_fails_half_way_leaves_nothing(log):
     with pytest.raises(TypeError):
-        log.append([Entry(b"good", "k"), Entry("not bytes")])
-    assert log.append([Entry(b"good", "k")]) == [Appended(1)]
+        log.append([b"good", "not bytes"])
+    assert log.append([b"good"]) == 1
 
 
 def test_reading_goes_on_through_appends_and_large_bodies(log):
     large = bytes(700_000)
-    log.append([Entry(large)] * 4 + [Entry(b"x")] * 1500)
+    log.append([large] * 4 + [b"x"] * 1500)
     reader = log.read()
     assert next(reader) == (1, large)
-    log.append([Entry(b"later")])
+    log.append([b"later"])
     rest = list(reader)
     assert [position for position, _ in rest] == list(range(2, 1506))
     assert rest[-1][1] == b"later"
@@ -121,7 +98,7 @@ def test_an_unfinished_reader_holds_nothing_up(log, path):
     reader = log.read()
     next(reader)
     for _ in range(40):
-        log.append([Entry(bytes(400_000))])
+        log.append([bytes(400_000)])
     assert os.path.getsize(f"{path}-wal") < 8_000_000
     reader.close()
 
@@ -170,13 +147,13 @@ def test_a_snapshot_lies_between_the_last_one_and_the_end(log):
 
 
 def test_a_damaged_snapshot_is_reported_and_the_one_before_used(path):
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         fill(log, 9)
         log.save_snapshot(3, b"the state after three")
         log.save_snapshot(6, b"the state after six")
         compact(log)
     flip(path, b"the state after six")
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         recovery = log.latest_snapshot()
         assert recovery == Recovery(LogSnapshot(3, b"the state after three"), (6,))
         assert [position for position, _ in log.read(recovery.position)] == [4, 5, 6, 7, 8, 9]
@@ -184,26 +161,26 @@ def test_a_damaged_snapshot_is_reported_and_the_one_before_used(path):
         compact(log)  # the damaged one does not count: what follows the third entry must stay
         assert [position for position, _ in log.read(3)] == [4, 5, 6, 7, 8, 9]
     flip(path, b"the state after nine")
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         assert log.latest_snapshot() == Recovery(LogSnapshot(3, b"the state after three"), (9,))
 
 
 def test_without_an_intact_snapshot_a_compacted_log_does_not_pretend(path):
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         fill(log, 9)
         log.save_snapshot(3, b"the state after three")
         log.save_snapshot(6, b"the state after six")
         compact(log)
     flip(path, b"the state after three")
     flip(path, b"the state after six")
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         assert log.latest_snapshot() == Recovery(None, (6, 3))
         with pytest.raises(EntriesDropped, match="after: the log begins at 4"):
             log.read(log.latest_snapshot().position)
 
 
 def test_a_snapshot_whose_pages_are_wild_is_damaged_too(path):
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         fill(log, 2)
         log.save_snapshot(1, b"good")
         log.save_snapshot(2, bytes(10_000) + b"middle" + bytes(10_000))
@@ -211,9 +188,9 @@ def test_a_snapshot_whose_pages_are_wild_is_damaged_too(path):
     page = content.index(b"middle") // 4096 * 4096
     content[page : page + 4] = b"\x7f\0\0\0"  # where the state goes on
     path.write_bytes(content)
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         assert log.latest_snapshot() == Recovery(LogSnapshot(1, b"good"), (2,))
-        assert fill(log, 1) == [Appended(3)]
+        assert fill(log, 1) == 3
         with pytest.raises(LogDamaged, match="the file is damaged"):  # pages of such a file are not used again
             log.save_snapshot(3, b"new")
         assert log.latest_snapshot() == Recovery(LogSnapshot(1, b"good"), (2,))
@@ -234,14 +211,14 @@ def test_compaction_drops_what_lies_before_both_snapshots(log):
     assert [position for position, _ in log.read(3)] == [4, 5, 6, 7, 8]
     with pytest.raises(EntriesDropped, match="after: the log begins at 4"):
         log.read(2)
-    assert fill(log, 1) == [Appended(9)]
+    assert fill(log, 1) == 9
 
 
 def test_compaction_goes_in_small_steps(log):
-    log.append([Entry(b"x", f"k{i}") for i in range(10)])
+    fill(log, 10)
     log.save_snapshot(8, b"")
     log.save_snapshot(9, b"")
-    assert [log.compact(max_rows=3) for _ in range(4)] == [6, 6, 3, 0]  # 8 entries and, remembering 3 positions, 7 keys
+    assert [log.compact(max_rows=3) for _ in range(4)] == [3, 3, 2, 0]
     assert len(list(log.read(8))) == 2
 
 
@@ -254,23 +231,6 @@ def test_a_reader_overtaken_by_compaction_is_told(log):
     compact(log)
     with pytest.raises(EntriesDropped, match="the log begins at 1501 by now"):
         list(reader)
-
-
-def test_keys_outlive_their_entries_for_as_long_as_they_are_remembered(log):
-    log.append([Entry(b"body", f"k{i}") for i in range(1, 9)])
-    log.save_snapshot(7, b"")
-    log.save_snapshot(8, b"")
-    compact(log)
-    assert log.append([Entry(b"body", "k6"), Entry(b"other", "k7")]) == [Repeated(6), Conflict(7)]
-    assert log.append([Entry(b"body", "k5")]) == [Appended(9)]  # three positions are remembered, not more
-
-
-def test_the_key_of_an_entry_that_is_kept_is_kept(log):
-    log.append([Entry(b"body", f"k{i}") for i in range(1, 9)])
-    log.save_snapshot(1, b"")
-    log.save_snapshot(8, b"")
-    compact(log)
-    assert log.append([Entry(b"body", "k2")]) == [Repeated(2)]
 
 
 # -- the file --------------------------------------------------------------------------------------------------------
@@ -287,32 +247,33 @@ def test_two_cannot_have_the_same_log_open(log, path, tmp_path):
     (tmp_path / "link").symlink_to(path.parent)
     for way in (path, tmp_path / "data" / ".." / "data" / "control.log", tmp_path / "link" / "control.log"):
         with pytest.raises(LogLocked) as caught:
-            Log.open(way)
+            SqliteLog.open(way)
         assert str(caught.value) == f"{path}: process {os.getpid()} has this log open"
     log.close()
-    Log.open(path).close()
+    SqliteLog.open(path).close()
 
 
 def test_a_failure_to_open_leaves_the_lock_free(path):
-    Log.open(path).close()
+    SqliteLog.open(path).close()
     original = path.read_bytes()
     path.write_bytes(b"x" * 8192)
     with pytest.raises(ForeignLog):
-        Log.open(path)
+        SqliteLog.open(path)
     path.write_bytes(original)
-    Log.open(path).close()
+    SqliteLog.open(path).close()
 
 
 def test_a_killed_holder_does_not_stand_in_the_way(path):
-    code = "import sys; from pleroma.control import Log; log = Log.open(sys.argv[1]); print(flush=True); input()"
+    opening = "from pleroma.control import SqliteLog; log = SqliteLog.open(sys.argv[1])"
+    code = f"import sys; {opening}; print(flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         holder.stdout.readline()
         with pytest.raises(LogLocked, match=f"process {holder.pid} has this log open"):
-            Log.open(path)
+            SqliteLog.open(path)
         holder.kill()
-    Log.open(path).close()
+    SqliteLog.open(path).close()
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path):
@@ -320,52 +281,47 @@ def test_other_files_are_refused_and_left_alone(tmp_path):
     text.write_bytes(b"A diary, not a log.\n" * 300)
     with closing(sqlite3.connect(database)) as other:
         other.execute("CREATE TABLE entries (position)")
-    Log.open(later).close()
+    SqliteLog.open(later).close()
     with closing(sqlite3.connect(later)) as other:
-        other.execute("PRAGMA user_version = 3")
+        other.execute("PRAGMA user_version = 4")
     for path, reason in {
         text: "this file is not a log",
         database: "this database belongs to another application",
-        later: "the log has format 3, and this program reads format 2",
+        later: "the log has format 4, and this program reads format 3",
     }.items():
         before = path.read_bytes()
         with pytest.raises(ForeignLog) as caught:
-            Log.open(path)
+            SqliteLog.open(path)
         assert str(caught.value) == f"{path}: {reason}"
         assert path.read_bytes() == before
 
 
 def test_an_empty_file_becomes_a_log(tmp_path):
     (tmp_path / "log").touch()
-    with Log.open(tmp_path / "log") as log:
-        assert fill(log, 1) == [Appended(1)]
+    with SqliteLog.open(tmp_path / "log") as log:
+        assert fill(log, 1) == 1
 
 
 def test_a_place_where_no_log_can_be_gets_one_clear_error(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file" / "log", tmp_path):
         with pytest.raises(LogError, match=f"{path}: the log cannot be used: "):
-            Log.open(path)
-
-
-def test_a_negative_memory_is_refused(path):
-    with pytest.raises(LogError, match="remember: "):
-        Log.open(path, remember=-1)
+            SqliteLog.open(path)
 
 
 def test_a_closed_log_says_so(log):
     log.close()
     log.close()
-    for use in (lambda: log.append([Entry(b"")]), log.read, log.latest_snapshot, lambda: log.head):
+    for use in (lambda: log.append([b""]), log.read, log.latest_snapshot, lambda: log.head):
         with pytest.raises(LogError, match="the log is closed"):
             use()
 
 
 def test_a_damaged_entry_is_not_handed_out(path):
-    with Log.open(path) as log:
-        log.append([Entry(b"first"), Entry(b"the second body"), Entry(b"third")])
+    with SqliteLog.open(path) as log:
+        log.append([b"first", b"the second body", b"third"])
     flip(path, b"the second body")
-    with Log.open(path) as log:
+    with SqliteLog.open(path) as log:
         reader = log.read()
         assert next(reader) == (1, b"first")
         with pytest.raises(LogDamaged, match="entry 2 is not what was written"):
@@ -385,18 +341,18 @@ def test_a_missing_entry_is_noticed(log, path):
 
 
 def test_on_a_full_disk_a_batch_is_refused_whole_and_later_ones_succeed(log):
-    log.append([Entry(b"before", "a")])
+    log.append([b"before"])
     with log._file.reading() as connection:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages + 1}")
     with pytest.raises(DiskFull, match="the disk is full; nothing was written"):
-        log.append([Entry(b"small", "b"), Entry(bytes(100_000), "c")])
+        log.append([b"small", bytes(100_000)])
     assert list(log.read()) == [(1, b"before")]
-    assert log.append([Entry(b"small", "b")]) == [Appended(2)]
+    assert log.append([b"small"]) == 2
     with pytest.raises(DiskFull):
         log.save_snapshot(2, bytes(100_000))
     assert log.latest_snapshot() == Recovery(None, ())
     with log._file.reading() as connection:
         connection.execute("PRAGMA max_page_count = 1000000")
-    assert log.append([Entry(bytes(100_000), "c")]) == [Appended(3)]
+    assert log.append([bytes(100_000)]) == 3
     log.save_snapshot(3, bytes(100_000))

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pleroma.cli.command_tree import app
-from pleroma.control import Controller, CreateSchema, Log, Withdraw, state_backup
+from pleroma.control import Controller, CreateSchema, SqliteLog, Withdraw, state_backup
 from pleroma.control.backup_manifest import BackupManifest
 from pleroma.control.log.read_only_file import ReadOnlyFile
 from pleroma.control.logged_state import LOG_FILE_NAME
@@ -61,7 +61,7 @@ def backup(folder):
 
 
 def entries(folder):
-    with Log(ReadOnlyFile(folder / LOG_FILE_NAME)) as log:
+    with SqliteLog(ReadOnlyFile(folder / LOG_FILE_NAME)) as log:
         return dict(log.read(max(log.first - 1, 0)))
 
 
@@ -252,7 +252,7 @@ def test_no_controller_starts_from_a_restoration_that_was_cut_short(tmp_path, ba
         with pytest.raises(LogError, match="the disk has failed"):
             put_back(backup, tmp_path)
     with pytest.raises(LogDamaged, match="acknowledged entries are missing"):
-        Log.open(tmp_path / LOG_FILE_NAME)
+        SqliteLog.open(tmp_path / LOG_FILE_NAME)
 
 
 def test_keys_that_change_while_the_log_is_copied_are_copied_again(tmp_path, monkeypatch):

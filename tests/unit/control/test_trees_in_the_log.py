@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from pleroma.control import ChangePlan, Controller, ControlState, CreateSchema, Log
+from pleroma.control import ChangePlan, Controller, ControlState, CreateSchema, SqliteLog
 from pleroma.control.state.command import Advance, ChooseTrees, Rewire
 from pleroma.control.state_snapshot import snapshot
 from pleroma.errors import DiskFull
@@ -30,7 +30,7 @@ async def opened(folder, **more):
 
 
 def contents(controller):
-    return snapshot(controller.state, controller._logged._answers)
+    return snapshot(controller.state, controller._logged._fold.answers)
 
 
 def links_of(state):
@@ -40,7 +40,7 @@ def links_of(state):
 @pytest.fixture
 def full_disk(monkeypatch):
     """Call it with True, and nothing can be written to any log."""
-    append, save, is_full = Log.append, Log.save_snapshot, [False]
+    append, save, is_full = SqliteLog.append, SqliteLog.save_snapshot, [False]
 
     def guarded(original):
         def write(self, *arguments):
@@ -50,8 +50,8 @@ def full_disk(monkeypatch):
 
         return write
 
-    monkeypatch.setattr(Log, "append", guarded(append))
-    monkeypatch.setattr(Log, "save_snapshot", guarded(save))
+    monkeypatch.setattr(SqliteLog, "append", guarded(append))
+    monkeypatch.setattr(SqliteLog, "save_snapshot", guarded(save))
     return lambda full: is_full.__setitem__(0, full)
 
 

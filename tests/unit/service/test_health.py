@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from pleroma.control.log.sqlite_log import Log
+from pleroma.control.log.sqlite_log import SqliteLog
 from pleroma.errors import DiskFull
 from pleroma.routing import Presence, SwitchId, build
 from pleroma.routing.topology import Port
@@ -33,8 +33,8 @@ def full_disk():
         raise DiskFull("the disk is full; nothing was written", field="/secret/place/control.sqlite")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Log, "append", refused)
-        patched.setattr(Log, "save_snapshot", refused)
+        patched.setattr(SqliteLog, "append", refused)
+        patched.setattr(SqliteLog, "save_snapshot", refused)
         yield
 
 

@@ -3,7 +3,8 @@
 The state follows the log here and nowhere else: each entry is folded into it once, in the order of the log, before the
 caller who appended the entry is answered. If callers applied their own entries, one that is cancelled would leave out
 its entry, and two that wake in another order would swap theirs. An entry that takes long is folded in another thread,
-and the event loop goes on meanwhile.
+and the event loop goes on meanwhile. Where other processes append to the log as well, their entries are folded in their
+places, also while nobody here appends.
 """
 
 from __future__ import annotations
@@ -13,42 +14,56 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, Protocol, Self, TypeVar
 
+import structlog
+
 from pleroma.background import collecting_later, in_background
-from pleroma.control.log.entry import LOG_START, Appended, Entry, Outcome, Position
-from pleroma.control.log.sqlite_log import Log
-from pleroma.errors import LogError
+from pleroma.control.log.durable_log import LOG_START, Log, Position, check_body
+from pleroma.errors import EntriesDropped, LogDamaged, LogError
+
+log = structlog.get_logger("pleroma.control")
 
 _MAX_BATCH_ENTRIES = 256
 _MAX_BATCH_BYTES = 4 * 2**20
+_MAX_ENTRIES_PER_READ = 256
+FOLLOW_WAIT_SECONDS = 30.0
+"""How long one call waits for entries of other processes."""
+FOLLOW_RETRY_SECONDS = 0.5
+"""So long after a shared log could not be read, it is read again."""
 
 Call = TypeVar("Call")
-Call_contra = TypeVar("Call_contra", contravariant=True)
 
 
-class LogFollower(Protocol[Call_contra]):
-    """What follows a log. A call is what came along with an entry to `append`; entries that were there have none."""
+class LogFollower(Protocol[Call]):
+    """What follows a log. A call is what came along with an entry to `append`, or was made of somebody else's entry.
 
-    def fold(self, position: Position, body: bytes, call: Call_contra | None) -> None:
+    Entries that were there from the start have none.
+    """
+
+    def received(self, body: bytes) -> Call:
+        """The call that stands for an entry which another process has appended."""
+
+    def fold(self, position: Position, body: bytes, call: Call | None) -> None:
         """Fold an entry into the state; may run in another thread.
 
         It must accept whatever is in the log: what may be refused is checked before it is appended. If it fails
         nevertheless, the state no longer follows the log, and nothing more is appended.
         """
 
-    def is_large(self, call: Call_contra) -> bool:
+    def is_large(self, call: Call) -> bool:
         """Whether to fold the entry of this call may take long."""
 
-    async def tell(self, position: Position, call: Call_contra) -> None:
+    async def tell(self, position: Position, call: Call) -> None:
         """Tell others what was folded; on the event loop, before the next entry is folded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingEntry(Generic[Call]):
-    entry: Entry
-    call: Call | None
-    outcome: asyncio.Future[Outcome]
+    body: bytes
+    call: Call
+    position: asyncio.Future[Position]
 
 
 class GroupCommit(Generic[Call]):
@@ -73,20 +88,23 @@ class GroupCommit(Generic[Call]):
         for position, body in log.read(after):
             follower.fold(position, body, None)
             self.applied = position
+        self._is_behind = False
+        """Others may have appended entries that are not folded yet."""
+        self._following: asyncio.Task[None] | None = None
 
-    async def append(self, entry: Entry, call: Call | None = None) -> Outcome:
+    async def append(self, body: bytes, call: Call) -> Position:
         """Append an entry. On return it is durable and folded; entries are in the order in which this was called.
 
-        An error reaches all who shared the transaction, and nothing of it is in the log. A caller who is cancelled
-        while waiting takes the entry back if no transaction has taken it yet.
+        An error reaches all who shared the transaction. A caller who is cancelled while waiting takes the entry back if
+        no transaction has taken it yet.
         """
         if self._refusal is not None:
             raise self._refusal
-        pending = _PendingEntry(entry, call, asyncio.get_running_loop().create_future())
+        check_body(body)
+        pending = _PendingEntry(body, call, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
-        if self._work is None:
-            self._work = asyncio.get_running_loop().create_task(self._run(self._take()), name="log")
-        return await pending.outcome
+        self._begin()
+        return await pending.position
 
     async def settled(self) -> None:
         """Wait until no large entry is under way. The state is settled until the caller waits for something else."""
@@ -124,11 +142,13 @@ class GroupCommit(Generic[Call]):
             await asyncio.wait([self._work])
         async with self._saving:
             await asyncio.to_thread(self._finish)
+        if self._following is not None:
+            await asyncio.wait([self._following])
 
     def _finish(self) -> None:
         self._syncing.shutdown()
         self._folding.shutdown()
-        self._log.close()
+        self._log.close()  # this ends the wait for entries of others, too
 
     async def __aenter__(self) -> Self:
         return self
@@ -136,18 +156,49 @@ class GroupCommit(Generic[Call]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _run(self, batch: Sequence[_PendingEntry[Call]]) -> None:
-        """One transaction after the other, until no entry waits."""
+    def follow_others(self) -> None:
+        """Fold what other processes append, too, from now on. Nobody else appends to a log that is not shared."""
+        if self._log.is_shared:
+            self._following = asyncio.get_running_loop().create_task(self._follow_others(), name="log-follow")
+
+    def _begin(self) -> None:
+        if self._work is None:
+            self._work = asyncio.get_running_loop().create_task(self._run(self._take()), name="log")
+
+    async def _follow_others(self) -> None:
+        """Have entries of other processes folded soon after they are in the log."""
+        while self._refusal is None:
+            try:
+                is_beyond = await asyncio.to_thread(self._log.wait_beyond, self.applied, FOLLOW_WAIT_SECONDS)
+            except LogError as error:
+                if self._refusal is None:
+                    log.warning("the log cannot be followed", reason=error.reason)
+                    await asyncio.sleep(FOLLOW_RETRY_SECONDS)
+                continue
+            if is_beyond and self._refusal is None:
+                self._is_behind = True
+                self._begin()
+                assert self._work is not None  # noqa: S101 (it has begun)
+                await asyncio.wait([self._work])
+
+    async def _run(self, batch: list[_PendingEntry[Call]]) -> None:
+        """One transaction after the other, until no entry waits and none of another process is left to fold."""
         loop = asyncio.get_running_loop()
         try:
-            while batch:
-                entries = [each.entry for each in batch]
-                try:
-                    outcomes = await loop.run_in_executor(self._syncing, self._log.append, entries)
-                except Exception as error:
-                    _fail(batch, error)
+            while batch or (self._is_behind and self._refusal is None):
+                if batch:
+                    bodies = [each.body for each in batch]
+                    try:
+                        first = await loop.run_in_executor(self._syncing, self._log.append, bodies)
+                    except Exception as error:
+                        _fail(batch, error)
+                        self._is_behind = self._log.is_shared  # whether it was appended may not be known
+                    else:
+                        await self._catch_up(Position(first - 1))
+                        await self._follow(batch, first)
                 else:
-                    await self._follow(batch, outcomes)
+                    self._is_behind = False
+                    await self._catch_up(None)
                 batch = self._take()
         except BaseException as error:  # also if the program stops the event loop in the middle
             self._refusal = LogError(f"the state stopped following the log after position {self.applied}")
@@ -157,31 +208,51 @@ class GroupCommit(Generic[Call]):
         finally:
             self._work = None
 
+    async def _catch_up(self, last: Position | None) -> None:
+        """Fold what other processes have appended: all up to a position, or all that there is."""
+        while last is None or self.applied < last:
+            most = _MAX_ENTRIES_PER_READ if last is None else min(last - self.applied, _MAX_ENTRIES_PER_READ)
+            try:
+                loop = asyncio.get_running_loop()
+                entries = await loop.run_in_executor(self._syncing, self._next_entries, most)
+            except (EntriesDropped, LogDamaged):
+                raise
+            except LogError:
+                if last is None or self._refusal is not None:
+                    raise
+                await asyncio.sleep(FOLLOW_RETRY_SECONDS)  # own entries are in the log, and their callers wait
+                continue
+            if not entries:
+                return
+            for position, body in entries:
+                await self._advance(position, body, self._follower.received(body))
+
+    def _next_entries(self, most: int) -> list[tuple[Position, bytes]]:
+        return list(islice(self._log.read(self.applied), most))
+
     def _take(self) -> list[_PendingEntry[Call]]:
         batch: list[_PendingEntry[Call]] = []
         size = 0
         while self._pending and len(batch) < _MAX_BATCH_ENTRIES and size < _MAX_BATCH_BYTES:
             pending = self._pending.popleft()
-            if not pending.outcome.done():
+            if not pending.position.done():
                 batch.append(pending)
-                size += len(pending.entry.body)
+                size += len(pending.body)
         return batch
 
-    async def _follow(self, batch: Sequence[_PendingEntry[Call]], outcomes: Sequence[Outcome]) -> None:
+    async def _follow(self, batch: Sequence[_PendingEntry[Call]], first: Position) -> None:
         """Fold the whole batch, then answer its callers."""
-        for pending, outcome in zip(batch, outcomes, strict=True):
-            if isinstance(outcome, Appended):
-                await self._advance(outcome.position, pending.entry.body, pending.call)
-        for pending, outcome in zip(batch, outcomes, strict=True):
-            if not pending.outcome.done():
-                pending.outcome.set_result(outcome)
+        for position, pending in enumerate(batch, first):
+            await self._advance(Position(position), pending.body, pending.call)
+        for position, pending in enumerate(batch, first):
+            if not pending.position.done():
+                pending.position.set_result(Position(position))
 
-    async def _advance(self, position: Position, body: bytes, call: Call | None) -> None:
-        if call is None or not self._follower.is_large(call):
+    async def _advance(self, position: Position, body: bytes, call: Call) -> None:
+        if not self._follower.is_large(call):
             self._follower.fold(position, body, call)
             self.applied = position
-            if call is not None:
-                await self._follower.tell(position, call)
+            await self._follower.tell(position, call)
             return
         self._calm.clear()
         try:
@@ -200,5 +271,5 @@ class GroupCommit(Generic[Call]):
 
 def _fail(batch: Sequence[_PendingEntry[Call]], error: BaseException) -> None:
     for pending in batch:
-        if not pending.outcome.done():
-            pending.outcome.set_exception(error)
+        if not pending.position.done():
+            pending.position.set_exception(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 from pleroma.control.log.head_file import HeadMark
 from pleroma.control.log.log_tables import last_entry
 from pleroma.control.log.read_only_file import ReadOnlyFile
-from pleroma.control.log.sqlite_log import Log
+from pleroma.control.log.sqlite_log import SqliteLog
 from pleroma.errors import LogDamaged
 
 
@@ -19,7 +19,7 @@ def intact_end(path: Path) -> HeadMark:
         if found != "ok":
             raise LogDamaged(f"the database is damaged: {' '.join(found.split())}", field=str(path))
         position, chain = last_entry(connection)
-    with Log(ReadOnlyFile(path)) as log:
+    with SqliteLog(ReadOnlyFile(path)) as log:
         for _ in log.read(log.latest_snapshot().position):
             pass
     return HeadMark(position=position, chain=chain)

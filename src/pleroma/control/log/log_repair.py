@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from pleroma.control.log.entry import Position
+from pleroma.control.log.durable_log import Position
 from pleroma.control.log.head_file import HeadFile, HeadMark
 from pleroma.control.log.lock_file import LockFile
 from pleroma.control.log.log_end import intact_end

@@ -9,13 +9,14 @@ from pleroma.control.log.head_file import CHAIN_BYTES
 from pleroma.errors import ForeignLog
 
 SQLITE_APPLICATION_ID = 0x506C726D  # "Plrm", where SQLite and `file` look for it
-LOG_FORMAT = 2
-_EARLIER_FORMATS = (1,)
-"""Formats that can be brought to the present one. Format 1 has, of tokens, the clients' keys, and no chain."""
+LOG_FORMAT = 3
+_EARLIER_FORMATS = (1, 2)
+"""Formats that can be brought to the present one. Both have a table of the keys of requests, which snapshots hold now.
+Format 1 has, of tokens, the clients' keys, and no chain.
+"""
 
 _TABLES = (
     "CREATE TABLE entries (position INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, body BLOB NOT NULL, chain BLOB)",
-    "CREATE TABLE keys (position INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)",
     "CREATE TABLE snapshots (position INTEGER PRIMARY KEY, digest BLOB NOT NULL, state BLOB NOT NULL)",
 )
 
@@ -65,3 +66,16 @@ def last_entry(connection: sqlite3.Connection) -> tuple[int, bytes]:
     found = connection.execute("SELECT position, chain FROM entries ORDER BY position DESC LIMIT 1").fetchone()
     position, chain = found or (0, None)
     return position, chain or bytes(CHAIN_BYTES)
+
+
+def key_digests(connection: sqlite3.Connection) -> dict[int, bytes]:
+    """By position: the digest of the body of an entry that had a key, in a log of an earlier format.
+
+    There is no such table any more if the process ended while the log was brought to the present format.
+    """
+    has_table = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'keys'").fetchone()[0]
+    return dict(connection.execute("SELECT position, digest FROM keys").fetchall()) if has_table else {}
+
+
+def drop_keys(connection: sqlite3.Connection) -> None:
+    connection.execute("DROP TABLE IF EXISTS keys")

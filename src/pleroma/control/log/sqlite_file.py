@@ -191,7 +191,7 @@ class LogFile:
         if is_shared(kind):
             log.warning("the log is on a network file system: start no controller on another machine", kind=kind)
         position, chain = last_entry(connection)
-        if position and read_mark(head_path(self.path)) is None and self.format == LOG_FORMAT:
+        if position and read_mark(head_path(self.path)) is None and self.format > 1:
             log.warning("there is no head file: whether the log has lost its end cannot be told", position=position)
         self._wal_index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with ExitStack() as failing:

@@ -1,9 +1,8 @@
-"""The durable log: accepted entries in order, and snapshots of the state that follows from them.
+"""The log of one process, in a database file.
 
 An entry survives a crash once `append` has returned. The state is a fold over `read`; with a snapshot, a restart need
-not read from the beginning. The log keeps the last two snapshots that were intact when the newer one was saved, all
-entries after the older of the two, and the keys of these entries and of the last `remember` positions. Compaction frees
-space for later entries; it does not make the file smaller.
+not read from the beginning. The log keeps the last two snapshots that were intact when the newer one was saved, and all
+entries after the older of the two. Compaction frees space for later entries; it does not make the file smaller.
 """
 
 from __future__ import annotations
@@ -11,42 +10,19 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from pleroma.control.log.entry import LOG_START, Appended, Conflict, Entry, Outcome, Position, Repeated
+from pleroma.control.log.durable_log import LOG_START, LogSnapshot, Position, Recovery, check_body
 from pleroma.control.log.head_file import CHAIN_BYTES
-from pleroma.control.log.log_tables import LOG_FORMAT, last_entry
+from pleroma.control.log.log_tables import LOG_FORMAT, drop_keys, key_digests, last_entry
 from pleroma.control.log.sqlite_file import LogFile
 from pleroma.errors import EntriesDropped, LogDamaged, LogError
 
-REMEMBERED_POSITIONS = 100_000
 _MAX_READ_ROWS = 512
 _MAX_READ_BYTES = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class LogSnapshot:
-    """The state after the entry at this position."""
-
-    position: Position
-    state: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What a restart begins from. `damaged` has the positions of newer snapshots that could not be used."""
-
-    snapshot: LogSnapshot | None
-    damaged: tuple[Position, ...]
-
-    @property
-    def position(self) -> Position:
-        """The last entry that the snapshot holds: the restart reads on behind it."""
-        return self.snapshot.position if self.snapshot else LOG_START
 
 
 class LogStorage(Protocol):
@@ -66,19 +42,18 @@ class LogStorage(Protocol):
     def close(self) -> None: ...
 
 
-class Log:
-    """Use `Log.open`. Any thread may call its methods; one call at a time is carried out."""
+class SqliteLog:
+    """Use `SqliteLog.open`. Any thread may call its methods; one call at a time is carried out."""
 
-    def __init__(self, file: LogStorage, remember: int = REMEMBERED_POSITIONS) -> None:
+    is_shared = False
+
+    def __init__(self, file: LogStorage) -> None:
         self._file = file
-        self._remember = remember
 
     @classmethod
-    def open(cls, path: str | Path, *, remember: int = REMEMBERED_POSITIONS) -> Self:
+    def open(cls, path: str | Path) -> Self:
         """Open the log, or begin one. Nobody else can open it until it is closed or this process ends."""
-        if remember < 0:
-            raise LogError("a log cannot remember fewer than 0 positions", field="remember", value=remember)
-        return cls(LogFile(Path(path)), remember)
+        return cls(LogFile(Path(path)))
 
     def close(self) -> None:
         self._file.close()
@@ -88,10 +63,6 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def folder(self) -> Path:
-        return self._file.path.parent
 
     @property
     def first(self) -> Position:
@@ -109,13 +80,18 @@ class Log:
     def is_of_earlier_format(self) -> bool:
         return self._file.format != LOG_FORMAT
 
-    def rewrite(self, marker: bytes, body: Callable[[bytes], bytes], state: Callable[[bytes], bytes]) -> None:
-        """Bring a log of an earlier format to the present one: exchange bodies that hold the marker, and all snapshots.
+    def rewrite(
+        self, marker: bytes, body: Callable[[bytes], bytes], state: Callable[[bytes, Mapping[int, bytes]], bytes]
+    ) -> None:
+        """Bring a log of an earlier format to the present one: exchange snapshots, and bodies with the marker.
 
-        Nothing of what they were is left in the file. What is damaged stays, so that it is noticed.
+        `state` gets a snapshot, and the digests of the entries with keys, which logs had a table of. Nothing of what
+        they were is left in the file. What is damaged stays, so that it is noticed.
         """
         with self._file.writing() as connection:
-            marked = connection.execute("SELECT position FROM entries WHERE instr(body, ?)", (marker,)).fetchall()
+            digests = key_digests(connection)
+            question = "SELECT position FROM entries WHERE instr(body, ?)"
+            marked = connection.execute(question, (marker,)).fetchall() if self._file.format == 1 else ()
             for (position,) in marked:
                 question = "SELECT checksum, body FROM entries WHERE position = ?"
                 checksum, old = connection.execute(question, (position,)).fetchone()
@@ -126,29 +102,27 @@ class Log:
             for position in _snapshots(connection):
                 kept = _load(connection, position)
                 if kept is not None:
-                    new = state(kept)
+                    new = state(kept, digests)
                     row = (_digest(position, new), new, position)
                     connection.execute("UPDATE snapshots SET digest = ?, state = ? WHERE position = ?", row)
+            drop_keys(connection)
         self._file.leave_no_trace()
 
-    def append(self, entries: Sequence[Entry]) -> list[Outcome]:
-        """Append those entries that are new, durably, all or none; tell for each entry what became of it.
+    def append(self, bodies: Sequence[bytes]) -> Position:
+        """Append entries one behind the other, durably, all or none; returns the position of the first.
 
         After DiskFull no entry is in the log. After any other error of the disk, entries may still turn out to be in
-        the log if the machine stops before the next append succeeds; their keys tell.
+        the log if the machine stops before the next append succeeds.
         """
+        for body in bodies:
+            check_body(body)
         with self._file.writing() as connection:
             last, chain = last_entry(connection)
-            position = Position(last)
-            outcomes: list[Outcome] = []
-            for entry in entries:
-                known = _known(connection, entry)
-                if known is None:
-                    position = Position(position + 1)
-                    chain = _chained(chain, position, entry.body)
-                    _insert(connection, position, entry, chain)
-                outcomes.append(known or Appended(position))
-        return outcomes
+            for position, body in enumerate(bodies, last + 1):
+                chain = _chained(chain, position, body)
+                row = (position, _checksum(position, body), body, chain)
+                connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+        return Position(last + 1)
 
     def read(self, after: int = LOG_START) -> Iterator[tuple[Position, bytes]]:
         """The entries after a position, in order. Few at a time are in memory, and others may append meanwhile."""
@@ -197,6 +171,10 @@ class Log:
             raise EntriesDropped(f"the log begins at {first} by now", field="after", value=after)
         raise LogDamaged(f"entry {after + 1} is missing", field=str(self._file.path), value=after + 1)
 
+    def wait_beyond(self, position: Position, seconds: float) -> bool:  # noqa: ARG002
+        """Nobody else appends, so there is nothing to wait for."""
+        return self.head > position
+
     def save_snapshot(self, position: int, state: bytes) -> None:
         """Keep the state after the entry at this position, durably, and the newest intact snapshot before it."""
         with self._file.writing() as connection:
@@ -231,18 +209,20 @@ class Log:
         self._file.checkpoint()
 
     def compact(self, max_rows: int = 1000) -> int:
-        """Drop some rows that need not be kept, and tell how many: 0 means that nothing is left to drop.
+        """Drop some entries that need not be kept, and tell how many: 0 means that nothing is left to drop.
 
-        Rows go in steps, so that appends find their turn in between, and so that a step needs little room on a full
+        Entries go in steps, so that appends find their turn in between, and so that a step needs little room on a full
         disk.
         """
         with self._file.writing() as connection:
             kept = _snapshots(connection)
             if len(kept) < 2:
                 return 0
-            older = kept[-1]
-            forgotten = min(older, _head(connection) - self._remember)
-            return _drop(connection, "entries", older, max_rows) + _drop(connection, "keys", forgotten, max_rows)
+            first = _first(connection)
+            if first is None:
+                return 0
+            bound = min(kept[-1], first + max_rows - 1)
+            return connection.execute("DELETE FROM entries WHERE position <= ?", (bound,)).rowcount
 
 
 def _head(connection: sqlite3.Connection) -> Position:
@@ -253,24 +233,6 @@ def _head(connection: sqlite3.Connection) -> Position:
 def _first(connection: sqlite3.Connection) -> Position | None:
     first: Position | None = connection.execute("SELECT min(position) FROM entries").fetchone()[0]
     return first
-
-
-def _known(connection: sqlite3.Connection, entry: Entry) -> Repeated | Conflict | None:
-    """What the log has under this entry's key, or has got earlier in this transaction."""
-    if entry.key is None:
-        return None
-    found = connection.execute("SELECT position, digest FROM keys WHERE key = ?", (entry.key,)).fetchone()
-    if found is None:
-        return None
-    position, digest = found
-    return Repeated(position) if digest == _body_digest(entry) else Conflict(position)
-
-
-def _insert(connection: sqlite3.Connection, position: Position, entry: Entry, chain: bytes) -> None:
-    row = (position, _checksum(position, entry.body), entry.body, chain)
-    connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
-    if entry.key is not None:
-        connection.execute("INSERT INTO keys VALUES (?, ?, ?)", (position, entry.key, _body_digest(entry)))
 
 
 def _snapshots(connection: sqlite3.Connection) -> list[Position]:
@@ -288,20 +250,6 @@ def _load(connection: sqlite3.Connection, position: Position) -> bytes | None:
             raise
         return None
     return state if digest == _digest(position, state) else None
-
-
-def _drop(connection: sqlite3.Connection, table: str, last: int, max_rows: int) -> int:
-    """Drop the first `max_rows` rows of a table, but none behind the position `last`."""
-    first = connection.execute(f"SELECT min(position) FROM {table}").fetchone()[0]  # noqa: S608
-    if first is None:
-        return 0
-    bound = min(last, first + max_rows - 1)
-    return connection.execute(f"DELETE FROM {table} WHERE position <= ?", (bound,)).rowcount  # noqa: S608
-
-
-def _body_digest(entry: Entry) -> bytes:
-    """Stands for the body of an entry when the log has only its key left."""
-    return hashlib.sha256(entry.body).digest()
 
 
 def _chained(before: bytes, position: int, body: bytes) -> bytes:
