@@ -2,7 +2,8 @@
 
 The tables are a function of the registrations and of the trees. A request changes the tables step by step, and each
 step returns the difference as operations. A switch that has room for fewer rules than it needs gets a coarser table,
-which forwards more events and never fewer.
+which forwards more events and never fewer. A router may have a share of the dz alone: then it has the rules for events
+in its share, and none for others. Routers whose shares are apart have, together, rules for all events in these.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TypeGuard
 from pleroma.background import collecting_later
 from pleroma.errors import PleromaError, RoutingError, UnknownName
 from pleroma.index.dz import MAX_LENGTH, Dz
-from pleroma.index.dzset import DzSet
+from pleroma.index.dzset import EVERYTHING, DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
 from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
 from pleroma.routing.family import Family, OneTree, Policy, held_by, released, repaired
@@ -39,8 +40,10 @@ class Router:
         families: Sequence[Family] | None = None,
         max_length: int = MAX_LENGTH,
         weights: Weights | None = None,
+        share: DzSet = EVERYTHING,
     ) -> None:
         """The policy decides with which families to begin, unless some are given."""
+        self._share = share
         self.policy = policy or OneTree()
         self.topology = topology
         self.max_length = max_length
@@ -202,16 +205,23 @@ class Router:
         self.registrations[request.id] = request
         if request.host not in self.topology.host:
             return  # the registration waits for its host
-        for number, part in self._spans.parts(request.region):
+        for number, part in self._parts(request):
             for dz in part:
                 self._families[number][1].add(_side(request), request.host, dz)
 
     def _remove(self, registration: Registration) -> None:
         if registration.host not in self.topology.host:
             return  # the demands of the host went when the host did
-        for number, part in self._spans.parts(registration.region):
+        for number, part in self._parts(registration):
             for dz in part:
                 self._families[number][1].remove(_side(registration), registration.host, dz)
+
+    def _parts(self, request: Registration) -> list[tuple[int, DzSet]]:
+        """The region of a request, as far as it is in the share here, divided among the families."""
+        return self._spans.parts(self._shared(request.region))
+
+    def _shared(self, region: DzSet) -> DzSet:
+        return region if self._share is EVERYTHING else region & self._share
 
     def _withdraw(self, id: str, kind: type[Registration]) -> list[FlowOp]:
         registration = self.registrations.get(id)
@@ -232,7 +242,7 @@ class Router:
         if request.host not in self.topology.host:
             return set()
         switches, side, found = list(among), _side(request), set[SwitchId]()
-        for number, part in self._spans.parts(request.region):
+        for number, part in self._parts(request):
             found |= self._families[number][1].serving(side, request.host, part, switches)
         return found
 
@@ -306,8 +316,9 @@ class Router:
             return
         changed = (region - family.region) | (family.region - region)
         for request in self.registrations.values():
-            if request.host in self.topology.host and request.region.overlaps(changed):
-                before, after = set(request.region & family.region), set(request.region & region)
+            wanted = self._shared(request.region)
+            if request.host in self.topology.host and wanted.overlaps(changed):
+                before, after = set(wanted & family.region), set(wanted & region)
                 for dz in before - after:
                     demands.remove(_side(request), request.host, dz)
                 for dz in after - before:
@@ -326,7 +337,7 @@ class Router:
         spans = FamilySpans(family.region for family, _ in fresh)
         for request in self.registrations.values():
             if request.host in self.topology.host:
-                for number, part in spans.parts(request.region):
+                for number, part in spans.parts(self._shared(request.region)):
                     loads[number].append((_side(request), request.host, part))
         for (_, demands), load in zip(fresh, loads, strict=True):
             demands.load(load)
