@@ -38,6 +38,7 @@
     │   ├── PlanTooOld      a plan that no switch follows any more
     │   ├── NoTree          a plan that cannot be shown as one tree
     │   ├── NotInstalled    durable, but the network has not confirmed it yet
+    │   ├── NotLeading      another process leads the control plane
     │   ├── ControllerClosed  it takes no more requests
     │   └── OtherControl    a log made with other settings, or for another network
     ├── ClientError         what a publisher or a subscriber runs into
@@ -301,6 +302,10 @@ class KeyConflict(ControlError):
 
 class NotInstalled(ControlError):
     pass
+
+
+class NotLeading(ControlError):
+    """Another process leads the control plane: this one may not tell the switches anything."""
 
 
 class ControllerClosed(ControlError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 
-from pleroma.content import Filter
 from pleroma.control.state.command import (
     REGISTRATION_KINDS,
     AdoptPlan,
@@ -22,6 +21,7 @@ from pleroma.control.state.command import (
     CreateSchema,
     Expire,
     ForgetHost,
+    Lead,
     LearnHost,
     Register,
     RemoveSchema,
@@ -51,12 +51,14 @@ from pleroma.errors import (
     PleromaError,
     UnknownName,
 )
+from pleroma.index import EVERYTHING, DzSet
 from pleroma.routing import Host, HostId, Router, Topology
 from pleroma.routing.topology_files import to_json as topology_to_json
 
 CheckedCommand = Callable[[int], Done]
 """A command that was found to be in order. Called with a position of the log, it is carried out there."""
 
+NO_LEADERSHIP = 0
 MAX_QUICK_REGISTRATIONS = 20
 """A command that concerns more registrations may take longer than others should wait."""
 
@@ -64,15 +66,20 @@ MAX_QUICK_REGISTRATIONS = 20
 class ControlState:
     """Read its attributes; change it with `apply` alone."""
 
-    def __init__(self, topology: Topology, settings: ControlSettings | None = None) -> None:
+    def __init__(self, topology: Topology, settings: ControlSettings | None = None, share: DzSet = EVERYTHING) -> None:
+        """Rules are computed for events in this share of the dz alone; all else is the same whatever the share."""
         self.settings = settings or ControlSettings()
         self.network = fingerprint(topology)
         self.learned: dict[HostId, Host] = {}
         """Hosts that were learned while the controller ran."""
         self.registrations = Registrations()
-        self.rules = NetworkRules(topology, self.settings.max_length)
+        self.rules = NetworkRules(topology, self.settings.max_length, share)
         self.there = Rewire()
         """What there is of the network, as the last command said."""
+        self.leadership = NO_LEADERSHIP
+        """The position of the last `Lead`: who appended it tells the switches what to do."""
+        self.rights_since = 0
+        """The position of the last command that may have changed what somebody may do."""
         self.plans = SchemaPlans(self.registrations, self.rules, self.settings)
         self.people = People(self.registrations, lambda name: self.plans.find(name).schema)
 
@@ -133,7 +140,7 @@ class ControlState:
         """
         if isinstance(command, PeopleCommand):
             people = self.people.check(command)
-            return lambda _: self._change_people(people)
+            return lambda position: self._change_people(position, people)
         match command:
             case Begin():
                 return self._begin(command)
@@ -142,7 +149,7 @@ class ControlState:
                 return lambda _: self.plans.create(command, first)
             case RemoveSchema():
                 unused = self.plans.check_removal(command)
-                return lambda _: self._remove_schema(unused)
+                return lambda position: self._remove_schema(position, unused)
             case AdoptPlan():
                 adopting = self.plans.check_adoption(command)
                 return lambda _: self.plans.adopt(command, adopting)
@@ -165,12 +172,15 @@ class ControlState:
             case Rewire():
                 present = present_topology(self.topology, command)
                 return lambda _: self._rewire(command, present)
+            case Lead():
+                return self._lead
             case ChooseTrees():
                 choice = check_choice(command.trees)
                 return lambda _: self._choose_trees(choice)
 
-    def _remove_schema(self, entry: SchemaEntry) -> Done:
+    def _remove_schema(self, position: int, entry: SchemaEntry) -> Done:
         """Rights that name the schema go with it: a later schema of this name may be about something else."""
+        self.rights_since = position
         self.plans.drop(entry)
         return Done({"schema": entry.name, "principals": self.people.drop_schema(entry.name)})
 
@@ -194,7 +204,8 @@ class ControlState:
         if command.network != self.network:
             raise OtherControl("the log was made for another network", field="topology", value=command.network)
 
-    def _change_people(self, change: PeopleChange) -> Done:
+    def _change_people(self, position: int, change: PeopleChange) -> Done:
+        self.rights_since = position
         leaving = self.people.leaving(change)
         ops = self._remove(leaving)
         self.people.carry_out(change)
@@ -209,10 +220,12 @@ class ControlState:
             raise UnknownName("host", str(command.host), self.topology.host, field="host")
         if command.lease is not None:
             check_lease(command.lease)
-        wanted = command.parsed(entry.schema)
-        if not wanted:
-            raise ContentError("no event matches the filter", field="filter", value=str(wanted))
-        check_registration(principal, command.kind, wanted, command.within)
+        known = self._known_region(command, entry)
+        if known is None:
+            wanted = command.parsed(entry.schema)
+            if not wanted:
+                raise ContentError("no event matches the filter", field="filter", value=str(wanted))
+            check_registration(principal, command.kind, wanted, command.within)
         limit = principal.subscriptions
         if (
             command.kind == "subscription"
@@ -222,7 +235,17 @@ class ControlState:
             reason = f"{principal.name} has {limit} subscriptions, and may have no more"
             raise LimitReached(reason, field="subscriptions", value=limit)
         self._check_boxes(principal, command)
-        return lambda position: self._add(position, command, entry, wanted)
+        return lambda position: self._add(position, command, entry, known)
+
+    def _known_region(self, command: Register, entry: SchemaEntry) -> DzSet | None:
+        """The region that whoever appended a command has found, if that is still the region.
+
+        Then the filter was found to be in order, too, and no rights have changed since.
+        """
+        covered = command.covered
+        if covered is None or covered.position < self.rights_since or self.plans.is_changing(entry):
+            return None
+        return covered.region if covered.plan == (entry.number, entry.epoch) else None
 
     def _check_boxes(self, principal: Principal, command: Register) -> None:
         """Refuse a filter that has more boxes than the principal may still have."""
@@ -232,8 +255,13 @@ class ControlState:
                 reason = f"{principal.name} may have filters of {principal.boxes} boxes in all, has {known}"
                 raise LimitReached(f"{reason} and asks for {more} more", field="boxes", value=more)
 
-    def _add(self, position: int, command: Register, entry: SchemaEntry, wanted: Filter) -> Done:
-        region, opened = self.plans.cover(entry, command.kind, wanted, command.region)
+    def _add(self, position: int, command: Register, entry: SchemaEntry, known: DzSet | None) -> Done:
+        opened = False
+        if known is None:
+            wanted = command.parsed(entry.schema)
+            region, opened = self.plans.cover(entry, command.kind, wanted, command.region)
+        else:
+            wanted, region = None, known
         registered = Registered(
             id=f"{command.kind[0]}{position}",
             kind=command.kind,
@@ -312,6 +340,10 @@ class ControlState:
             self._deal_anew(present, self.trees)
             return Done({})
         return Done({}, *self.rules.route_on(present))
+
+    def _lead(self, position: int) -> Done:
+        self.leadership = position
+        return Done({"leadership": position})
 
     def _choose_trees(self, choice: TreeChoice) -> Done:
         if self._is_quiet:

@@ -20,12 +20,13 @@ from pleroma.control.kept_answers import KeptAnswers, check_key
 from pleroma.control.log.durable_log import LOG_START, Log, Position
 from pleroma.control.log.group_commit import GroupCommit
 from pleroma.control.log.sqlite_log import SqliteLog
-from pleroma.control.log_fold import Folded, LogFold, log_body, read_body
+from pleroma.control.log_fold import Folded, LogFold, log_body, read_body, split_body
 from pleroma.control.state.command import Begin, Command
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.control.state_snapshot import restore, taken, upgraded
 from pleroma.errors import ControlError, LogError
+from pleroma.index import EVERYTHING, DzSet
 from pleroma.routing import Topology
 
 log = structlog.get_logger("pleroma.control")
@@ -62,6 +63,8 @@ class LoggedState:
         """Why the last snapshot could not be saved. The log holds everything nevertheless."""
         self._fold = LogFold(state, answers)
         self._listeners: list[Callable[[Position, Command, Result], Awaitable[None]]] = []
+        self.leadership: int | None = None
+        """Under which leadership this process appends, if it leads."""
         self._is_shared = log.is_shared
         self._snapshot_every = snapshot_every
         self._saved = after
@@ -73,15 +76,25 @@ class LoggedState:
         self._commit: GroupCommit[_Call] = GroupCommit(log, self, after=after)
 
     @classmethod
-    def open(cls, where: Log | str | Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> Self:
-        """Go on from what a log holds, or begin it: this one, or the one in a folder. It is closed with the state."""
+    def open(
+        cls,
+        where: Log | str | Path,
+        topology: Topology,
+        settings: ControlSettings,
+        snapshot_every: int,
+        share: DzSet = EVERYTHING,
+    ) -> Self:
+        """Go on from what a log holds, or begin it: this one, or the one in a folder. It is closed with the state.
+
+        Rules are computed in a share of the dz.
+        """
         log = _sqlite_log(Path(where)) if isinstance(where, str | Path) else where
         try:
             recovery = log.latest_snapshot()
             if recovery.snapshot is not None:
-                state, answers = restore(recovery.snapshot.state, topology, settings)
+                state, answers = restore(recovery.snapshot.state, topology, settings, share)
             else:
-                state, answers = ControlState(topology, settings), KeptAnswers()
+                state, answers = ControlState(topology, settings, share), KeptAnswers()
             if log.head == LOG_START:
                 log.append([log_body(Begin(settings.to_json(), state.network))])
             return cls(log, state, answers, recovery.position, snapshot_every)
@@ -122,10 +135,10 @@ class LoggedState:
         if isinstance(command, Begin):
             raise ControlError("a log begins once")
         await self.settled()
-        body = log_body(command, key)
+        body = log_body(command, key, self.leadership)
         if key is not None:
             check_key(key)
-            kept = self._fold.answers.repeated(key, body)
+            kept = self._fold.answers.repeated(key, split_body(body)[1])
             if kept is not None:
                 return Position(kept.position), _carried_out(kept.result)
         error = self.state.check(command)

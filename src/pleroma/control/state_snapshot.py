@@ -29,7 +29,7 @@ from pleroma.control.state.regions import schema_prefix
 from pleroma.control.state.tree_choice import DealtTree, check_choice, dealt
 from pleroma.control.transition.plan_change import PlanChange
 from pleroma.errors import OtherControl
-from pleroma.index import Dz, DzSet, IndexPlan, index_from_json
+from pleroma.index import EVERYTHING, Dz, DzSet, IndexPlan, index_from_json
 from pleroma.index.dzset import PACKED_BYTES
 from pleroma.routing import Host, Topology
 
@@ -46,6 +46,7 @@ def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
     settings = state.settings.to_json() | {"max_members": state.plans.first_members}
     schemas = [replace(entry, plans=list(entry.plans), origins=dict(entry.origins)) for entry in state.schemas.values()]
     next_number, first_epoch = state.plans.next_number, state.plans.first_epoch
+    leadership, rights_since = state.leadership, state.rights_since
     principals, hosts = list(state.principals.values()), list(state.learned.values())
     groups = list(state.people.groups.values())
     network, trees, there, families = state.network, state.trees, state.there, state.router.families
@@ -61,6 +62,8 @@ def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
             "schemas": [_schema(entry) for entry in schemas],
             "next_number": next_number,
             "first_epoch": first_epoch,
+            "leadership": leadership,
+            "rights_since": rights_since,
             "principals": [_principal(principal) for principal in principals],
             "groups": [{"name": each.name, **_rights(each.rights)} for each in groups],
             "hosts": [asdict(host) for host in hosts],
@@ -79,27 +82,30 @@ def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
     return write
 
 
-def restore(data: bytes, topology: Topology, settings: ControlSettings) -> tuple[ControlState, KeptAnswers]:
-    """The state and the answers of a snapshot. Flow tables are computed from the regions."""
+def restore(
+    data: bytes, topology: Topology, settings: ControlSettings, share: DzSet = EVERYTHING
+) -> tuple[ControlState, KeptAnswers]:
+    """The state and the answers of a snapshot. Flow tables are computed from the regions, in a share of the dz."""
     with collecting_later():
         head, _, _ = data.partition(b"\n")
         read = json.loads(head)
         if read.get("format") != SNAPSHOT_FORMAT:
             raise OtherControl(f"the snapshot has format {read.get('format')}, not {SNAPSHOT_FORMAT}", field="format")
-        state = ControlState(topology, settings)
+        state = ControlState(topology, settings, share)
         state.check_begin(Begin(read["settings"], read["network"]))
         limit = state.plans.first_members = read["settings"]["max_members"]
         for place, each in enumerate(read["schemas"]):
             schema = Schema.from_json(each["schema"])
             plans = [_plan(schema, limit, *plan) for plan in each["plans"]]
             # snapshots of versions that could not remove a schema have them in the order of their numbers and shares
-            number, share = each.get("number", place), each.get("share", place)
-            prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(share, settings)
+            number, at = each.get("number", place), each.get("share", place)
+            prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(at, settings)
             trees = check_choice(each.get("trees", "single"))
             origins = {int(epoch): PlanOrigin.from_json(given) for epoch, given in each.get("origins", {}).items()}
-            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans, trees, share, origins)
+            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans, trees, at, origins)
         state.plans.next_number = read.get("next_number", len(read["schemas"]))
         state.plans.first_epoch = read.get("first_epoch", 1)
+        state.leadership, state.rights_since = read.get("leadership", 0), read.get("rights_since", 0)
         for each in read.get("hosts", ()):
             host = Host(**each)
             state.learn(host, with_host(state.topology, host))

@@ -129,6 +129,27 @@ class KnownRegion(NamedTuple):
     found: tuple[Index, DzSet]
 
 
+class CoveredFilter(NamedTuple):
+    """The region of a filter by a plan: what whoever appends a command to a shared log tells those who follow the log.
+
+    The filter was checked against the rights at `position`.
+    """
+
+    position: int
+    plan: tuple[int, int]
+    """The number of the schema, and the epoch of the plan."""
+    region: DzSet
+
+    def to_json(self) -> list[Any]:
+        return [self.position, *self.plan, self.region.pack().hex()]
+
+    @classmethod
+    def from_json(cls, data: Any) -> CoveredFilter:
+        position, number, epoch, packed = data
+        plan = (_typed(int, number), _typed(int, epoch))
+        return cls(_typed(int, position), plan, DzSet.unpack(bytes.fromhex(packed)))
+
+
 @dataclass(frozen=True)
 class Register:
     """`filter` is a filter as JSON (`content.filter_json`).
@@ -150,6 +171,8 @@ class Register:
     text: str | None = field(default=None, compare=False, repr=False)
     """The filter in the filter language, if whoever made the command has it so."""
     region: KnownRegion | None = field(default=None, compare=False, repr=False)
+    covered: CoveredFilter | None = field(default=None, compare=False, repr=False)
+    """Its region, where several processes follow the log and one does the work for all. It is no part of the JSON."""
 
     @cached_property
     def boxes(self) -> str:
@@ -251,6 +274,16 @@ class ChooseTrees:
         return {"do": "choose_trees", "trees": self.trees}
 
 
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """From here on this process tells the switches what to do. What others append as leaders is refused."""
+
+    holder: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"do": "lead", "holder": self.holder}
+
+
 _Value = TypeVar("_Value")
 
 
@@ -278,6 +311,7 @@ Command = (
     | ForgetHost
     | Rewire
     | ChooseTrees
+    | Lead
 )
 
 
@@ -330,6 +364,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
         data.get("wiring"),
     ),
     "choose_trees": lambda data: ChooseTrees(data["trees"]),
+    "lead": lambda data: Lead(_typed(str, data["holder"])),
 }
 
 

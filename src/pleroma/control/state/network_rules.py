@@ -15,7 +15,7 @@ from pleroma.control.state.records import Registered
 from pleroma.control.state.result import GuardOp
 from pleroma.control.state.tree_choice import DealtTree, TreeChoice, policy_of
 from pleroma.errors import LimitReached
-from pleroma.index import Dz, DzSet
+from pleroma.index import EVERYTHING, Dz, DzSet
 from pleroma.routing import (
     Admissions,
     Advertise,
@@ -99,11 +99,13 @@ class NetworkRules:
     may be fewer (`route_on`).
     """
 
-    def __init__(self, topology: Topology, max_length: int) -> None:
+    def __init__(self, topology: Topology, max_length: int, share: DzSet = EVERYTHING) -> None:
+        """Rules are computed for events in this share of the dz alone."""
         self.topology = topology
+        self._share = share
         self.trees: TreeChoice = "single"
         """How trees are dealt out."""
-        self.router = Router(topology, max_length=max_length)
+        self.router = Router(topology, max_length=max_length, share=share)
         self.detours = self._detour_router(topology)
         """Detours are computed like rules, from registrations that have their cells as regions, on the same trees."""
         self.admissions = Admissions()
@@ -113,7 +115,7 @@ class NetworkRules:
 
     def _detour_router(self, present: Topology) -> Router:
         trees = FollowedTrees(lambda: self.router.families)
-        return Router(present.with_limit(None), policy=trees, max_length=self.router.max_length)
+        return Router(present.with_limit(None), policy=trees, max_length=self.router.max_length, share=self._share)
 
     @property
     def present(self) -> Topology:
@@ -129,7 +131,8 @@ class NetworkRules:
         """Begin on this network and with these families instead; with those of the policy, if they are not known."""
         self._present, self.trees = present, trees
         max_length = self.router.max_length
-        self.router = Router(present, policy=policy_of(trees, max_length), families=families, max_length=max_length)
+        policy = policy_of(trees, max_length)
+        self.router = Router(present, policy=policy, families=families, max_length=max_length, share=self._share)
         self.detours = self._detour_router(present)
         for host in self.topology.host:
             self.expect(host)

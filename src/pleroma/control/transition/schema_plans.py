@@ -71,6 +71,10 @@ class SchemaPlans:
         """How far the plan of a schema is on its way to the next."""
         return self.change.phase if self.change is not None and self.change.schema == name else "settled"
 
+    def is_changing(self, entry: SchemaEntry) -> bool:
+        """Whether the plan of a schema is on its way to the next."""
+        return self.change is not None and self.change.entry is entry
+
     def find(self, name: str) -> SchemaEntry:
         entry = self.schemas.get(name)
         if entry is None:
@@ -154,10 +158,11 @@ class SchemaPlans:
             entry.move_to(IndexPlan(entry.epoch + 1, index, entry.members))
         return region, opened
 
-    def add(self, registered: Registered, wanted: Filter) -> RuleInputs:
+    def add(self, registered: Registered, wanted: Filter | None) -> RuleInputs:
         """What a new registration asks of the switches; the change of its plan, if one is under way, knows it now."""
-        if self.change is not None and self.change.entry is registered.entry:
-            self.change.add(registered, wanted)
+        if self.is_changing(registered.entry):
+            assert self.change is not None  # noqa: S101 (it is changing)
+            self.change.add(registered, registered.filter if wanted is None else wanted)
         return self.inputs([registered])
 
     def remove(self, registered: Iterable[Registered]) -> RuleInputs:
