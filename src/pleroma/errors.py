@@ -26,7 +26,10 @@
     │   ├── ForeignLog      a file that is no log, or one of a later version
     │   ├── LogDamaged      stored bytes are not what was written
     │   ├── EntriesDropped  entries that compaction has removed
-    │   └── DiskFull        no room to make an entry durable
+    │   ├── DiskFull        no room to make an entry durable
+    │   ├── LogAway         nobody who keeps the log answers: nothing was done
+    │   ├── LogUnclear      no answer in time: whether it was done is not known
+    │   └── LogRefused      the store under the log said no, and why: nothing was done
     ├── ControlError        a request that the controller does not carry out
     │   ├── NotAllowed      beyond the rights of the one who asks
     │   ├── LimitReached    there are as many as there may be
@@ -253,6 +256,18 @@ class EntriesDropped(LogError):
 
 
 class DiskFull(LogError):
+    pass
+
+
+class LogAway(LogError):
+    pass
+
+
+class LogUnclear(LogError):
+    pass
+
+
+class LogRefused(LogError):
     pass
 
 
