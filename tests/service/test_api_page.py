@@ -19,8 +19,11 @@ from pleroma.service import Deployment, ServiceSettings, running
 from pleroma.service.deployment import API_PORT
 from pleroma.service.http import paging
 from pleroma.service.http.gate import OPEN_PATHS
+from pleroma.service.http.given_filter import MAX_BATCH_WORK_UNITS, MAX_FILTER_WORK_UNITS
 from pleroma.service.http.problems import _STATUS, code_of
+from pleroma.service.http.resources.registration_batches import REQUESTS_PER_ITEM
 from pleroma.service.turns import MAX_WAITING_PIECES
+from pleroma.wire.api_terms import MAX_BATCH_ITEMS
 from support.service.in_process import world
 from support.service.openapi_document import OpenApiDocument
 from support.waiting import run
@@ -116,6 +119,11 @@ def test_the_limits_are_those_in_force():
     assert f"a page that has {paging.MAX_PAGE_BYTES // 1024} KiB ends earlier" in PAGE
     assert f"wait for a long piece of work | {MAX_WAITING_PIECES} |" in PAGE
     assert f"{paging.DEFAULT_PAGE_ITEMS} items, or `limit` (at most {paging.MAX_PAGE_ITEMS:,})" in PAGE
+    assert f"| items of a batch | {MAX_BATCH_ITEMS:,} |" in PAGE
+    assert REQUESTS_PER_ITEM == 1 / 4
+    assert "an item counts as a quarter of a request" in PAGE
+    assert MAX_BATCH_WORK_UNITS == 4 * MAX_FILTER_WORK_UNITS
+    assert "share four times the work that one may take" in PAGE
     assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE
     assert f"| schemas | {2 ** ControlSettings().schema_bits} |" in PAGE
     assert f"the last {REMEMBERED_POSITIONS:,}" in re.sub(r"\s+", " ", PAGE)

@@ -7,7 +7,7 @@ dies at, a new one comes to the same state from the log, and installs the rules 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -186,6 +186,19 @@ class Controller:
         if self._also_wait_for is not None:
             await self._also_wait_for()
         return done
+
+    async def submit_many(
+        self, commands: Iterable[tuple[Command, str | None]], patience: float | None = None
+    ) -> list[Done | PleromaError]:
+        """Carry out commands with their keys, in this order and each as `submit` does: what it came to, or why not."""
+        submitted = (self.submit(command, key, patience) for command, key in commands)
+        found = await asyncio.gather(*submitted, return_exceptions=True)
+        results: list[Done | PleromaError] = []
+        for each in found:
+            if isinstance(each, BaseException) and not isinstance(each, PleromaError):
+                raise each
+            results.append(each)
+        return results
 
     async def _old_trees_are_left(self, schema: str, patience: float | None) -> None:
         """Wait until no switch has rules of trees that events of a schema have left.

@@ -14,5 +14,7 @@ ANSWER_HEADERS = ("content-type", "etag", "retry-after")
 """The headers of an answer that mean something to clients; no others travel in-band."""
 MAX_REPORTED_SUBSCRIPTIONS = 2_000
 """Subscriptions in one report: whoever has more sends several. A longer one would keep others waiting."""
+MAX_BATCH_ITEMS = 1_000
+"""Registrations, or withdrawals, in one request."""
 CA_VARIABLE = "PLEROMA_CA"
 """The environment variable with the file of the authority that signed the controller's certificate."""

@@ -34,6 +34,15 @@ def test_a_bucket_lets_a_burst_through_and_then_its_rate():
     assert [buckets.take("a") == 0 for _ in range(5)] == [True] * 4 + [False]
 
 
+def test_what_a_request_takes_beyond_a_full_bucket_is_owed():
+    clock = Clock()
+    buckets = Buckets(4, clock)
+    assert (buckets.take("a"), buckets.take_more("a", 11)) == (0, 0)
+    assert buckets.take("a") == pytest.approx(9 / 4)
+    clock.now += 9 / 4
+    assert (buckets.take("a"), buckets.take_more("a", 1)) == (0, pytest.approx(1 / 4))
+
+
 def test_a_slow_rate_still_lets_one_through():
     clock = Clock()
     buckets = Buckets(0.1, clock)

@@ -19,6 +19,7 @@ from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import SamplingRates
 from pleroma.service.collecting.settled_clock import SettledClock
 from pleroma.service.http import openapi, problems
+from pleroma.service.http.batch_slices import BatchSlices
 from pleroma.service.http.connections.connection_table import ConnectionTable
 from pleroma.service.http.connections.descriptors import free_descriptors
 from pleroma.service.http.context import Service
@@ -40,7 +41,8 @@ from pleroma.service.http.resources.network import network as network_routes
 from pleroma.service.http.resources.plan_tree import plan_tree
 from pleroma.service.http.resources.plans import plans
 from pleroma.service.http.resources.principals import myself, principals
-from pleroma.service.http.resources.registrations import registrations
+from pleroma.service.http.resources.registration_batches import registration_batches
+from pleroma.service.http.resources.registrations import CONFIRM_PATIENCE_SECONDS, registrations
 from pleroma.service.http.resources.replanning import replanning as replanning_routes
 from pleroma.service.http.resources.samples import samples as sample_routes
 from pleroma.service.http.resources.schemas import schemas
@@ -90,6 +92,7 @@ def create_app(
     influence = InfluenceLimit(controller.state.registrations, plane)
     attachments = Shares("attachments", settings.max_attachments, settings.attachment_seconds)
     streaming = Shares("streams", settings.max_streams, _STREAM_RETRY_SECONDS)
+    buckets = Buckets(settings.requests_per_s)
     connections = ConnectionTable(min(settings.max_connections, free_descriptors() // 2))
     closing, network_watch, disk = asyncio.Event(), NetworkWatch(controller, plane), DiskSpace(controller.folder)
     condition = ServiceHealth(controller, plane, network_watch, collection, closing)
@@ -131,6 +134,8 @@ def create_app(
         attachments,
         streaming,
         connections,
+        buckets,
+        BatchSlices(controller, CONFIRM_PATIENCE_SECONDS),
         collection,
         loop,
         keys,
@@ -140,7 +145,7 @@ def create_app(
     gate = Middleware(
         Gate,
         callers=Callers(controller.state, tokens.is_over),
-        buckets=Buckets(settings.requests_per_s),
+        buckets=buckets,
         anonymous=Buckets(settings.anonymous_per_s),
     )
     routes = _routes(service)
@@ -179,6 +184,8 @@ def _routes(service: Service) -> list[BaseRoute]:
     resources = (
         registrations(service, "subscription"),
         registrations(service, "advertisement"),
+        registration_batches(service, "subscription"),
+        registration_batches(service, "advertisement"),
         leases(service),
         hosts(service),
         statistics(service),

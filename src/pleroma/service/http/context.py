@@ -11,6 +11,7 @@ from pleroma.errors import NotFound, UnknownName
 from pleroma.service.collecting.advertised_events import AdvertisedEvents
 from pleroma.service.collecting.collection import Collection
 from pleroma.service.collecting.sample_intake import SampleIntake
+from pleroma.service.http.batch_slices import BatchSlices
 from pleroma.service.http.connections.connection_table import ConnectionTable
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.forgery.event_keys import EventKeys
@@ -18,6 +19,7 @@ from pleroma.service.http.forgery.forged_reports import ForgedReports
 from pleroma.service.http.health.disk_space import DiskSpace
 from pleroma.service.http.health.network_watch import NetworkWatch
 from pleroma.service.http.health.service_health import ServiceHealth
+from pleroma.service.http.limits import Buckets
 from pleroma.service.http.metrics import Metrics
 from pleroma.service.http.sampled_traffic import SampledTraffic
 from pleroma.service.http.traffic_rates import TrafficRates
@@ -54,6 +56,9 @@ class Service:
     attachments: Shares
     streams: Shares
     connections: ConnectionTable
+    buckets: Buckets
+    """How much each principal may ask."""
+    batches: BatchSlices
     collection: Collection | None = None
     """What is collected for the pipeline; None where there is no lake."""
     replanning: PlanLoop | None = None

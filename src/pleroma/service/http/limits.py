@@ -1,7 +1,7 @@
 """How much one caller may ask: requests per second as a token bucket, and bytes per request.
 
 A bucket fills at a steady rate up to one second's worth. A request takes one token, or is refused with the time until
-there will be one.
+there will be one. A batch takes more, by the number of its items.
 """
 
 from __future__ import annotations
@@ -32,12 +32,19 @@ class Buckets:
     def take(self, name: str, tokens: float = 1.0) -> float:
         """Take tokens: 0 if there were enough, else the seconds until there will be. A full bucket has enough."""
         tokens = min(tokens, self.size)
+        return self._take(name, tokens, tokens)
+
+    def take_more(self, name: str, tokens: float) -> float:
+        """Take tokens for a request that has taken one already. What not even a full bucket has is owed."""
+        return self._take(name, tokens, min(tokens, self.size - 1.0))
+
+    def _take(self, name: str, tokens: float, needed: float) -> float:
         now = self._clock()
         level, then = self._levels.get(name, (self.size, now))
         level = min(self.size, level + (now - then) * self.per_s)
-        if level < tokens:
+        if level < needed:
             self._levels[name] = (level, now)
-            return (tokens - level) / self.per_s
+            return (needed - level) / self.per_s
         if len(self._levels) > self._forget_at:
             self._forget(now)
             self._forget_at = max(_MAX_BUCKETS, 2 * len(self._levels))  # or each new name would have all looked through

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from pleroma import errors
-from pleroma.errors import PleromaError, shown
+from pleroma.errors import BadRequest, PleromaError, shown
 from pleroma.service.http.json_answers import json_response
 
 _STATUS: Mapping[type[PleromaError], int] = {
@@ -61,22 +61,27 @@ def code_of(error: PleromaError) -> str:
     return _WORD.sub("_", type(error).__name__).lower()
 
 
-def problem_response(error: PleromaError) -> Response:
-    """The answer to a request that failed with this error."""
+def problem_body(error: PleromaError) -> dict[str, Any]:
+    """What tells of a failure: as the `error` of an answer, or of one item in it."""
     more: dict[str, Any] = {}
     if (allowed := getattr(error, "allowed", None)) is not None:
         more["allowed"] = str(allowed)
     if (position := getattr(error, "position", None)) is not None:
         more["position"] = position
+    field, value = error.field, error.value
+    if isinstance(error, errors.LogError):  # its field and value name files of the controller
+        field, value = "log", None
+    return _body(code_of(error), error.reason, field, value) | more
+
+
+def problem_response(error: PleromaError) -> Response:
+    """The answer to a request that failed with this error."""
     headers = {}
     if isinstance(error, errors.TooFast):
         headers["Retry-After"] = str(math.ceil(error.seconds))
     if isinstance(error, errors.NotAuthenticated):
         headers["WWW-Authenticate"] = "Bearer"
-    field, value = error.field, error.value
-    if isinstance(error, errors.LogError):  # its field and value name files of the controller
-        field, value = "log", None
-    return _problem(status_of(error), code_of(error), error.reason, field, value, more, headers)
+    return json_response({"error": problem_body(error)}, status_of(error), headers)
 
 
 def install(app: FastAPI) -> None:
@@ -104,13 +109,17 @@ async def _pleroma_error(_: Request, error: Exception) -> Response:
 async def _invalid(_: Request, error: Exception) -> Response:
     """The answer to a body or query that does not fit its model: the first complaint, with the path of the field."""
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    first = error.errors()[0]
-    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    return problem_response(complaint(error.errors()))
+
+
+def complaint(found: Sequence[Mapping[str, Any]]) -> BadRequest:
+    """The first of the things that a model does not like."""
+    first = found[0]
     if first["type"] == "json_invalid":
-        return _problem(400, "bad_request", f"the body is not JSON: {first['ctx']['error']}", "body")
-    reason = first["msg"].removeprefix("Value error, ")
+        return BadRequest(f"the body is not JSON: {first['ctx']['error']}", field="body")
+    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     value = None if first["type"] == "missing" else first.get("input")
-    return _problem(400, "bad_request", reason, ".".join(place) or "body", value)
+    return BadRequest(first["msg"].removeprefix("Value error, "), field=".".join(place) or "body", value=value)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
@@ -141,11 +150,13 @@ def _problem(
     reason: str,
     field: str | None = None,
     value: object = None,
-    more: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    body = {"code": code, "reason": reason, "field": _presentable(field), "value": _presentable(value), **(more or {})}
-    return json_response({"error": body}, status, headers)
+    return json_response({"error": _body(code, reason, field, value)}, status, headers)
+
+
+def _body(code: str, reason: str, field: str | None, value: object) -> dict[str, Any]:
+    return {"code": code, "reason": reason, "field": _presentable(field), "value": _presentable(value)}
 
 
 def _presentable(value: object) -> object:

@@ -57,7 +57,7 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
         command = await read_registration(service, principal, kind, new)
         if new.lease is not None:
             service.leases.extend(principal.name, new.lease)
-        key = _key(principal, shown_token(request), new.key)
+        key = key_in_log(principal, shown_token(request), new.key)
         done = await service.controller.submit(command, key, CONFIRM_PATIENCE_SECONDS)
         if new.lease is not None:
             service.leases.begin(principal.name, new.lease)
@@ -74,14 +74,14 @@ def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
     @router.get("/{id}", response_model=shape, summary=f"One {kind}")
     async def one(request: Request, id: str) -> Response:
         principal = caller(request)
-        found = _visible(service, kind, principal, id)
+        found = visible(service, kind, principal, id)
         await _make_text(service, principal, found)
         return json_response(await _whole(service, principal, kind, id, _shape(found)))
 
     @router.delete("/{id}", status_code=204, summary=f"Withdraw {_article(kind)}")
     async def withdraw(request: Request, id: str) -> Response:
         principal = caller(request)
-        _visible(service, kind, principal, id)
+        visible(service, kind, principal, id)
         await service.controller.submit(Withdraw(id, principal.name), patience=CONFIRM_PATIENCE_SECONDS)
         return Response(status_code=204)
 
@@ -92,8 +92,8 @@ def _article(kind: RegistrationKind) -> str:
     return "an advertisement" if kind == "advertisement" else "a subscription"
 
 
-def _key(principal: Principal, digest: str, key: str | None) -> str | None:
-    """Keys of different principals are different keys, also of two that had the same name one after the other."""
+def key_in_log(principal: Principal, digest: str, key: str | None) -> str | None:
+    """The key of a request in the log: other principals have other keys, also one that had the same name before."""
     return None if key is None else f"{principal.name}/{digest[:_KEY_DIGEST_CHARACTERS]}/{key}"
 
 
@@ -118,7 +118,8 @@ def _share(sample: EncodedSample, registered: Registered) -> dict[str, Any]:
     return sample.share(registered.region, registered.filter)
 
 
-def _visible(service: Service, kind: RegistrationKind, principal: Principal, id: str) -> Registered:
+def visible(service: Service, kind: RegistrationKind, principal: Principal, id: str) -> Registered:
+    """The registration of this id, if the principal may see it; raises `NotFound`."""
     found = service.state.registrations.get(id)
     if found is None or found.kind != kind or not _sees(principal, found):
         raise NotFound(f"there is no such {kind}", field="id", value=id)

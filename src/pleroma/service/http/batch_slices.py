@@ -1,0 +1,92 @@
+"""Many commands of one request: in their order, each with its own result, and never long at the event loop.
+
+Items are prepared one after the other, and submitted in slices. While one slice is on its way to the disk, the next is
+prepared; of all batches together few slices are under way, so that requests of others find their turn between them. One
+item that is refused keeps no other from being carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from pleroma.control import Controller, Done
+from pleroma.control.state.command import Command
+from pleroma.errors import PleromaError
+from pleroma.service.http.problems import problem_body, status_of
+
+T = TypeVar("T")
+
+SLICE_ITEMS, SLICE_DZ = 64, 2_000
+"""A slice has at most so many items. It ends with the item by which it has so many dz."""
+SLICES_UNDER_WAY = 2
+BATCH_TURN_SECONDS = 0.005
+"""After so long, others have their turn."""
+
+
+class BatchCommand(NamedTuple):
+    """An item as a command. `members` is how many dz its registration has."""
+
+    command: Command
+    key: str | None = None
+    members: int = 1
+
+
+class BatchSlices:
+    """The slices of all batches, which take turns. An answer waits for switches up to `patience` seconds in all."""
+
+    def __init__(self, controller: Controller, patience: float) -> None:
+        self._controller = controller
+        self._patience = patience
+        self._places = asyncio.Semaphore(SLICES_UNDER_WAY)
+
+    async def carry_out(
+        self,
+        items: Sequence[T],
+        prepare: Callable[[T], Awaitable[BatchCommand]],
+        answer: Callable[[Command, Done], dict[str, Any]],
+    ) -> list[dict[str, Any]]:
+        """The results of the items. An item is refused if `prepare` raises an error of our tree, or the controller."""
+        results: list[dict[str, Any]] = [{}] * len(items)
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._patience
+
+        async def submit(numbers: Sequence[int], commands: Sequence[BatchCommand]) -> None:
+            try:
+                left = max(end - clock(), 0.0)
+                found = await self._controller.submit_many([each[:2] for each in commands], left)
+                for number, each, result in zip(numbers, commands, found, strict=True):
+                    is_done = isinstance(result, Done)
+                    results[number] = answer(each.command, result) if is_done else refused(result)
+            finally:
+                self._places.release()
+
+        async with asyncio.TaskGroup() as slices:
+            numbers: list[int] = []
+            commands: list[BatchCommand] = []
+            weight, since = 0, clock()
+            for number, item in enumerate(items):
+                await self._controller.settled()
+                try:
+                    prepared = await prepare(item)
+                except PleromaError as error:
+                    results[number] = refused(error)
+                else:
+                    numbers.append(number)
+                    commands.append(prepared)
+                    weight += prepared.members
+                is_last = number == len(items) - 1
+                if commands and (is_last or len(commands) == SLICE_ITEMS or weight >= SLICE_DZ):
+                    await self._places.acquire()
+                    slices.create_task(submit(numbers, commands))
+                    numbers, commands, weight = [], [], 0
+                if clock() - since >= BATCH_TURN_SECONDS:
+                    await asyncio.sleep(0)
+                    since = clock()
+        return results
+
+
+def refused(error: PleromaError) -> dict[str, Any]:
+    """The result of an item that was refused."""
+    return {"status": status_of(error), "error": problem_body(error)}
