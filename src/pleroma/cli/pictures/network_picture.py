@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 import networkx as nx
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from pleroma.cli.pictures.figure_style import FAINT, NOTE_SIZE, TITLE_SIZE, in_percent, one_panel
 from pleroma.cli.pictures.picture import Picture
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from pleroma.switches.simulated.simulation import Simulation
 
 SWITCH_COLOUR, HOST_COLOUR = "#33415c", "#7d8597"
-USE_COLOURS = "YlOrRd"
+USE_COLOURS = LinearSegmentedColormap.from_list("use", mpl.colormaps["YlOrRd"](np.linspace(0.15, 1, 256)))
+"""By share, the colours of cables and of the bar beside them. Paler ones would not be seen on white."""
 MAX_LABELLED_NODES = 60
 LABEL_AT = 0.2
 """How far from the lower end of a cable its share is written, as a part of its length."""
@@ -38,11 +40,10 @@ def draw_use(result: Simulation) -> Picture:
     graph.add_nodes_from(topology.switches)
     places = _places(graph, [host.name for host in topology.hosts])
     figure, canvas = one_panel(7, width=9)
-    colours = mpl.colormaps[USE_COLOURS]
     for ends, share in shares.items():
         (x0, y0), (x1, y1) = (places[end] for end in ends)
         if share:
-            canvas.plot([x0, x1], [y0, y1], color=colours(0.15 + 0.85 * share), lw=1.5 + 4.5 * share, zorder=1)
+            canvas.plot([x0, x1], [y0, y1], color=USE_COLOURS(share), lw=1.5 + 4.5 * share, zorder=1)
         else:
             canvas.plot([x0, x1], [y0, y1], color=FAINT, lw=1, ls=":", zorder=0)
         if share and len(places) <= MAX_LABELLED_NODES:
@@ -59,9 +60,8 @@ def draw_use(result: Simulation) -> Picture:
         f"{sum(result.rules):,} rules, {trees} {'tree' if trees == 1 else 'trees'}",
         fontsize=TITLE_SIZE,
     )
-    bar = figure.colorbar(
-        ScalarMappable(Normalize(0, 1), colours), ax=canvas, label="share of all events on the cable", shrink=0.7
-    )
+    colours = ScalarMappable(Normalize(0, 1), USE_COLOURS)
+    bar = figure.colorbar(colours, ax=canvas, label="share of all events on the cable", shrink=0.7)
     in_percent(bar.ax.yaxis)
     rows = [(*sorted(ends), crossed[ends], share) for ends, share in shares.items()]
     return Picture(figure, ("end", "other end", "events", "share"), sorted(rows))
