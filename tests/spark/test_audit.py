@@ -9,7 +9,7 @@ from pleroma.pipeline.audit.counterfactual import BestPlanQuestion
 from pleroma.pipeline.lake.lake_tables import EventColumns
 from pleroma.pipeline.lake.period import Period
 from pleroma.pipeline.lake.table_files import Condition
-from support.audited_lake import land
+from support.audited_lake import NotedSteps, land
 
 DAY = Period.day("2026-11-15")
 
@@ -44,6 +44,16 @@ def test_the_best_plan_is_judged_beside_the_newest_one_on_the_same_held_out_even
     here = audit_here(lake, data.schema.name, DAY, BestPlanQuestion(bits=12)).counterfactual
     assert counterfactual == here
     assert counterfactual.share_saved == 1 - counterfactual.wasted / counterfactual.plan_wasted
+
+
+def test_those_who_wait_see_each_step_to_its_end(spark, made):
+    lake, data, _ = made
+    steps = NotedSteps()
+    audit_on(spark, lake, data.schema.name, DAY, BestPlanQuestion(bits=12), steps.note)
+    *passes, (last, looking) = steps.told.items()
+    assert [step for step, _ in passes] == ["adding up reports", "judging events", "drawing events for the best plan"]
+    assert [told for _, told in passes] == [(1, pytest.approx(1))] * 3
+    assert (last, looking) == ("looking for the best plan", (None, 0))
 
 
 def test_one_event_is_too_few_for_a_best_plan_and_enough_for_the_rest(spark, tmp_path):

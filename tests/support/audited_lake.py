@@ -1,5 +1,7 @@
 """A lake with a day of quotes in it, for audits: two plans, subscriptions that change once, one sampled stretch."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -44,3 +46,22 @@ def land(url: Path, parts: int = 6) -> tuple[Lake, Workload, EventBatch]:
     lake.land_reports([ReportedCounters(name, SHIFT, first)])
     lake.land_reports([ReportedCounters(name, SHIFT + timedelta(minutes=5), (ReportRow("s00", "p", 2, wasted=1),))])
     return lake, data, chosen
+
+
+class NotedSteps:
+    """What somebody who waits for an audit is told: by step, how much there is to do, and how much was done."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, tuple[float | None, float]] = {}
+        self._is_open = False
+
+    @contextmanager
+    def note(self, step: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+        assert not self._is_open, "there is one bar at a time"
+        self._is_open, self.told[step] = True, (total, 0)
+
+        def advance(part: float) -> None:
+            self.told[step] = total, self.told[step][1] + part
+
+        yield advance
+        self._is_open = False

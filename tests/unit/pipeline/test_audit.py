@@ -1,6 +1,5 @@
 """An audit in this process: against the evaluator, with what is missing named."""
 
-from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -19,7 +18,7 @@ from pleroma.pipeline.lake.registration_history import BEGUN, OVER, TimedRegistr
 from pleroma.pipeline.lake.table_files import FileReader
 from pleroma.pipeline.lake_situation import last_subscribed
 from pleroma.replanning.reported_counts import ReportedCounts
-from support.audited_lake import DAY, SHIFT, land
+from support.audited_lake import DAY, SHIFT, NotedSteps, land
 from support.table_rows import append
 
 
@@ -182,21 +181,15 @@ def test_an_end_comes_after_its_beginning():
 
 def test_those_who_wait_see_each_step_and_all_of_its_rows(landed):
     lake, data, _ = landed
-    steps = {}
-
-    @contextmanager
-    def noted(step, total):
-        steps[step] = [total, 0]
-
-        def advance(rows):
-            steps[step][1] += rows
-
-        yield advance
-
-    audit_here(lake, data.schema.name, Period.day("2026-11-15"), BestPlanQuestion(), noted)
-    assert list(steps) == ["judging events", "adding up reports", "looking for the best plan"]
-    assert steps["judging events"] == [900, 900]
-    assert steps["adding up reports"] == [3, 3]
+    steps = NotedSteps()
+    audit_here(lake, data.schema.name, Period.day("2026-11-15"), BestPlanQuestion(), steps.note)
+    assert steps.told == {
+        "judging events": (900, 900),
+        "adding up reports": (3, 3),
+        "drawing events for the best plan": (None, 0),
+        "looking for the best plan": (None, 0),
+    }
+    assert list(steps.told)[-1] == "looking for the best plan"
 
 
 def test_the_best_plan_is_for_the_last_who_subscribed_also_if_they_left_before_the_end(tmp_path):

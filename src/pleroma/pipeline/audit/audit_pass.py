@@ -64,10 +64,10 @@ def audit_here(
     found = audit_of(name, period, held, _summed(partials), reported, _refused(lake, read))
 
     def gathered(wanted: Sequence[Filter]) -> TrafficSummary:
-        return gather_here(lake, name, wanted, start=period.start, end=period.end, seed=best.seed if best else 0)
+        with steps("drawing events for the best plan", None):
+            return gather_here(lake, name, wanted, start=period.start, end=period.end, seed=best.seed if best else 0)
 
-    with steps("looking for the best plan", None):
-        return _with_best(lake, found, held, best, gathered)
+    return _with_best(lake, found, held, best, gathered, steps)
 
 
 def audit_on(
@@ -98,7 +98,7 @@ def audit_on(
         with steps("drawing events for the best plan", 1) as advance, followed(spark, advance):
             return gather(events, held.schema, wanted, numbers=numbers, seed=best.seed if best else 0)
 
-    return _with_best(lake, found, held, best, gathered)
+    return _with_best(lake, found, held, best, gathered, steps)
 
 
 def _told(batches: Iterable[pa.RecordBatch], advance: Callable[[float], None]) -> Iterator[pa.RecordBatch]:
@@ -113,6 +113,7 @@ def _with_best(
     held: InForce,
     best: BestPlanQuestion | None,
     gathered: Callable[[Sequence[Filter]], TrafficSummary],
+    steps: Steps,
 ) -> Audit:
     """The audit with the best plan for the last situation of the period with subscriptions, if that is asked for."""
     plans = [each for each in held.plans if each.since < found.period.end and each.plan.schema == held.schema]
@@ -122,7 +123,11 @@ def _with_best(
     if moment is None:
         return found
     situation = situation_of(lake, found.schema, moment, star=best.star)
-    return replace(found, counterfactual=compare_with_best(gathered, situation, plans[-1], best))
+    if not situation.filters:
+        return found
+    drawn = gathered(situation.filters)
+    with steps("looking for the best plan", None):
+        return replace(found, counterfactual=compare_with_best(drawn, situation, plans[-1], best))
 
 
 def in_force(lake: Lake, name: str, period: Period) -> InForce:

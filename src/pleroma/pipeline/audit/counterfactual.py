@@ -5,12 +5,11 @@ Both plans are judged on the network that the lake knows, by the waste at its ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from pleroma.content import Filter
     from pleroma.pipeline.lake.landed import LandedPlan
     from pleroma.replanning.situation import NetworkSituation
     from pleroma.routing import SwitchId
@@ -63,23 +62,17 @@ class Counterfactual:
 
 
 def compare_with_best(
-    gather: Callable[[Sequence[Filter]], TrafficSummary],
+    gathered: TrafficSummary,
     situation: NetworkSituation,
     plan: LandedPlan,
     question: BestPlanQuestion,
-) -> Counterfactual | None:
-    """Compare a plan that was in force with the best plan for what `gather` finds, in a situation.
-
-    None if there are no subscriptions.
-    """
+) -> Counterfactual:
+    """Compare a plan that was in force with the best plan for what was gathered, in a situation with subscriptions."""
     from pleroma.pipeline.lake_situation import shortcomings
     from pleroma.replanning.proposals import outlook
     from pleroma.selection.advice import AdviceQuestion, advise_from
 
     wanted = situation.filters
-    if not wanted:
-        return None
-    gathered = gather(wanted)
     bits = plan.plan.index.bits if question.bits is None else question.bits
     asked = AdviceQuestion(wanted, bits, rules=question.rules, seed=question.seed, placement=situation.placement)
     best = advise_from(gathered, asked)[0]
