@@ -82,10 +82,11 @@ def test_events_pass_between_programs_that_know_nothing_but_the_switches(tmp_pat
     async def main():
         topology, addresses = (LINE, IPV6) if version == 6 else (with_ipv4(LINE), IPV4)
         async with place(tmp_path, topology, addresses) as here:
-            subscriber = here.start("h3", SUBSCRIBER)
             publisher = here.start("h1", PUBLISHER)
-            assert await subscriber.line() == "h3\n"
             assert await publisher.line() == "h1\n"
+            assert await publisher.told(EVENTS) == 0  # nobody has subscribed, and who does gets none of these
+            subscriber = here.start("h3", SUBSCRIBER)
+            assert await subscriber.line() == "h3\n"
             await exchange(subscriber, publisher)
             assert not here.service.service.state.registrations
 

@@ -99,3 +99,25 @@ def test_requests_of_others_do_not_cost_or_double_a_single_event(tmp_path):
         assert {each: n for each, n in found.items() if each[0] in ("h2", "h8")} == expected
         assert set(found.values()) == {1}
         assert stream.sent > 100
+
+
+def test_a_filter_in_the_place_of_another_neither_costs_nor_doubles_an_event_that_both_match(tmp_path):
+    """As a client updates a subscription: the new filter is in force before the old one is withdrawn."""
+    draw = Random(17)
+    with world(TESTBED, tmp_path) as made:
+        event = random_event(draw)
+        common = f"wind = {event['wind']}"
+        made.submit(advertise("h1", "true"), advertise("h5", "true"))
+        (before,) = made.submit(subscribe("h8", common))
+        stream = made.stream("h1", event)
+        stream.start()
+        try:
+            for _ in range(15):
+                (after,) = made.submit(subscribe("h8", f"{common} or {random_filter(draw)}"))
+                made.withdraw(before["id"])
+                before = after
+        finally:
+            stream.end()
+        expected = Counter(("h8", payload) for payload in stream.payloads)
+        assert made.hosts.gather(expected) == expected
+        assert stream.sent > 100

@@ -123,6 +123,29 @@ def test_no_wanted_event_is_missed_or_comes_twice_while_filters_change(tmp_path,
     run(main)
 
 
+@pytest.mark.parametrize(("network", "here", "there"), [EMBEDDED, BROKER], ids=["embedded", "broker"])
+def test_who_comes_late_gets_what_is_published_from_then_on_in_its_order(tmp_path, network, here, there):
+    async def main():
+        async with (
+            service(tmp_path, **network) as started,
+            connect(started, here) as near,
+            connect(started, there) as far,
+        ):
+            publisher = await near.advertise("stock", "price < 900")
+            subscriptions = []
+            for stretch in range(3):  # before the first of them nobody wants anything
+                publisher.publish_many(quote(float(100 * stretch + n)) for n in range(100))
+                await until(lambda: all(each.waiting == 100 * n for n, each in enumerate(reversed(subscriptions), 1)))
+                subscriptions.append(await far.subscribe("stock", "price < 900"))
+            publisher.publish_many(quote(float(300 + n)) for n in range(100))
+            for number, each in enumerate(subscriptions, 1):
+                got = [(await each.receive()).sequence for _ in range(400 - 100 * number)]
+                assert got == list(range(100 * number + 1, 401))
+                assert (each.waiting, each.info.delivered, each.info.missed) == (0, 400 - 100 * number, 0)
+
+    run(main)
+
+
 def test_a_filter_that_is_refused_leaves_the_old_one(tmp_path):
     async def main():
         async with service(tmp_path) as started, connect(started, "h1") as near, connect(started, "h3") as far:

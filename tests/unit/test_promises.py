@@ -13,7 +13,8 @@ TABLES = {"test", "tests"}
 def promises(page):
     """By promise, its tests as (file, name).
 
-    A name without a file is in the file of the test before it; a file without a name stands for all of its tests.
+    A test is a link to its file, or a path. A name without a file is in the file of the test before it; a file without
+    a name stands for all of its tests.
     """
     found, is_table = {}, False
     for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines():
@@ -29,7 +30,9 @@ def promises(page):
 
 def named_in(cell):
     file = ""
-    for each in filter(None, cell.replace("`", "").split(", ")):
+    paths = re.sub(r"\[[^]]*\.py\]\(\.\./([^)]*)\)", r"\1", cell)
+    paths = re.sub(r"\[([^]]*)\]\(\.\./([^)]*)\)", r"\2::\1", paths)
+    for each in filter(None, paths.replace("`", "").split(", ")):
         before, _, name = (f"{each}::test_" if each.endswith(".py") else each).rpartition("::")
         file = before or file
         yield file, name
@@ -53,3 +56,18 @@ def test_every_promise_names_tests_that_exist(page, promise, tests):
         there = re.search(wanted, path.read_text(encoding="utf-8"), re.MULTILINE)
         assert name.startswith("test_"), f"{promise}: {name} is no test"
         assert there, f"{promise}: no {name} in {file}"
+
+
+def test_a_reader_of_the_guarantees_gets_to_every_test_by_a_link():
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    bare = re.sub(r"\]\([^)]*\)", "", page)
+    assert "tests/" not in bare
+    assert page.count("](../tests/") > 60
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guarantees.md"])
+def test_the_front_page_promises_what_the_guarantees_do(page):
+    """Loss is no detail: who reads the first page only knows of it."""
+    said = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    for words in ("as UDP does, once", "a buffer or a process that fails loses", "is stored and sent again"):
+        assert words.lower() in said.lower(), f"{page} does not say {words}"
