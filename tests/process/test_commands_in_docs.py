@@ -1,7 +1,6 @@
 """The commands of the docs, run against a controller, in a folder that has what they name."""
 
 import json
-import os
 import shlex
 import threading
 from dataclasses import replace
@@ -15,45 +14,66 @@ from pleroma.content import Schema
 from pleroma.routing import build
 from pleroma.routing.topology_files import to_json
 from pleroma.workloads import EXPRESSIVE, StockModel, generate, generate_stock
-from support.docs_commands import LISTED, ROOT
+from support.docs_commands import LISTED, PAGES, ROOT, commands_in
 from support.service.process import ServiceProcess
 
+TAKEN_FROM_THE_DOCS = "support.docs_commands"
+"""In a test file that runs the commands as the docs have them."""
+PAGE_OF_WORKLOADS = ("tests/unit/cli/test_workloads_page.py", "for line in commands()")
+ON_SPARK = ("tests/spark/test_commands_on_spark.py", TAKEN_FROM_THE_DOCS)
+OF_PEOPLE = ("tests/process/test_live_commands.py", TAKEN_FROM_THE_DOCS)
+SERVICES = ("tests/process/test_services_in_docs.py", TAKEN_FROM_THE_DOCS)
+LAB, BROKEN_LAB = "tests/network/test_lab.py", "tests/network/test_lab_commands.py"
+LAKE_UPKEEP = "tests/unit/pipeline/test_migration.py"
 ELSEWHERE = {
-    "agent": "tests/network/test_host_agent.py",
-    "audit": "tests/spark/test_audit.py",
-    "backup": "tests/unit/control/test_state_backup.py",
-    "broker": "tests/process/test_broker_command.py",
-    "check /var/lib/pleroma --repair": "tests/attack/test_check_command.py",
-    "check restored": "tests/attack/test_check_command.py",
-    "context": "tests/process/test_live_commands.py",
-    "demo": "tests/spark/test_demo.py",
-    'explain "category': "tests/unit/cli/test_workloads_page.py",
-    "experiment fig": "tests/process/test_commands.py",
-    "experiment frontier": "tests/experiments/test_frontier.py",
-    "group": "tests/process/test_live_commands.py",
-    "lab": "tests/network/test_lab_commands.py",
-    "pipeline": "tests/spark/test_command.py",
-    "principal": "tests/process/test_live_commands.py",
-    "replay": "tests/process/test_live_commands.py",
-    "restore": "tests/unit/control/test_state_backup.py",
-    "schema rm": "tests/process/test_live_commands.py",
-    "simulate data/orders": "tests/unit/cli/test_workloads_page.py",
-    "status --context": "tests/process/test_live_commands.py",
-    "status --url https": "tests/service/test_https.py",
-    "tune /var/lib": "tests/unit/cli/test_tune_lake.py",
-    "tune data/many": "tests/unit/cli/test_workloads_page.py",
-    "tune data/orders": "tests/unit/cli/test_workloads_page.py",
-    "workload import": "tests/unit/cli/test_workloads_page.py",
-    "workload show data/orders": "tests/unit/cli/test_workloads_page.py",
-    "up": "tests/process/test_service_process.py",
+    "agent": ("tests/network/test_host_agent.py", '"pleroma.cli", "agent"'),
+    "audit": ON_SPARK,
+    "broker": SERVICES,
+    "check /var/lib/pleroma --repair": ("tests/attack/test_check_command.py", '["check", str(folder), "--repair"'),
+    "context": OF_PEOPLE,
+    "demo --no-spark": ("tests/process/test_live_commands.py", '"demo", "--no-spark"'),
+    "demo": ON_SPARK,
+    'explain "category': PAGE_OF_WORKLOADS,
+    "experiment fig11a --spark": ON_SPARK,
+    "experiment frontier": ON_SPARK,
+    "group": OF_PEOPLE,
+    "lab cut": (BROKEN_LAB, '"lab", "cut"'),
+    "lab down": (LAB, 'pleroma("down"'),
+    "lab exec": (LAB, 'pleroma("exec"'),
+    "lab flows": (BROKEN_LAB, '"lab", "flows"'),
+    "lab list": (LAB, 'pleroma("list"'),
+    "lab mend": (BROKEN_LAB, '"lab", "mend"'),
+    "lab ofctl": (BROKEN_LAB, '"lab", "ofctl"'),
+    "lab spark": ON_SPARK,
+    "lab start": (BROKEN_LAB, '"lab", "start"'),
+    "lab stop": (BROKEN_LAB, '"lab", "stop"'),
+    "lab up testbed --addresses ipv4": (BROKEN_LAB, '"lab", "up"'),
+    "lab up": (LAB, 'pleroma("up"'),
+    "pipeline maintain": (LAKE_UPKEEP, '"pipeline", "maintain"'),
+    "pipeline migrate": (LAKE_UPKEEP, '"pipeline", "migrate"'),
+    "pipeline sweep": ON_SPARK,
+    "pipeline tune": ON_SPARK,
+    "pipeline watch": ON_SPARK,
+    "principal": OF_PEOPLE,
+    "schema rm": ("tests/process/test_live_commands.py", '"schema", "rm"'),
+    "simulate data/orders": PAGE_OF_WORKLOADS,
+    "status --context": OF_PEOPLE,
+    "status --url https": ("tests/service/test_https.py", '["status", "--url", service.url'),
+    "tune /var/lib": ("tests/unit/cli/test_tune_lake.py", '["tune", lake.url'),
+    "tune data/many": PAGE_OF_WORKLOADS,
+    "tune data/orders": PAGE_OF_WORKLOADS,
+    "up": SERVICES,
+    "workload import": PAGE_OF_WORKLOADS,
+    "workload show data/orders": PAGE_OF_WORKLOADS,
 }
-"""Commands that take root, Spark, a lake or a process of their own, by how they begin: the tests that run them."""
-SLOW = ("simulate", "tune", "experiment thesis", "plan apply", "plan rollback", "workload stock")
-"""What takes seconds is run where PLEROMA_LONG is set."""
+"""Commands that take root, Spark, a lake or a process of their own, by how they begin: a test file, and its call."""
+SAVED = ("backup", "restore", "check restored")
+"""Commands that follow one another, as their page has them."""
+SMALLER = {"experiment": ("--quick",), "simulate --": ("--events", "400"), "subscribe": ("--count", "1")}
+"""What is added to a command, by how it begins: less to compute than in the docs, or an end."""
+BESIDE = {"make data/zipf": "make made/zipf", "stock data/stock": "stock made/stock"}
+"""Where a workload of full size is made, beside the small one of that name that other commands read."""
 QUOTE = {"ticker": "IBM", "price": 120.5, "volume": 900}
-LONG = os.environ.get("PLEROMA_LONG") == "1"
-
-
 LAST = ("tune data/zipf", "tune data/stock", "simulate")
 """In this order, since `tune` writes the plan that `simulate` reads."""
 
@@ -62,7 +82,7 @@ def place(command):
     return next((number for number, start in enumerate(LAST, 1) if command.startswith(start)), 0)
 
 
-RUN = sorted((command for command in LISTED if not command.startswith(tuple(ELSEWHERE))), key=place)
+RUN = sorted((command for command in LISTED if not command.startswith((*ELSEWHERE, *SAVED))), key=place)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +114,8 @@ def folder(controller, tmp_path_factory):
     made = tmp_path_factory.mktemp("folder")
     (made / "examples").symlink_to(ROOT / "examples")
     generate(replace(EXPRESSIVE, events=200, subscriptions=10)).save(made / "data" / "zipf")
-    generate_stock(StockModel(subscriptions=10)).save(made / "data" / "stock")
+    quotes = generate_stock(StockModel(subscriptions=10))
+    replace(quotes, events=quotes.events[::40]).save(made / "data" / "stock")
     plan = controller.ask("GET", "/v1/schemas/stock/plan")["plan"]
     (made / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     (made / "trades.csv").write_text("price,side\n10.5,buy\n11.5,buy\n", encoding="utf-8")
@@ -105,27 +126,49 @@ def folder(controller, tmp_path_factory):
 
 
 def arguments_of(command, controller, folder):
-    """The command as it is run here: at this controller, in this folder, and with an end."""
-    there = command.replace("/var/lib/", f"{folder}/").replace("http://127.0.0.1:8470", controller.url)
-    arguments = shlex.split(there)
-    if arguments[0] == "subscribe" and "--count" not in arguments:
-        arguments += ["--count", "1"]
-    return arguments
+    """The command as it is run here: at this controller, in this folder, small, and with an end."""
+    smaller = (words for start, words in SMALLER.items() if f"{command} --".startswith(start))
+    more = [word for words in smaller if words[0] not in command for word in words]
+    for said, here in (BESIDE | {"/var/lib/": f"{folder}/", "http://127.0.0.1:8470": controller.url}).items():
+        command = command.replace(said, here)
+    return [*shlex.split(command), *more]
 
 
-@pytest.mark.parametrize("command", RUN)
-def test_every_command_in_the_docs_does_what_it_is_asked(command, controller, folder, monkeypatch):
-    if not LONG and command.startswith(SLOW):
-        pytest.skip("takes seconds more: set PLEROMA_LONG=1")
+@pytest.fixture
+def here(controller, folder, monkeypatch):
+    """The folder, with the controller in the environment."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PLEROMA_URL", controller.url)
     monkeypatch.setenv("PLEROMA_TOKEN", controller.token)
+
+
+@pytest.mark.parametrize("command", RUN)
+@pytest.mark.usefixtures("here")
+def test_every_command_in_the_docs_does_what_it_is_asked(command, controller, folder):
     given = json.dumps(QUOTE) if command.startswith("publish stock --filter") else None
     done = CliRunner().invoke(app, arguments_of(command, controller, folder), input=given)
     assert done.exit_code == 0, (done.output, done.exception)
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if any(each.startswith(SAVED) for each in commands_in(page))])
+def test_a_controller_that_runs_is_backed_up_and_restored_as_the_page_says(page, controller, tmp_path, monkeypatch):
+    """Commands whose target is the folder of a controller restore into another one: here the controller still runs."""
+    monkeypatch.chdir(tmp_path)
+    places = {"/var/backups/": f"{tmp_path}/", " .pleroma ": " /var/lib/pleroma "}
+    for command in (each for each in commands_in(page) if each.startswith(SAVED)):
+        for said, there in places.items():
+            command = command.replace(said, there)
+        target = "restored-there" if command.startswith("restore") else str(controller.folder)
+        done = CliRunner().invoke(app, shlex.split(command.replace("/var/lib/pleroma", target)))
+        assert done.exit_code == 0, (command, done.output, done.exception)
+    restored = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert restored or not any(each.startswith("restore") for each in commands_in(page))
+    for each in restored:
+        assert (each / "admin.token").read_text() == (controller.folder / "admin.token").read_text()
+
+
 @pytest.mark.parametrize(("start", "test"), ELSEWHERE.items())
 def test_what_is_run_elsewhere_is(start, test):
+    file, running = test
     assert any(command.startswith(start) for command in LISTED), f"the docs have no {start}"
-    assert start.split()[0] in (ROOT / test).read_text(encoding="utf-8")
+    assert running in (ROOT / file).read_text(encoding="utf-8"), f"{file} does not run {start}"
