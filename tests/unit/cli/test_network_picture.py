@@ -47,3 +47,11 @@ def test_the_numbers_beside_the_picture_are_those_on_the_cables(picture):
     cables, _ = drawn(picture)
     assert sorted(share for share, _ in cables) == sorted(f"{share:.0%}" for *_, share in picture.rows if share)
     assert len(picture.rows) == 24
+
+
+def test_cables_are_drawn_from_the_end_that_is_named_first_so_that_pictures_are_the_same(picture):
+    canvas, _ = picture.figure.axes
+    named = {tuple(text.xy): text.get_text() for text in canvas.texts if not text.get_text().endswith("%")}
+    ends = [[named[tuple(end)] for end in line.get_xydata().tolist()] for line in canvas.lines]
+    assert len(ends) == 24
+    assert ends == [sorted(each) for each in ends]

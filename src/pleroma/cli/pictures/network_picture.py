@@ -32,16 +32,16 @@ MIN_LAYERS = 2
 def draw_use(result: Simulation) -> Picture:
     """Cables coloured by the share of all events that crossed them, in either direction; the unused ones dotted."""
     topology = result.router.topology
-    crossed: Counter[frozenset[str]] = Counter()
+    crossed: Counter[tuple[str, str]] = Counter()
     for line, (events, _) in result.forwarding.by_line().items():
-        crossed[frozenset[str]((line.source, line.target))] += events
+        crossed[min(line.source, line.target), max(line.source, line.target)] += events
     shares = {ends: min(events / max(result.sent, 1), 1.0) for ends, events in crossed.items()}
-    graph = nx.Graph(tuple(ends) for ends in shares)
+    graph = nx.Graph(list(shares))
     graph.add_nodes_from(topology.switches)
     places = _places(graph, [host.name for host in topology.hosts])
     figure, canvas = one_panel(7, width=9)
     for ends, share in shares.items():
-        (x0, y0), (x1, y1) = (places[end] for end in ends)
+        (x0, y0), (x1, y1) = places[ends[0]], places[ends[1]]
         if share:
             canvas.plot([x0, x1], [y0, y1], color=USE_COLOURS(share), lw=1.5 + 4.5 * share, zorder=1)
         else:
@@ -63,7 +63,7 @@ def draw_use(result: Simulation) -> Picture:
     colours = ScalarMappable(Normalize(0, 1), USE_COLOURS)
     bar = figure.colorbar(colours, ax=canvas, label="share of all events on the cable", shrink=0.7)
     in_percent(bar.ax.yaxis)
-    rows = [(*sorted(ends), crossed[ends], share) for ends, share in shares.items()]
+    rows = [(*ends, crossed[ends], share) for ends, share in shares.items()]
     return Picture(figure, ("end", "other end", "events", "share"), sorted(rows))
 
 
