@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from PIL import Image
@@ -67,6 +68,23 @@ def test_the_ticks_of_truth_values_and_moments_are_words_and_dates():
         first, end = schema["at"].extent
         shown = canvas.yaxis.get_major_formatter()
         assert [shown(key, 0) for key in (first, end)] == ["2026-11-15\n00:00:00Z", ""]
+
+
+@pytest.mark.parametrize("count", [1, 4, 12, 49, 300])
+@pytest.mark.parametrize("kind", ["text", "category"])
+def test_words_below_an_axis_do_not_run_into_each_other(kind, count):
+    words = [f"{number:03} of a long name" for number in range(count)]
+    schema = Schema(
+        "s", (Text("t", False) if kind == "text" else Category("t", False, tuple(words)), Integer("a", False, 0, 3))
+    )
+    events = EventBatch.from_columns(schema, {"t": words, "a": [1] * count})
+    figure = drawn(Workload(schema, events, ())).figure
+    figure.draw_without_rendering()
+    labels = figure.axes[0].get_xticklabels()
+    assert labels[0].get_text().startswith("000")
+    assert len(labels) >= min(count, 2)
+    spans = [each.get_window_extent() for each in labels]
+    assert all(left.x1 < right.x0 for left, right in pairwise(spans))
 
 
 def test_real_quotes_can_be_drawn(tmp_path):

@@ -5,6 +5,7 @@ In the manner of Grunert 2014, figure 5.2: each panel shows two dimensions, so t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import ceil
@@ -16,7 +17,8 @@ from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from pleroma.cli.pictures.figure_style import BLUE, GREEN, TITLE_SIZE, moment_ticks, new_figure
+from pleroma.cli.output import shortened
+from pleroma.cli.pictures.figure_style import BLUE, GREEN, LABEL_SIZE, TITLE_SIZE, moment_ticks, new_figure
 from pleroma.cli.pictures.picture import Picture
 from pleroma.content import Attribute, Category, Range, Real, Text, Timestamp
 from pleroma.content.batch import EventBatch
@@ -26,6 +28,10 @@ from pleroma.workloads.workload import Workload
 MAX_PANELS = 4
 MAX_DRAWN_SUBSCRIPTIONS = 200
 MAX_DRAWN_EVENTS = 2000
+TICK_WORD_LETTERS = 15
+"""Of a text beside an axis."""
+AXIS_LETTERS = 68
+"""That fit along an axis, words and what is between them."""
 
 
 def draw(workload: Workload) -> Picture:
@@ -106,14 +112,21 @@ class _Scale:
     def dress(self, axis: Any, limit: Any) -> None:
         axis.set_label_text(self.attribute.name)
         if isinstance(self.attribute, Text):
-            limit(-0.6, max(0, len(self.texts) - 1) + 0.6)
-            shown = range(0, len(self.texts), max(1, ceil(len(self.texts) / 12)))
-            axis.set_ticks(list(shown), labels=[self.texts[place][:12] for place in shown])
+            _name_places(axis, limit, self.texts)
         elif isinstance(self.attribute, Category):
-            limit(-0.6, len(self.attribute.values) - 0.4)
-            axis.set_ticks(range(len(self.attribute.values)), labels=self.attribute.values)
+            _name_places(axis, limit, self.attribute.values)
         else:
             low, high = self.attribute.extent
             limit(low - 0.02 * (high - low), high + 0.02 * (high - low))
             if isinstance(self.attribute, Timestamp):
                 moment_ticks(axis, self.attribute)
+
+
+def _name_places(axis: Any, limit: Any, words: Sequence[str]) -> None:
+    """Words beside their places, from 0 on; of many, as many as do not run into each other."""
+    limit(-0.6, max(0, len(words) - 1) + 0.6)
+    short = [shortened(word, TICK_WORD_LETTERS) for word in words]
+    fitting = max(2, AXIS_LETTERS // (max(map(len, short), default=0) + 1))
+    shown = range(0, len(short), max(1, ceil(len(short) / fitting)))
+    axis.set_ticks(list(shown), labels=[short[place] for place in shown])
+    axis.set_tick_params(labelsize=LABEL_SIZE)
