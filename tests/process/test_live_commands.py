@@ -177,6 +177,21 @@ def test_a_context_finds_the_controller_from_anywhere(controller, shell, monkeyp
     assert shell("principal", "show", "--context", "live", "--json")["role"] == "admin"
 
 
+@pytest.mark.parametrize("named", [(), ("--context", "live")])
+def test_where_a_new_token_goes_does_not_say_who_asks_for_it(controller, shell, monkeypatch, tmp_path, named):
+    """From elsewhere, by a context: with the token that it keeps, and not with one that lies around."""
+    token_file, made = controller.folder / ".pleroma" / "admin.token", tmp_path / "new.token"
+    shell("context", "add", "live", "--url", controller.told["url"], "--token-file", token_file)
+    monkeypatch.delenv("PLEROMA_URL")
+    monkeypatch.chdir(tmp_path)
+    shell("principal", "add", "newcomer", "--token-file", made, *named)
+    first = made.read_text()
+    shell("principal", "rotate", "newcomer", "--token-file", made, *named)
+    assert made.read_text() != first
+    assert shell("principal", "show", "newcomer", "--json")["name"] == "newcomer"
+    shell("principal", "remove", "newcomer")
+
+
 def test_the_page_runs_in_order(controller, name, shell, monkeypatch, tmp_path):
     """Of docs/cli.md, the commands about contexts and people."""
     assert name == "stock"

@@ -60,14 +60,14 @@ def add(
     boxes: Boxes = None,
     expires_in: ExpiresIn = None,
     expires_at: ExpiresAt = None,
-    token_file: NewTokenFile = None,
+    new_token_file: NewTokenFile = None,
     show_token: ShowToken = False,
     url: UrlOption = DEFAULT_URL,
     token: TokenOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Create a principal; its token is written to a file, or shown if you ask for that."""
-    check_token_place(token_file, show=show_token)
+    check_token_place(new_token_file, show=show_token)
     body = {
         "name": name,
         "role": role.value,
@@ -79,7 +79,7 @@ def add(
     }
     with remote_api(url, token) as remote:
         answer = remote.ask("POST", "/v1/principals", body | token_life(expires_in, expires_at))
-    hand_out(answer, token_file, show=show_token, as_json=json)
+    hand_out(answer, new_token_file, show=show_token, as_json=json)
 
 
 @app.command("list")
@@ -164,7 +164,7 @@ def rotate(
     ] = False,
     expires_in: ExpiresIn = None,
     expires_at: ExpiresAt = None,
-    token_file: NewTokenFile = None,
+    new_token_file: NewTokenFile = None,
     show_token: ShowToken = False,
     url: UrlOption = DEFAULT_URL,
     token: TokenOption = None,
@@ -181,10 +181,10 @@ def rotate(
     with remote_api(url, used) as remote:
         is_own = remote.get("/v1/me")["name"] == name
         kept = KeptToken.find(used) if is_own else KeptToken((), ())
-        check_token_place(token_file, show=show_token, is_kept=bool(kept.places))
+        check_token_place(new_token_file, show=show_token, is_kept=bool(kept.places))
         answer = remote.ask("POST", f"/v1/principals/{segment(name)}/token", body)
     kept.exchange(answer["token"])
-    hand_out(answer, token_file, show=show_token, as_json=json, kept=kept.places)
+    hand_out(answer, new_token_file, show=show_token, as_json=json, kept=kept.places)
     if not json:
         show_withdrawn(answer["withdrawn"])
 
