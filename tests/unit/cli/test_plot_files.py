@@ -39,6 +39,22 @@ def test_pictures_in_a_folder_have_names_of_their_own_and_numbers_beside_them(tm
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("y", ["milliseconds", "seconds, median", "megabytes", "rules added"])
+def test_what_is_no_share_is_drawn_in_full_and_without_percent(y):
+    (canvas,) = draw_lines({"raw": {10: 0.08, 40: 2.2}, "all": {10: 700.0, 40: 0.5}}, "lines", "rules", y).figure.axes
+    low, high = canvas.get_ylim()
+    assert 0 < low < 0.08
+    assert high > 700
+    assert "%" not in canvas.yaxis.get_major_formatter()(1.0, 0)
+
+
+@pytest.mark.parametrize("y", ["waste at hosts", "share of events", "false-positive rate"])
+def test_shares_are_drawn_from_nothing_to_all_of_it(y):
+    (canvas,) = draw_lines(LINES, "lines", "dimensions", y).figure.axes
+    assert canvas.get_ylim() == (0, 1)
+    assert canvas.yaxis.get_major_formatter()(0.5, 0) == "50%"
+
+
 def test_lines_have_the_spread_of_seeds_and_what_the_paper_says_beside_them():
     published = [("paper, regular", 0.8, 2), ("paper, at best", 0.03, None)]
     picture = draw_lines(LINES, "lines", "dimensions", "waste", (), {"evs": {2: 0.01, 1: 0.02}}, published)

@@ -29,6 +29,8 @@ MAX_MARKED_POINTS = 100
 MANY_LINES = 8
 """A legend of more lines has two columns, in small print."""
 PANELS_ACROSS = 4
+SHARES = ("waste", "share", "rate")
+"""Words of which one is in what shares are called. Everything else, as seconds or megabytes, may be any number."""
 Lines = Mapping[str, Mapping[int, float]]
 PublishedPoint = tuple[str, float, int | None]
 """A label, a value, and its place on the x axis; None where the paper does not say the place."""
@@ -163,7 +165,7 @@ def _scale_x(canvas: Axes, x: str, ticks: Sequence[str]) -> None:
 
 
 def _scale_y(canvas: Axes, y: str) -> None:
-    if y.startswith(("seconds", "rules")):
+    if not any(word in y for word in SHARES):
         canvas.set_yscale("log")
         low, high = canvas.get_ylim()
         if high < 10 * low:  # or else a little noise would look like a slope
