@@ -1,7 +1,10 @@
 """Where pictures go: formats, numbers beside them, folders that are made, and what is refused."""
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
+from pleroma.cli.command_tree import app
 from pleroma.cli.pictures.figure_picture import draw_grid, draw_lines
 from pleroma.cli.plot_files import PlotFormats, plots_told
 from pleroma.errors import SetupError, UnknownName
@@ -99,3 +102,17 @@ def test_a_file_is_no_folder_for_pictures(tmp_path):
 def test_without_a_plot_nothing_is_written():
     assert PlotFormats().at_file(None) is None
     assert PlotFormats().in_folder(None) is None
+
+
+def options_of(group):
+    for each in group.commands.values():
+        if isinstance(each, TyperGroup):
+            yield from options_of(each)
+        else:
+            yield each.name, {option for parameter in each.params for option in parameter.opts}
+
+
+def test_every_command_that_draws_takes_formats_and_writes_numbers():
+    drawing = [(name, options) for name, options in options_of(typer.main.get_command(app)) if "--plot" in options]
+    assert {name for name, _ in drawing} >= {"audit", "demo", "experiment", "explain", "show", "simulate", "tune"}
+    assert not [name for name, options in drawing if not {"--format", "--csv"} <= options]
