@@ -13,8 +13,7 @@ import pleroma
 from pleroma.control.log.sqlite_file import LogFile
 from pleroma.errors import DiskFull, RequestRefused
 from pleroma.routing import build
-from pleroma.service import Deployment, ServiceSettings
-from pleroma.service.serve import running
+from pleroma.service import Deployment, ServiceSettings, running
 from support.small_disk import free_bytes, small_disk
 from support.strategies import STOCK
 

@@ -18,6 +18,7 @@ from pleroma.control.state.command import (
     ChangePlan,
     ChooseTrees,
     Command,
+    CoveredFilter,
     CreateSchema,
     Expire,
     ForgetHost,
@@ -78,6 +79,7 @@ class ControlState:
         """What there is of the network, as the last command said."""
         self.leadership = NO_LEADERSHIP
         """The position of the last `Lead`: who appended it tells the switches what to do."""
+        self.lead: Lead | None = None
         self.rights_since = 0
         """The position of the last command that may have changed what somebody may do."""
         self.plans = SchemaPlans(self.registrations, self.rules, self.settings)
@@ -97,6 +99,19 @@ class ControlState:
         except PleromaError as error:
             return error
         return None
+
+    def cover_beforehand(self, position: int, command: Register) -> None:
+        """Note in a command that is in order at this position what region its filter has, for all who follow the log.
+
+        While the plan changes, and where the region would change the plan, everybody finds the region for itself.
+        """
+        entry = self.plans.find(command.schema)
+        if self.plans.is_changing(entry):
+            return
+        index, region = self.plans.found(entry, command.kind, command.parsed(entry.schema), command.region)
+        if index is entry.index:
+            plan = entry.number, entry.epoch
+            object.__setattr__(command, "covered", CoveredFilter(position, plan, region))
 
     def is_large(self, command: Command) -> bool:
         """Whether to carry out the command may take long, because it may concern many registrations."""
@@ -173,7 +188,7 @@ class ControlState:
                 present = present_topology(self.topology, command)
                 return lambda _: self._rewire(command, present)
             case Lead():
-                return self._lead
+                return lambda position: self._follow(position, command)
             case ChooseTrees():
                 choice = check_choice(command.trees)
                 return lambda _: self._choose_trees(choice)
@@ -341,8 +356,8 @@ class ControlState:
             return Done({})
         return Done({}, *self.rules.route_on(present))
 
-    def _lead(self, position: int) -> Done:
-        self.leadership = position
+    def _follow(self, position: int, lead: Lead) -> Done:
+        self.leadership, self.lead = position, lead
         return Done({"leadership": position})
 
     def _choose_trees(self, choice: TreeChoice) -> Done:

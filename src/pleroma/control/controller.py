@@ -23,8 +23,9 @@ from pleroma.control.installer import Awaited, Installer
 from pleroma.control.lane import SwitchDelay
 from pleroma.control.log.durable_log import Log, Position
 from pleroma.control.logged_state import LoggedState
+from pleroma.control.many_commands import KeyedCommand, carried_out
 from pleroma.control.southbound import Southbound
-from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Register, RemoveSchema, Rewire
+from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Lead, Register, RemoveSchema, Rewire
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.people_commands import PeopleCommand
 from pleroma.control.state.principals import Principals
@@ -75,6 +76,7 @@ class Controller:
         """Before this time of the event loop, no other change of the network is taken."""
         self._installer = Installer(network, logged.position)
         self._on_people: list[Callable[[], None]] = []
+        self._on_lead: list[Callable[[Lead], None]] = []
         self.plan_changes = PlanChangeRunner(state.plans, state.registrations, self.submit, self.confirmed, timing)
         logged.subscribe(self._follow)
         logged.follow_others()
@@ -88,6 +90,7 @@ class Controller:
         settings: ControlSettings | None = None,
         *,
         shared: Log | None = None,
+        lead: Lead | None = None,
         snapshot_every: int = SNAPSHOT_EVERY_ENTRIES,
         resume: Callable[[ControlState], Rewire | None] | None = None,
         also_wait_for: Callable[[], Awaitable[None]] | None = None,
@@ -95,13 +98,16 @@ class Controller:
     ) -> Self:
         """Go on from what the folder holds, or begin there. On return the network has all rules.
 
-        With a `shared` log, that one is followed; it is closed with the controller. `resume` is called with the state
+        With a `shared` log, that one is followed, and `lead` says in it that this process leads. The log is closed with
+        the controller. `resume` is called with the state
         that was found, before the network is given its rules. It says what there is of the network, if it knows that
         and the log does not, as logs of earlier versions. A request is answered when `also_wait_for`, too, has returned
         after its rules were installed.
         """
         logged = await _opened(shared or Path(folder), topology, settings or ControlSettings(), snapshot_every)
         try:
+            if lead is not None:
+                logged.leadership, _ = await logged.submit(lead)
             there = None if resume is None else resume(logged.state)
             if there is not None:
                 await logged.apply_unlogged(there)
@@ -182,23 +188,16 @@ class Controller:
             await self._rules_are_gone(command.schema, patience)
         position, done = await self._logged.submit(command, key)
         await self.settled()
-        await self._installer.confirmed(self._relied_on(position, command, done), patience)
+        await self._installer.confirmed(self._relied_on(position, *relied_on(command, done)), patience)
         if self._also_wait_for is not None:
             await self._also_wait_for()
         return done
 
     async def submit_many(
-        self, commands: Iterable[tuple[Command, str | None]], patience: float | None = None
+        self, commands: Iterable[KeyedCommand], patience: float | None = None
     ) -> list[Done | PleromaError]:
         """Carry out commands with their keys, in this order and each as `submit` does: what it came to, or why not."""
-        submitted = (self.submit(command, key, patience) for command, key in commands)
-        found = await asyncio.gather(*submitted, return_exceptions=True)
-        results: list[Done | PleromaError] = []
-        for each in found:
-            if isinstance(each, BaseException) and not isinstance(each, PleromaError):
-                raise each
-            results.append(each)
-        return results
+        return await carried_out(self.submit, commands, patience)
 
     async def _old_trees_are_left(self, schema: str, patience: float | None) -> None:
         """Wait until no switch has rules of trees that events of a schema have left.
@@ -229,7 +228,15 @@ class Controller:
             reason = f"not taken: {error.value} has not confirmed that rules of {schema} are gone"
             raise NotInstalled(reason, field="switch", value=error.value) from None
 
-    def _relied_on(self, position: Position, command: Command, done: Done) -> Awaited:
+    async def in_force(self, position: Position, id: str | None, epoch: int | None, patience: float) -> None:
+        """Wait until all is in force that the answer to a command relies on, which another process has appended.
+
+        If it has registered something, `id` and `epoch` are those of the answer.
+        """
+        await self._logged.reached(position)
+        await self._installer.confirmed(self._relied_on(position, id, epoch), patience)
+
+    def _relied_on(self, position: Position, id: str | None, epoch: int | None) -> Awaited:
         """What the answer to the command at a position waits for.
 
         It waits for what the command itself changes on switches. A registration may also rely on changes that others
@@ -240,12 +247,12 @@ class Controller:
         if self.installed == self.position:
             return {}
         own = self._installer.following_from(position)
-        registered = self.state.registrations.get(done.value["id"]) if isinstance(command, Register) else None
+        registered = None if id is None else self.state.registrations.get(id)
         if registered is None:
             return own
         inputs = self.state.plans.inputs([registered])
         # if another plan has come since, its rules count, and the command that brought it is a later one
-        until = position if registered.entry.epoch == done.value["epoch"] else self.position
+        until = position if registered.entry.epoch == epoch else self.position
         others = self._installer.overlapping(inputs.cells, until)
         serving = self.state.rules.serving(inputs, others.keys() - own.keys())
         return {**own, **{switch: others[switch] for switch in serving}}
@@ -311,6 +318,10 @@ class Controller:
         """Have the listener called after each change of principals, their tokens or groups. It must raise no error."""
         self._on_people.append(listener)
 
+    def on_lead(self, listener: Callable[[Lead], None]) -> None:
+        """Have the listener called when a process begins to lead; from then on no other does."""
+        self._on_lead.append(listener)
+
     async def save_snapshot(self) -> Position:
         """Save the state, so that the next restart has little to apply."""
         return await self._logged.save_snapshot()
@@ -336,12 +347,20 @@ class Controller:
             self._installer.vacate(left_trees(before, self._families).members, position)
         if isinstance(command, ChangePlan):
             self.plan_changes.wake()
+        if isinstance(command, Lead):
+            for deposed in self._on_lead:
+                deposed(command)
         if isinstance(command, PeopleCommand):
             for listener in self._on_people:
                 listener()
         if self.feed.wanted:
             for item in command_items(position, command, result, self.feed.wanted):
                 self.feed.tell(item)
+
+
+def relied_on(command: Command, done: Done) -> tuple[str | None, int | None]:
+    """The registration whose rules an answer relies on, and the epoch of its plan, if it is about one."""
+    return (done.value["id"], done.value["epoch"]) if isinstance(command, Register) else (None, None)
 
 
 async def _opened(where: Log | Path, topology: Topology, settings: ControlSettings, snapshot_every: int) -> LoggedState:

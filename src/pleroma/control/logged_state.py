@@ -21,7 +21,7 @@ from pleroma.control.log.durable_log import LOG_START, Log, Position
 from pleroma.control.log.group_commit import GroupCommit
 from pleroma.control.log.sqlite_log import SqliteLog
 from pleroma.control.log_fold import Folded, LogFold, log_body, read_body, split_body
-from pleroma.control.state.command import Begin, Command
+from pleroma.control.state.command import Begin, Command, Register
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import CommandRefused, Done, Result
 from pleroma.control.state_snapshot import restore, taken, upgraded
@@ -70,6 +70,8 @@ class LoggedState:
         self._saved = after
         self._saving: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._awaited: dict[Position, list[asyncio.Future[None]]] = {}
+        """By position: who waits until the state holds its entry."""
         self._is_ahead = False
         """The state holds a command that the log does not."""
         self._closing = False
@@ -144,6 +146,9 @@ class LoggedState:
         error = self.state.check(command)
         if error is not None:
             raise error
+        if self._is_shared and isinstance(command, Register):
+            self.state.cover_beforehand(self.position, command)
+            body = log_body(command, key, self.leadership)
         call = _Call(command, key)
         try:
             if self._is_ahead:  # what follows in the log has to be read on top of that
@@ -156,6 +161,14 @@ class LoggedState:
         self.log_failure = None
         assert call.folded is not None  # noqa: S101 (it was)
         return call.folded.position, _carried_out(call.folded.result)
+
+    async def reached(self, position: Position) -> None:
+        """Wait until the state holds the entry at a position, which another process has appended."""
+        if position > self.position:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._awaited.setdefault(position, []).append(future)
+            await future
+        await self.settled()
 
     async def apply_unlogged(self, command: Command) -> None:
         """Apply a command that cannot wait until the log can be written. Nothing is logged then before a snapshot."""
@@ -213,6 +226,9 @@ class LoggedState:
             await asyncio.sleep(0)
         if call.folded.position == position:
             await self._tell_listeners(position, call.command, call.folded.result)
+        for future in self._awaited.pop(position, ()):
+            if not future.done():
+                future.set_result(None)
         if self._is_shared:
             is_due = call.is_own and position % self._snapshot_every == 0
         else:

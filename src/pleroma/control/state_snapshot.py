@@ -18,7 +18,7 @@ from pleroma.background import collecting_later
 from pleroma.content import Schema
 from pleroma.control.control_state import ControlState
 from pleroma.control.kept_answers import KeptAnswers, with_digests
-from pleroma.control.state.command import Begin, Rewire, canonical, command_from_json
+from pleroma.control.state.command import Begin, Lead, Rewire, canonical, command_from_json
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.learned_hosts import with_host
 from pleroma.control.state.people_commands import verifier_in
@@ -46,7 +46,7 @@ def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
     settings = state.settings.to_json() | {"max_members": state.plans.first_members}
     schemas = [replace(entry, plans=list(entry.plans), origins=dict(entry.origins)) for entry in state.schemas.values()]
     next_number, first_epoch = state.plans.next_number, state.plans.first_epoch
-    leadership, rights_since = state.leadership, state.rights_since
+    leadership, lead, rights_since = state.leadership, state.lead, state.rights_since
     principals, hosts = list(state.principals.values()), list(state.learned.values())
     groups = list(state.people.groups.values())
     network, trees, there, families = state.network, state.trees, state.there, state.router.families
@@ -63,6 +63,7 @@ def taken(state: ControlState, answers: KeptAnswers) -> Callable[[], bytes]:
             "next_number": next_number,
             "first_epoch": first_epoch,
             "leadership": leadership,
+            "lead": None if lead is None else lead.to_json(),
             "rights_since": rights_since,
             "principals": [_principal(principal) for principal in principals],
             "groups": [{"name": each.name, **_rights(each.rights)} for each in groups],
@@ -106,6 +107,9 @@ def restore(
         state.plans.next_number = read.get("next_number", len(read["schemas"]))
         state.plans.first_epoch = read.get("first_epoch", 1)
         state.leadership, state.rights_since = read.get("leadership", 0), read.get("rights_since", 0)
+        if read.get("lead") is not None:
+            lead = command_from_json(read["lead"])
+            state.lead = lead if isinstance(lead, Lead) else None
         for each in read.get("hosts", ()):
             host = Host(**each)
             state.learn(host, with_host(state.topology, host))

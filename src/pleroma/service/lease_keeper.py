@@ -40,6 +40,15 @@ class LeaseKeeper:
         """Leases whose failure to expire was logged."""
         self._task: asyncio.Task[None] | None = None
         self.overdue()  # the period of all leases in the log begins now
+        controller.state.registrations.subscribe(self)
+
+    def on_registered(self, registered: Registered) -> None:
+        """Something was registered, here or by another process: its lease lasts for a whole period again."""
+        if registered.lease is not None:
+            self.begin(registered.principal, registered.lease)
+
+    def on_withdrawn(self, registered: Registered) -> None:
+        """A lease under which nothing is left is forgotten when it is overdue."""
 
     def extend(self, principal: str, name: str) -> None:
         """Begin another period of a lease that there is: something is about to be registered under it.

@@ -13,9 +13,8 @@ from pleroma.control import CreateSchema
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.lab import Lab
 from pleroma.routing import Topology
-from pleroma.service import CollectingSettings, Deployment, running
+from pleroma.service import CollectingSettings, Deployment, Running, running
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
-from pleroma.service.serve import Running
 from support.network.weather_requests import WEATHER
 from support.network.world import STEADY, free_port
 from support.waiting import LIMIT_SECONDS

@@ -139,6 +139,16 @@ def up(
             "so that no cable is busier than it has to be. If not given, as before; single at first."
         ),
     ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            help="A log that several processes share: etcd://HOST:PORT,HOST:PORT,.../NAME. If not given, in the folder."
+        ),
+    ] = None,
+    roles: Annotated[
+        str,
+        typer.Option(help="With --log, what this process does: gate,configurator,owner,monitor, or some of these."),
+    ] = "gate,configurator,owner,monitor",
     event_tags: TagsOption = EventTags.ON,
     show_token: ShowFirstToken = False,
     logs: LogOptions,
@@ -154,6 +164,7 @@ def up(
     from pleroma.routing import build, with_ipv4
     from pleroma.service import Deployment, serve
     from pleroma.service.replanning.replanning_settings import ReplanningSettings
+    from pleroma.service.roles.role import read_roles
 
     network = with_ipv4(build(topology)) if switches.addresses is Addresses.V4 else build(topology)
     control = ControlSettings.within(switches.address_range.bits)
@@ -188,6 +199,8 @@ def up(
         event_tags=event_tags is EventTags.ON,
         logs=logs.settings(),
         trees=None if trees is None else check_choice(trees.value),
+        log=log,
+        roles=read_roles(roles),
     )
     serve(folder, network, deployment, announce=announce)
 
@@ -195,7 +208,7 @@ def up(
 def token_fields(running: Running, *, show: bool) -> dict[str, str]:
     """Where the administrator's token is; and the token itself if it was made just now and that is asked for."""
     shown = {"token": running.token} if show and running.token is not None else {}
-    return {"token_file": str(running.token_file), **shown}
+    return ({} if running.token_file is None else {"token_file": str(running.token_file)}) | shown
 
 
 def show_ready(running: Running, *, show_token: bool) -> None:

@@ -279,9 +279,14 @@ class Lead:
     """From here on this process tells the switches what to do. What others append as leaders is refused."""
 
     holder: str
+    """The process, for people."""
+    url: str = ""
+    """Where it answers requests."""
+    confirming: tuple[str, int] = ("", 0)
+    """Where it tells others what switches have confirmed."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"do": "lead", "holder": self.holder}
+        return {"do": "lead", "holder": self.holder, "url": self.url, "confirming": list(self.confirming)}
 
 
 _Value = TypeVar("_Value")
@@ -364,7 +369,11 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
         data.get("wiring"),
     ),
     "choose_trees": lambda data: ChooseTrees(data["trees"]),
-    "lead": lambda data: Lead(_typed(str, data["holder"])),
+    "lead": lambda data: Lead(
+        _typed(str, data["holder"]),
+        _typed(str, data["url"]),
+        (_typed(str, data["confirming"][0]), _typed(int, data["confirming"][1])),
+    ),
 }
 
 

@@ -142,6 +142,14 @@ class SchemaPlans:
         spare, shares = spare_share(entry.share, self._settings), {each.share for each in self.schemas.values()}
         return [schema_prefix(share, self._settings) for share in (entry.share, *({spare} - shares))]
 
+    def found(
+        self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter, known: KnownRegion | None
+    ) -> tuple[Index, DzSet]:
+        """The index that gives a filter its region by the plan in force, and that region, which may be known."""
+        if known is not None and known.plan is entry.plan and (known.kind, known.prefix) == (kind, entry.prefix):
+            return known.found
+        return cover(entry.prefix, kind, wanted, entry.index, entry.members)
+
     def cover(
         self, entry: SchemaEntry, kind: RegistrationKind, wanted: Filter, known: KnownRegion | None = None
     ) -> tuple[DzSet, bool]:
@@ -149,10 +157,7 @@ class SchemaPlans:
 
         The region may be known: to cover a filter of many boxes takes long.
         """
-        if known is not None and known.plan is entry.plan and (known.kind, known.prefix) == (kind, entry.prefix):
-            index, region = known.found
-        else:
-            index, region = cover(entry.prefix, kind, wanted, entry.index, entry.members)
+        index, region = self.found(entry, kind, wanted, known)
         opened = index is not entry.index
         if opened:
             entry.move_to(IndexPlan(entry.epoch + 1, index, entry.members))

@@ -8,10 +8,11 @@ item that is refused keeps no other from being carried out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from pleroma.control import Controller, Done
+from pleroma.control import Done
+from pleroma.control.many_commands import KeyedCommand
 from pleroma.control.state.command import Command
 from pleroma.errors import PleromaError
 from pleroma.service.http.problems import problem_body, status_of
@@ -33,10 +34,20 @@ class BatchCommand(NamedTuple):
     members: int = 1
 
 
+class BatchSubmitting(Protocol):
+    """What carries out many commands."""
+
+    async def settled(self) -> None: ...
+
+    async def submit_many(
+        self, commands: Iterable[KeyedCommand], patience: float | None = None
+    ) -> list[Done | PleromaError]: ...
+
+
 class BatchSlices:
     """The slices of all batches, which take turns. An answer waits for switches up to `patience` seconds in all."""
 
-    def __init__(self, controller: Controller, patience: float) -> None:
+    def __init__(self, controller: BatchSubmitting, patience: float) -> None:
         self._controller = controller
         self._patience = patience
         self._places = asyncio.Semaphore(SLICES_UNDER_WAY)
@@ -57,8 +68,7 @@ class BatchSlices:
                 left = max(end - clock(), 0.0)
                 found = await self._controller.submit_many([each[:2] for each in commands], left)
                 for number, each, result in zip(numbers, commands, found, strict=True):
-                    is_done = isinstance(result, Done)
-                    results[number] = answer(each.command, result) if is_done else refused(result)
+                    results[number] = answer(each.command, result) if isinstance(result, Done) else refused(result)
             finally:
                 self._places.release()
 

@@ -34,6 +34,14 @@ from pleroma.service.token_keeper import TokenKeeper
 from pleroma.service.turns import Turns
 
 
+def schema_named(state: ControlState, name: str) -> SchemaEntry:
+    """The schema that a URL names; raises `NotFound`."""
+    try:
+        return state.schemas[name]
+    except KeyError:
+        raise NotFound(UnknownName("schema", name, state.schemas).reason, field="schema", value=name) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     controller: Controller
@@ -78,7 +86,4 @@ class Service:
 
     def schema(self, name: str) -> SchemaEntry:
         """The schema that a URL names; raises `NotFound`."""
-        try:
-            return self.state.schemas[name]
-        except KeyError:
-            raise NotFound(UnknownName("schema", name, self.state.schemas).reason, field="schema", value=name) from None
+        return schema_named(self.state, name)

@@ -18,9 +18,9 @@ from pleroma.control.state.command import RegistrationKind
 from pleroma.control.state.regions import known_region
 from pleroma.control.state.rights import check_registration, limit
 from pleroma.errors import ContentError, FilterTooCostly, UnknownName
-from pleroma.service.http.context import Service
 from pleroma.service.http.models.given_filters import GivenFilter
 from pleroma.service.http.models.registrations import NewRegistration
+from pleroma.service.http.registration_desk import RegistrationDesk
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ _MAX_CHARACTERS_IN_LOOP, _MAX_BOXES_IN_LOOP = 300, 8
 
 
 async def read_given(
-    service: Service, principal: Principal, kind: RegistrationKind, given: GivenFilter
+    service: RegistrationDesk, principal: Principal, kind: RegistrationKind, given: GivenFilter
 ) -> tuple[SchemaEntry, Filter]:
     """The schema that a request names, and the filter on it, all of which the principal may publish or read."""
     entry = _entry(service, principal, kind, given)
@@ -46,7 +46,7 @@ async def read_given(
 
 
 async def read_registration(
-    service: Service, principal: Principal, kind: RegistrationKind, new: NewRegistration
+    service: RegistrationDesk, principal: Principal, kind: RegistrationKind, new: NewRegistration
 ) -> Register:
     """The command that registers what a request asks for, with all that takes long prepared."""
     entry = _entry(service, principal, kind, new)
@@ -60,7 +60,7 @@ async def read_registration(
 
 
 async def read_batch_item(
-    service: Service, principal: Principal, kind: RegistrationKind, new: NewRegistration, batch: WorkBudget
+    service: RegistrationDesk, principal: Principal, kind: RegistrationKind, new: NewRegistration, batch: WorkBudget
 ) -> tuple[Register, SchemaEntry]:
     """The same for an item of a batch, and its schema.
 
@@ -95,7 +95,7 @@ def _command(
     return command
 
 
-def _entry(service: Service, principal: Principal, kind: RegistrationKind, given: GivenFilter) -> SchemaEntry:
+def _entry(service: RegistrationDesk, principal: Principal, kind: RegistrationKind, given: GivenFilter) -> SchemaEntry:
     entry = service.state.schemas.get(given.name)
     if entry is None:
         raise UnknownName("schema", given.name, service.state.schemas, field="schema")
@@ -104,7 +104,7 @@ def _entry(service: Service, principal: Principal, kind: RegistrationKind, given
 
 
 async def _read(
-    service: Service,
+    service: RegistrationDesk,
     principal: Principal,
     given: GivenFilter,
     read: Callable[[WorkBudget], T],

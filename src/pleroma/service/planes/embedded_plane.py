@@ -18,6 +18,7 @@ from pleroma.index.address import IPV6
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
 from pleroma.service.metric_families import counter, gauge
+from pleroma.service.planes.shared_lead import SharedLead
 from pleroma.service.planes.traffic_metrics import link_metrics, packet_metrics
 from pleroma.switches.live.live_network import LOOPBACK, LiveNetwork
 from pleroma.switches.simulated.network_counters import HostCounters
@@ -28,13 +29,13 @@ from pleroma.wire.attach import SECRET_BYTES
 
 @asynccontextmanager
 async def over_embedded(
-    folder: Path, topology: Topology, control: ControlSettings | None
+    folder: Path, topology: Topology, control: ControlSettings | None, shared: SharedLead | None = None
 ) -> AsyncIterator[tuple[Controller, EmbeddedPlane]]:
-    """A controller whose rules are installed on simulated switches."""
+    """A controller whose rules are installed on simulated switches; with a shared log, it leads those who follow it."""
     entry = EntryGuard()
     async with (
         LiveNetwork(topology, loopback=True, guarded=True, entry=entry) as network,
-        await Controller.open(folder, topology, network, control) as controller,
+        await Controller.open(folder, topology, network, control, **SharedLead.options(shared)) as controller,
     ):
         entry.follow(controller.state.registrations)
         yield controller, EmbeddedPlane(network)

@@ -28,6 +28,7 @@ from pleroma.service.inband.host_admission import HostAdmission
 from pleroma.service.inband.inband_server import InbandServer
 from pleroma.service.inband.switch_carrier import SwitchCarrier
 from pleroma.service.metric_families import counter
+from pleroma.service.planes.shared_lead import SharedLead
 from pleroma.service.planes.traffic_metrics import link_metrics
 from pleroma.switches.openflow.agent import SwitchTimeouts
 from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY, DiscoveredTopology
@@ -63,7 +64,11 @@ class OpenFlowSettings:
 
 @asynccontextmanager
 async def over_openflow(
-    folder: Path, topology: Topology, control: ControlSettings | None, settings: OpenFlowSettings
+    folder: Path,
+    topology: Topology,
+    control: ControlSettings | None,
+    settings: OpenFlowSettings,
+    shared: SharedLead | None = None,
 ) -> AsyncIterator[tuple[Controller, OpenFlowPlane]]:
     """A controller whose rules are installed on all switches that are connected."""
     discovered = DiscoveredTopology(EMPTY_TOPOLOGY if settings.discovers else topology, discovers=settings.discovers)
@@ -83,7 +88,13 @@ async def over_openflow(
     async with (
         network,
         await Controller.open(
-            folder, base, network, control, resume=partial(_resume, network, folder), timing=timing
+            folder,
+            base,
+            network,
+            control,
+            resume=partial(_resume, network, folder),
+            timing=timing,
+            **SharedLead.options(shared),
         ) as controller,
     ):
         plane = OpenFlowPlane(network, controller)

@@ -7,8 +7,10 @@ the keys: they are derived whenever a registration is answered.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
+from typing import Protocol
 
 from pleroma.control import SchemaEntry
 from pleroma.errors import SetupError
@@ -16,6 +18,16 @@ from pleroma.private_file import write_private
 from pleroma.wire.event_tags import EVENT_KEY_BYTES, publisher_key, schema_key
 
 EVENT_KEYS_FILE = "events.key"
+
+
+class SecretStore(Protocol):
+    def shared_secret(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """A secret that all processes on a log share: the first that asks for it makes it."""
+
+
+def shared_keys(store: SecretStore) -> EventKeys:
+    """With the secret that all processes on a log have."""
+    return EventKeys(store.shared_secret(EVENT_KEYS_FILE, lambda: secrets.token_bytes(EVENT_KEY_BYTES)))
 
 
 class EventKeys:

@@ -18,7 +18,6 @@ from pleroma.control import Done, Principal, SchemaEntry, Withdraw
 from pleroma.control.state.command import Command, Register, RegistrationKind
 from pleroma.errors import TooFast
 from pleroma.service.http.batch_slices import BatchCommand
-from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller, shown_token
 from pleroma.service.http.given_filter import MAX_BATCH_WORK_UNITS, read_batch_item
 from pleroma.service.http.json_answers import json_response
@@ -33,6 +32,7 @@ from pleroma.service.http.models.registration_batches import (
 )
 from pleroma.service.http.models.registrations import NewRegistration
 from pleroma.service.http.problems import complaint
+from pleroma.service.http.registration_desk import RegistrationDesk
 from pleroma.service.http.resources.registrations import key_in_log, visible
 from pleroma.service.http.strict_route import StrictRoute
 
@@ -42,7 +42,7 @@ REQUESTS_PER_ITEM = 0.25
 _validate = NewRegistration.__pydantic_validator__.validate_python
 
 
-def registration_batches(service: Service, kind: RegistrationKind) -> APIRouter:
+def registration_batches(service: RegistrationDesk, kind: RegistrationKind) -> APIRouter:
     registered = RegisteredAdvertisement if kind == "advertisement" else RegisteredSubscription
     router = APIRouter(prefix=f"/v1/{kind}s", tags=[f"{kind}s"], route_class=StrictRoute)
 
@@ -111,7 +111,7 @@ def _read(item: Any) -> NewRegistration:
     return new
 
 
-def _count(service: Service, principal: Principal, items: int) -> None:
+def _count(service: RegistrationDesk, principal: Principal, items: int) -> None:
     """Refuse a batch of a principal that asks for too much. The gate has counted the request itself."""
     seconds = service.buckets.take_more(principal.name, items * REQUESTS_PER_ITEM)
     if seconds:

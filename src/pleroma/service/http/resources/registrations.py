@@ -18,7 +18,6 @@ from pleroma.control import Principal, Registered, Withdraw
 from pleroma.control.state.command import RegistrationKind
 from pleroma.control.state.records import MAX_UNPACKED_CHARACTERS
 from pleroma.errors import NotFound
-from pleroma.service.http.context import Service
 from pleroma.service.http.gate import caller, shown_token
 from pleroma.service.http.given_filter import read_registration
 from pleroma.service.http.json_answers import json_response
@@ -32,6 +31,7 @@ from pleroma.service.http.models.registrations import (
     SubscriptionAnswer,
 )
 from pleroma.service.http.paging import in_turns, page_response
+from pleroma.service.http.registration_desk import RegistrationDesk
 from pleroma.service.http.sampled_traffic import EncodedSample
 from pleroma.service.http.strict_route import StrictRoute
 
@@ -45,7 +45,7 @@ _KEY_DIGEST_CHARACTERS = 16
 """How much of the digest of a principal's token is in its keys: enough to tell two principals of a name apart."""
 
 
-def registrations(service: Service, kind: RegistrationKind) -> APIRouter:
+def registrations(service: RegistrationDesk, kind: RegistrationKind) -> APIRouter:
     is_publisher = kind == "advertisement"
     shape = KeyedAdvertisement if is_publisher else SharedSubscription
     listed = AdvertisementAnswer if is_publisher else SubscriptionAnswer
@@ -98,7 +98,7 @@ def key_in_log(principal: Principal, digest: str, key: str | None) -> str | None
 
 
 async def _whole(
-    service: Service, principal: Principal, kind: RegistrationKind, id: str, answer: dict[str, Any]
+    service: RegistrationDesk, principal: Principal, kind: RegistrationKind, id: str, answer: dict[str, Any]
 ) -> dict[str, Any]:
     """The answer about one registration: for its owner with its key, and for a subscription with its share."""
     registered = service.state.registrations.get(id)
@@ -118,7 +118,7 @@ def _share(sample: EncodedSample, registered: Registered) -> dict[str, Any]:
     return sample.share(registered.region, registered.filter)
 
 
-def visible(service: Service, kind: RegistrationKind, principal: Principal, id: str) -> Registered:
+def visible(service: RegistrationDesk, kind: RegistrationKind, principal: Principal, id: str) -> Registered:
     """The registration of this id, if the principal may see it; raises `NotFound`."""
     found = service.state.registrations.get(id)
     if found is None or found.kind != kind or not _sees(principal, found):
@@ -130,14 +130,14 @@ def _sees(principal: Principal, registered: Registered) -> bool:
     return principal.role == "admin" or registered.principal == principal.name
 
 
-async def _make_text(service: Service, principal: Principal, registered: Registered) -> None:
+async def _make_text(service: RegistrationDesk, principal: Principal, registered: Registered) -> None:
     """See to it that the text of a filter is at hand; after a restart it may not be."""
     if not registered.has_text and len(registered.boxes) > MAX_UNPACKED_CHARACTERS:
         await service.turns.run(principal.name, getattr, registered, "text")
 
 
 async def _behind(
-    service: Service, kind: RegistrationKind, principal: Principal, at: RegistrationPaging
+    service: RegistrationDesk, kind: RegistrationKind, principal: Principal, at: RegistrationPaging
 ) -> AsyncIterator[Registered]:
     """The registrations of a page, in the order of their numbers: a page may begin behind one that was withdrawn."""
     whose = at.principal if principal.role == "admin" else principal.name

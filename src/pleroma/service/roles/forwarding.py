@@ -1,0 +1,110 @@
+"""Requests that a gate does not answer itself: they go to the process that leads, and its answers come back.
+
+The caller's token goes along, so the leading process decides what the caller may do. Streams are passed on as they
+come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import httpx
+from starlette.types import Receive, Scope, Send
+
+from pleroma.control.state.command import Lead
+from pleroma.errors import NotReady, TooLarge
+from pleroma.service.http.problems import problem_response
+
+CONNECT_SECONDS = 2.0
+ANSWER_SECONDS = 30.0
+"""How long the leading process may take to begin its answer, and between two parts of it."""
+_STREAM_PATH = "/v1/stream"
+_OF_ONE_CONNECTION = frozenset(
+    {b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"host"}
+)
+"""Headers that are about a connection, and not about what it carries."""
+
+
+class Forwarding:
+    """An ASGI application. `lead` tells which process leads, as far as the log says."""
+
+    def __init__(self, lead: Callable[[], Lead | None], max_body_bytes: int) -> None:
+        self._lead = lead
+        self._max_body_bytes = max_body_bytes
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        self._client = httpx.AsyncClient(limits=limits, timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS))
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        lead = self._lead()
+        if lead is None:
+            await problem_response(NotReady("no process leads at the moment", field="lead"))(scope, receive, send)
+            return
+        body = await self._body(receive)
+        if body is None:
+            reason = f"a request has at most {self._max_body_bytes} bytes"
+            await problem_response(TooLarge(reason, field="body"))(scope, receive, send)
+            return
+        request = self._request(lead, scope, body)
+        try:
+            answer = await self._client.send(request, stream=True)
+        except httpx.HTTPError as error:
+            reason = f"{lead.holder}, which leads, does not answer: {error or type(error).__name__}"
+            await problem_response(NotReady(reason, field="lead", value=lead.url))(scope, receive, send)
+            return
+        try:
+            await self._pass_on(answer, receive, send)
+        finally:
+            await answer.aclose()
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return b""
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._max_body_bytes:
+                return None
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    def _request(self, lead: Lead, scope: Scope, body: bytes) -> httpx.Request:
+        headers = [(name, value) for name, value in scope["headers"] if name.lower() not in _OF_ONE_CONNECTION]
+        path = scope.get("raw_path", scope["path"].encode()).decode("ascii")
+        query = scope["query_string"].decode("ascii")
+        url = f"{lead.url}{path}?{query}" if query else f"{lead.url}{path}"
+        is_stream = scope["path"] == _STREAM_PATH
+        timeout = {"connect": CONNECT_SECONDS, "read": None if is_stream else ANSWER_SECONDS}
+        extensions = {"timeout": timeout | {"write": ANSWER_SECONDS, "pool": ANSWER_SECONDS}}
+        return httpx.Request(scope["method"], url, headers=headers, content=body, extensions=extensions)
+
+    async def _pass_on(self, answer: httpx.Response, receive: Receive, send: Send) -> None:
+        headers = [(name, value) for name, value in answer.headers.raw if name.lower() not in _OF_ONE_CONNECTION]
+        await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+        gone = asyncio.ensure_future(_disconnected(receive))
+        passing = asyncio.ensure_future(self._parts(answer, send))
+        try:
+            await asyncio.wait((gone, passing), return_when=asyncio.FIRST_COMPLETED)
+            if passing.done():
+                passing.result()
+        finally:
+            for each in (gone, passing):
+                each.cancel()
+                with suppress(asyncio.CancelledError, httpx.HTTPError):
+                    await each
+
+    async def _parts(self, answer: httpx.Response, send: Send) -> None:
+        async for part in answer.aiter_raw():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,115 @@
+"""A process of a control plane that several share: it leads if no other does, and else it is a gate, or waits.
+
+When the process that leads dies or cannot be heard of, another claims its office, says so in the log, and goes on from
+the log. A process that has lost the office stops telling switches at once; what it still appends is refused by all who
+follow the log, and what it still sends is refused by the switches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from pleroma.control.log.etcd.etcd_lease import EtcdLease
+from pleroma.errors import LogError, NotLeading
+from pleroma.routing import Topology
+from pleroma.service.deployment import Deployment
+from pleroma.service.roles.gate_service import running_gate
+from pleroma.service.roles.lead_office import LeadOffice
+from pleroma.service.roles.role import LEADING_ROLES, Role
+from pleroma.service.running_service import Running
+from pleroma.service.whole_service import Leading, running
+
+_RETRY_SECONDS = 0.5
+
+log = structlog.get_logger("pleroma.service")
+
+
+class SharedService:
+    """One process on a shared log, until `stop` is set."""
+
+    def __init__(
+        self, folder: Path, topology: Topology, deployment: Deployment, announce: Callable[[Running], None]
+    ) -> None:
+        self.stop = asyncio.Event()
+        self._folder = folder
+        self._topology = topology
+        self._deployment = deployment
+        self._announce = announce
+        self._may_lead = deployment.roles >= LEADING_ROLES
+        self._is_gate = Role.GATE in deployment.roles
+
+    async def run(self) -> None:
+        assert self._deployment.log is not None  # noqa: S101 (or it would not be shared)
+        async with LeadOffice(self._deployment.log) as office:
+            while not self.stop.is_set():
+                lost = asyncio.Event()
+                lease = await self._claimed(office, lost) if self._may_lead else None
+                if lease is not None:
+                    await self._lead(lease, lost)
+                elif self._is_gate:
+                    await self._be_gate(office)
+                else:
+                    log.info("another process leads; waiting", holder=_name(office))
+                    await self._until(office.vacant())
+
+    async def _claimed(self, office: LeadOffice, lost: asyncio.Event) -> EtcdLease | None:
+        try:
+            return await office.claim(lost.set)
+        except LogError as error:
+            log.warning("the office of the leading process cannot be claimed", reason=error.reason)
+            await asyncio.sleep(_RETRY_SECONDS)
+            return None
+
+    async def _lead(self, lease: EtcdLease, lost: asyncio.Event) -> None:
+        """Lead until told to stop, or until another process does."""
+        leading = Leading(self._deployment.log or "", lease.generation, lost)
+        try:
+            async with running(self._folder, self._topology, self._deployment, leading) as service:
+                self._begun(service)
+                log.info("this process leads", generation=lease.generation)
+                await self._until(lost.wait(), service.stopped())
+        except NotLeading:
+            log.warning("another process leads by now")
+        finally:
+            await asyncio.to_thread(lease.release)
+
+    async def _be_gate(self, office: LeadOffice) -> None:
+        """Answer as a gate until told to stop, or until this process may lead."""
+        url = self._deployment.log or ""
+        async with running_gate(url, self._topology, self._deployment, lambda: office.holder is not None) as service:
+            self._begun(service)
+            log.info("this process is a gate", holder=_name(office))
+            waits = [service.stopped()] + ([office.vacant()] if self._may_lead else [])
+            await self._until(*waits)
+
+    def _begun(self, service: Running) -> None:
+        """Announce the first start; later ones are at the same port."""
+        port = int(service.url.rpartition(":")[2])
+        self._announce(service)
+        self._announce = _silently
+        self._deployment = replace(self._deployment, port=port)
+
+    async def _until(self, *events: Coroutine[Any, Any, Any]) -> None:
+        """Wait for the first of these, or until told to stop."""
+        waiting = [asyncio.ensure_future(each) for each in (self.stop.wait(), *events)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+                with suppress(asyncio.CancelledError):
+                    await each
+
+
+def _silently(_: Running) -> None: ...
+
+
+def _name(office: LeadOffice) -> str:
+    return "" if office.holder is None else office.holder.value.decode(errors="replace")
