@@ -30,14 +30,18 @@ _END_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class OwnerProcess:
-    """The process that made a lab; `began` tells it from a later process with the same number."""
+    """A process, as the one that made a lab; `began` tells it from a later process with the same number."""
 
     process: int
     began: int
 
     @classmethod
     def this(cls) -> OwnerProcess:
-        return cls(os.getpid(), _began(os.getpid()) or 0)
+        return cls.of(os.getpid())
+
+    @classmethod
+    def of(cls, process: int) -> OwnerProcess:
+        return cls(process, _began(process) or 0)
 
     @property
     def alive(self) -> bool:

@@ -1,13 +1,13 @@
-"""`pleroma lab`: a network of real switches on this machine, to use and to break, or a Spark cluster."""
+"""`pleroma lab`: a network of real switches on this machine, to use and to break, or a Spark cluster, or an etcd."""
 
 from __future__ import annotations
 
 import typer
 
-from pleroma.cli.commands.lab import lab_faults, standing_lab
+from pleroma.cli.commands.lab import etcd_lab, lab_faults, standing_lab
 
 app = typer.Typer(
-    help="Real parts on this machine: Open vSwitch and hosts, wired as a topology says; a Spark cluster.",
+    help="Real parts on this machine: Open vSwitch and hosts, wired as a topology says; a Spark cluster; an etcd.",
     no_args_is_help=True,
 )
 WORDS_AS_GIVEN = {"allow_interspersed_args": False, "ignore_unknown_options": True}
@@ -24,3 +24,4 @@ app.command(context_settings=WORDS_AS_GIVEN)(lab_faults.ofctl)
 app.command("list")(standing_lab.list_labs)
 app.command()(standing_lab.down)
 app.command()(standing_lab.spark)
+app.add_typer(etcd_lab.app, name="etcd")

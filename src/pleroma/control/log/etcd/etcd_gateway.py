@@ -51,15 +51,23 @@ _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, http
 class EtcdGateway:
     """It remembers which member answered last. `close` ends all that is under way."""
 
-    def __init__(self, address: EtcdAddress) -> None:
+    def __init__(
+        self,
+        address: EtcdAddress,
+        *,
+        answer_seconds: float = ETCD_ANSWER_SECONDS,
+        trying_seconds: float = MAX_TRYING_SECONDS,
+    ) -> None:
         self.address = address
+        self._answer_seconds = answer_seconds
+        self._trying_seconds = trying_seconds
         self._endpoints = address.endpoints
         self._current = 0
         self._token = ""
         self._sign_in_lock = threading.Lock()
         self._closed = threading.Event()
         self._client = httpx.Client(
-            timeout=_timeout(ETCD_ANSWER_SECONDS),
+            timeout=_timeout(answer_seconds),
             verify=address.secrets.tls() if address.is_encrypted else False,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0),
             trust_env=False,
@@ -72,9 +80,7 @@ class EtcdGateway:
         self._closed.set()
         self._client.close()
 
-    def find(
-        self, key: bytes, end: bytes | None = None, *, limit: int = 0, within: float = MAX_TRYING_SECONDS
-    ) -> FoundKeys:
+    def find(self, key: bytes, end: bytes | None = None, *, limit: int = 0, within: float | None = None) -> FoundKeys:
         return read_found(self.ask("kv/range", find(key, end, limit=limit)["request_range"], within=within))
 
     def look(self, operations: Sequence[Json]) -> TransactionAnswer:
@@ -97,7 +103,7 @@ class EtcdGateway:
                 raise
         return lease
 
-    def keep(self, lease: int, *, seconds: float = ETCD_ANSWER_SECONDS, within: float = MAX_TRYING_SECONDS) -> bool:
+    def keep(self, lease: int, *, seconds: float | None = None, within: float | None = None) -> bool:
         """Let a lease begin anew; whether it was still there."""
         answer = self.ask("lease/keepalive", {"ID": str(lease)}, seconds=seconds, within=within)
         return int(answer.get("result", {}).get("TTL", 0)) > 0
@@ -110,19 +116,17 @@ class EtcdGateway:
             if error.value != _NOT_FOUND:
                 raise
 
-    def ask(
-        self, path: str, body: Json, *, seconds: float = ETCD_ANSWER_SECONDS, within: float = MAX_TRYING_SECONDS
-    ) -> Json:
+    def ask(self, path: str, body: Json, *, seconds: float | None = None, within: float | None = None) -> Json:
         """What may be sent twice: it goes to one member after the other until one answers."""
         return self._send(path, body, True, seconds, within)
 
     def tell(self, path: str, body: Json) -> Json:
         """What must not be done twice. LogAway and LogRefused mean that it was not done, LogUnclear that it may be."""
-        return self._send(path, body, False, ETCD_ANSWER_SECONDS, MAX_TRYING_SECONDS)
+        return self._send(path, body, False, None, None)
 
-    def tell_member(self, endpoint: str, path: str, body: Json, *, seconds: float = ETCD_ANSWER_SECONDS) -> Json:
+    def tell_member(self, endpoint: str, path: str, body: Json, *, seconds: float | None = None) -> Json:
         """What concerns one member: its status, or its file."""
-        return self._post(endpoint, path, json.dumps(body).encode(), seconds)
+        return self._post(endpoint, path, json.dumps(body).encode(), seconds or self._answer_seconds)
 
     def watch(self, key: bytes, start_revision: int, *, idle_seconds: float) -> WatchStream:
         """What becomes of a key from a revision on. It is asked of the member that answered last."""
@@ -137,9 +141,10 @@ class EtcdGateway:
     def endpoint(self) -> str:
         return self._endpoints[self._current]
 
-    def _send(self, path: str, body: Json, may_repeat: bool, seconds: float, within: float) -> Json:
+    def _send(self, path: str, body: Json, may_repeat: bool, seconds: float | None, within: float | None) -> Json:
         content = json.dumps(body).encode()
-        limit = time.monotonic() + within
+        seconds = seconds or self._answer_seconds
+        limit = time.monotonic() + (within or self._trying_seconds)
         tried = 0
         while True:
             endpoint = self.endpoint
@@ -174,7 +179,7 @@ class EtcdGateway:
         with self._sign_in_lock:
             if not self._token:
                 content = json.dumps({"name": secrets.user, "password": secrets.password}).encode()
-                answer = self._exchange(endpoint, "auth/authenticate", content, ETCD_ANSWER_SECONDS, {})
+                answer = self._exchange(endpoint, "auth/authenticate", content, self._answer_seconds, {})
                 if "token" not in answer:
                     raise _refusal(endpoint, answer)
                 self._token = answer["token"]
