@@ -21,7 +21,7 @@ from pleroma.control.log.etcd.etcd_address import EtcdAddress
 from pleroma.control.log.etcd.etcd_gateway import EtcdGateway, closed_error
 from pleroma.control.log.etcd.etcd_lease import Office
 from pleroma.control.log.etcd.etcd_upkeep import EtcdUpkeep
-from pleroma.control.log.etcd.key_watch import KeyWatch
+from pleroma.control.log.etcd.key_watch import IDLE_WATCH_SECONDS, KeyWatch
 from pleroma.control.log.etcd.log_keys import LogKeys, position_of
 from pleroma.control.log.etcd.packed_batch import BATCH_NONCE_BYTES, NO_CHAIN, LogHead, PackedBatch, PackedBodies
 from pleroma.control.log.etcd.stored_parts import StoredParts
@@ -68,7 +68,7 @@ class EtcdLog:
 
     is_shared = True
 
-    def __init__(self, gateway: EtcdGateway) -> None:
+    def __init__(self, gateway: EtcdGateway, *, idle_seconds: float = IDLE_WATCH_SECONDS) -> None:
         self.address = gateway.address
         self.gateway = gateway
         self.keys = LogKeys.of(gateway.address.name)
@@ -80,6 +80,7 @@ class EtcdLog:
         self._writing = threading.Lock()
         self._watching = threading.Lock()
         self._watch: KeyWatch | None = None
+        self._idle_seconds = idle_seconds
         self._is_closed = False
         self._known = self._begin()
 
@@ -129,15 +130,20 @@ class EtcdLog:
         if not bodies:
             return Position(self.head + 1)
         packed = PackedBodies.of(bodies)
-        is_apart = len(packed.payload) > MAX_INLINE_BYTES
         with self._writing:
-            self._appends += 1
-            nonce = self._writer + self._appends.to_bytes(BATCH_NONCE_BYTES // 2)
-            if is_apart:
-                self._parts.write(nonce, packed.payload)
-            return self._append(nonce, packed, is_apart)
+            try:
+                return self._append(packed)
+            except DiskFull:
+                if not self._upkeep.make_room():
+                    raise
+                return self._append(packed)
 
-    def _append(self, nonce: bytes, packed: PackedBodies, is_apart: bool) -> Position:
+    def _append(self, packed: PackedBodies) -> Position:
+        self._appends += 1
+        nonce = self._writer + self._appends.to_bytes(BATCH_NONCE_BYTES // 2)
+        is_apart = len(packed.payload) > MAX_INLINE_BYTES
+        if is_apart:
+            self._parts.write(nonce, packed.payload)
         limit = time.monotonic() + MAX_APPEND_SECONDS
         known = self._known
         unclear: LogUnclear | None = None  # an attempt at the known revision may still succeed
@@ -263,7 +269,7 @@ class EtcdLog:
             if self._is_closed:
                 raise closed_error(self.address)
             if self._watch is None:
-                self._watch = KeyWatch(self.gateway, self.keys.head)
+                self._watch = KeyWatch(self.gateway, self.keys.head, idle_seconds=self._idle_seconds)
             watch = self._watch
         return watch.wait(lambda key: self._goes_beyond(key, position), seconds)
 

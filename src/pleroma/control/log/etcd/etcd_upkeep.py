@@ -19,6 +19,9 @@ from pleroma.errors import LogError, LogRefused
 
 _LEAST_DEFRAGMENTED_BYTES = 256 * 2**20
 """Smaller files are left as they are: etcd uses their free pages again, and its limit is 2 GiB by default."""
+_LEAST_SPARE = 0.5
+_LEAST_SPARE_IF_FULL = 0.1
+"""Shares of a file that are not in use."""
 _ALREADY_COMPACTED = 11
 
 log = structlog.get_logger("pleroma.control")
@@ -33,15 +36,23 @@ class EtcdUpkeep:
         self._parts = parts
 
     def run(self) -> None:
-        self._compact(self._collect())
+        """What is due after a snapshot."""
         alarms = self._alarms()
-        self._defragment(anyway=bool(alarms))
-        for alarm in alarms:
-            self._gateway.ask("maintenance/alarm", {"action": "DEACTIVATE", **alarm})
-            log.warning("etcd_alarm_cleared", member=alarm.get("memberID"), alarm=alarm.get("alarm"))
+        self._collect()
+        self._compact(and_wait=bool(alarms))
+        if alarms:
+            self._defragment(alarms, least_bytes=0, least_spare=0.0)
+        else:
+            self._defragment(alarms, least_bytes=_LEAST_DEFRAGMENTED_BYTES, least_spare=_LEAST_SPARE)
 
-    def _collect(self) -> int:
-        """Delete parts to which nobody refers any more, or never did; returns the revision."""
+    def make_room(self) -> bool:
+        """What can be done when the store is full; whether it was worth while."""
+        self._collect()
+        self._compact(and_wait=True)
+        return self._defragment(self._alarms(), least_bytes=0, least_spare=_LEAST_SPARE_IF_FULL)
+
+    def _collect(self) -> None:
+        """Delete parts to which nobody refers any more, or never did."""
         kinds = (b"b", b"w", b"r", b"s")
         answer = self._gateway.look([find(*self._keys.all_of(kind), keys_only=kind in b"bw") for kind in kinds])
         parts, writing, batches, snapshots = (found.keys for found in answer.found)
@@ -51,11 +62,16 @@ class EtcdUpkeep:
         used |= {manifest.id.hex() for manifest in manifests if manifest is not None}
         for left in {_id(each.key, 3) for each in parts} - used:
             self._parts.drop(bytes.fromhex(left))
-        return answer.revision
 
-    def _compact(self, revision: int) -> None:
+    def _compact(self, *, and_wait: bool) -> None:
+        """Let etcd forget all but the present; it does so in its own time unless somebody waits."""
+        revision = self._gateway.look([find(self._keys.head, keys_only=True)]).revision
+        asked = {"revision": str(revision), "physical": and_wait}
         try:
-            self._gateway.ask("kv/compaction", {"revision": str(revision)})
+            if and_wait:
+                self._gateway.ask("kv/compaction", asked, seconds=MAINTENANCE_SECONDS, within=MAINTENANCE_SECONDS)
+            else:
+                self._gateway.ask("kv/compaction", asked)
         except LogRefused as error:
             if error.value != _ALREADY_COMPACTED:
                 raise
@@ -69,7 +85,8 @@ class EtcdUpkeep:
         alarms: list[dict[str, str]] = answer.get("alarms", [])
         return [each for each in alarms if each.get("alarm") == "NOSPACE"]
 
-    def _defragment(self, *, anyway: bool) -> None:
+    def _defragment(self, alarms: list[dict[str, str]], *, least_bytes: int, least_spare: float) -> bool:
+        """Make files of members smaller that are so large, and so much of which is not in use; then clear alarms."""
         found: list[tuple[bool, str]] = []
         for endpoint in self._gateway.address.endpoints:
             try:
@@ -77,13 +94,18 @@ class EtcdUpkeep:
             except LogError:  # it is down: whoever saves the next snapshot looks again
                 continue
             size, used = int(status.get("dbSize", 0)), int(status.get("dbSizeInUse", 0))
-            if anyway or (size >= _LEAST_DEFRAGMENTED_BYTES and used < size / 2):
+            if size >= least_bytes and size - used >= least_spare * size:
                 found.append((status.get("leader") == status["header"]["member_id"], endpoint))
         for _, endpoint in sorted(found):
             try:
                 self._gateway.tell_member(endpoint, "maintenance/defragment", {}, seconds=MAINTENANCE_SECONDS)
+                log.info("etcd_defragmented", endpoint=endpoint)
             except LogError as error:
                 log.warning("etcd_not_defragmented", endpoint=endpoint, reason=error.reason)
+        for alarm in alarms if found else ():
+            self._gateway.ask("maintenance/alarm", {"action": "DEACTIVATE", **alarm})
+            log.warning("etcd_alarm_cleared", member=alarm.get("memberID"), alarm=alarm.get("alarm"))
+        return bool(found)
 
 
 def _id(key: bytes, place: int) -> str:
