@@ -58,6 +58,7 @@ class Here:
         self.controller = service.service.controller
         assert isinstance(service.service.plane, BrokerPlane)
         self.plane = service.service.plane
+        assert service.token_file is not None
         self.token = service.token_file.read_text().strip()
         self.udp = service.url.replace("http", "udp")
 

@@ -18,8 +18,8 @@ from pleroma.routing import Topology
 from pleroma.service import logs
 from pleroma.service.deployment import Deployment
 from pleroma.service.http.connections.descriptors import raise_descriptor_limit
-from pleroma.service.roles.shared_service import SharedService
 from pleroma.service.running_service import Running
+from pleroma.service.shared_service import SharedService
 from pleroma.service.whole_service import running
 
 THREAD_TURN_SECONDS = 0.001

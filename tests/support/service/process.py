@@ -32,6 +32,8 @@ class ServiceProcess:
         collecting: Mapping[str, object] | None = None,
         broker: Sequence[str] | None = None,
         trees: str | None = None,
+        log: str | None = None,
+        roles: str | None = None,
         **settings: object,
     ) -> None:
         self.folder = Path(folder)
@@ -39,6 +41,7 @@ class ServiceProcess:
         self.said: list[str] = []
         self.url, self.port = "", 0
         self._given = {"topology": topology, "collecting": collecting, "broker": broker, "settings": settings}
+        self._given |= {"log": log, "roles": roles}
         self._errors = self.folder.with_name(f"{self.folder.name}.err")
         self._process: subprocess.Popen[str] | None = None
 

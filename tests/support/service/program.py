@@ -9,6 +9,7 @@ from pleroma.broker.upstream import BrokerAbove
 from pleroma.routing import build
 from pleroma.service import BrokerSettings, CollectingSettings, Deployment, ServiceSettings, serve
 from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
+from pleroma.service.roles.role import ALL_ROLES, read_roles
 
 
 def main(text: str) -> None:
@@ -23,6 +24,8 @@ def main(text: str) -> None:
                 settings=ServiceSettings(**given["settings"]),
                 collecting=CollectingSettings(**collecting) if collecting else None,
                 trees=given["trees"],
+                log=given["log"],
+                roles=ALL_ROLES if given["roles"] is None else read_roles(given["roles"]),
                 plane=None if above is None else BrokerSettings(BrokerAbove(*above) if above else None),
             ),
         )

@@ -20,7 +20,7 @@ from pleroma.control.state.rights import check_registration, limit
 from pleroma.errors import ContentError, FilterTooCostly, UnknownName
 from pleroma.service.http.models.given_filters import GivenFilter
 from pleroma.service.http.models.registrations import NewRegistration
-from pleroma.service.http.registration_desk import RegistrationDesk
+from pleroma.service.http.resources.registration_desk import RegistrationDesk
 
 T = TypeVar("T")
 

@@ -1,1 +1,1 @@
-"""Several processes on one log: any number of gates, and one process at a time that leads."""
+"""What a process does where several share a log, which of them leads, and how they talk to each other."""

@@ -32,7 +32,7 @@ from pleroma.service.http.models.registration_batches import (
 )
 from pleroma.service.http.models.registrations import NewRegistration
 from pleroma.service.http.problems import complaint
-from pleroma.service.http.registration_desk import RegistrationDesk
+from pleroma.service.http.resources.registration_desk import RegistrationDesk
 from pleroma.service.http.resources.registrations import key_in_log, visible
 from pleroma.service.http.strict_route import StrictRoute
 

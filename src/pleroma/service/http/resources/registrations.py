@@ -31,7 +31,7 @@ from pleroma.service.http.models.registrations import (
     SubscriptionAnswer,
 )
 from pleroma.service.http.paging import in_turns, page_response
-from pleroma.service.http.registration_desk import RegistrationDesk
+from pleroma.service.http.resources.registration_desk import RegistrationDesk
 from pleroma.service.http.sampled_traffic import EncodedSample
 from pleroma.service.http.strict_route import StrictRoute
 

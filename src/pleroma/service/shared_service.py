@@ -20,7 +20,7 @@ from pleroma.control.log.etcd.etcd_lease import EtcdLease
 from pleroma.errors import LogError, NotLeading
 from pleroma.routing import Topology
 from pleroma.service.deployment import Deployment
-from pleroma.service.roles.gate_service import running_gate
+from pleroma.service.gates.gate_service import running_gate
 from pleroma.service.roles.lead_office import LeadOffice
 from pleroma.service.roles.role import LEADING_ROLES, Role
 from pleroma.service.running_service import Running

@@ -13,14 +13,14 @@ from pleroma.control.relayed_controller import RelayedController
 from pleroma.control.state.command import Lead
 from pleroma.routing import Topology
 from pleroma.service.deployment import Deployment
+from pleroma.service.gates.gate_application import create_gate_app
+from pleroma.service.gates.relayed_requests import RelayedRequests
 from pleroma.service.http.connections.http_server import http_server
 from pleroma.service.http.connections.server_certificate import ServerCertificate
 from pleroma.service.http.forgery.event_keys import shared_keys
 from pleroma.service.listening import bind_tcp, url_of
 from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.roles.confirmation_channel import ConfirmationLink, gate_secret
-from pleroma.service.roles.forwarding import Forwarding
-from pleroma.service.roles.gate_application import create_gate_app
 from pleroma.service.running_service import Running
 from pleroma.service.service_settings import ServiceSettings
 
@@ -47,9 +47,9 @@ async def running_gate(
         def lead() -> Lead | None:
             return controller.state.lead if has_lead() else None
 
-        forwarding = Forwarding(lead, settings.max_body_bytes)
-        stack.push_async_callback(forwarding.close)
+        relayed = RelayedRequests(lead, settings.max_body_bytes)
+        stack.push_async_callback(relayed.close)
         keys = await asyncio.to_thread(shared_keys, log) if deployment.event_tags else None
-        app = await asyncio.to_thread(create_gate_app, controller, lead, forwarding, settings, keys, watch)
+        app = await asyncio.to_thread(create_gate_app, controller, lead, relayed, settings, keys, watch)
         server = await stack.enter_async_context(http_server(app, listening, certificate))
         yield Running(url_of(listening, "http" if certificate is None else "https"), None, None, app, server)

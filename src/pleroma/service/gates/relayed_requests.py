@@ -18,7 +18,7 @@ from pleroma.errors import NotReady, TooLarge
 from pleroma.service.http.problems import problem_response
 
 CONNECT_SECONDS = 2.0
-ANSWER_SECONDS = 30.0
+LEAD_ANSWER_SECONDS = 30.0
 """How long the leading process may take to begin its answer, and between two parts of it."""
 _STREAM_PATH = "/v1/stream"
 _OF_ONE_CONNECTION = frozenset(
@@ -27,14 +27,16 @@ _OF_ONE_CONNECTION = frozenset(
 """Headers that are about a connection, and not about what it carries."""
 
 
-class Forwarding:
+class RelayedRequests:
     """An ASGI application. `lead` tells which process leads, as far as the log says."""
 
     def __init__(self, lead: Callable[[], Lead | None], max_body_bytes: int) -> None:
         self._lead = lead
         self._max_body_bytes = max_body_bytes
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self._client = httpx.AsyncClient(limits=limits, timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS))
+        self._client = httpx.AsyncClient(
+            limits=limits, timeout=httpx.Timeout(LEAD_ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        )
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -80,8 +82,8 @@ class Forwarding:
         query = scope["query_string"].decode("ascii")
         url = f"{lead.url}{path}?{query}" if query else f"{lead.url}{path}"
         is_stream = scope["path"] == _STREAM_PATH
-        timeout = {"connect": CONNECT_SECONDS, "read": None if is_stream else ANSWER_SECONDS}
-        extensions = {"timeout": timeout | {"write": ANSWER_SECONDS, "pool": ANSWER_SECONDS}}
+        timeout = {"connect": CONNECT_SECONDS, "read": None if is_stream else LEAD_ANSWER_SECONDS}
+        extensions = {"timeout": timeout | {"write": LEAD_ANSWER_SECONDS, "pool": LEAD_ANSWER_SECONDS}}
         return httpx.Request(scope["method"], url, headers=headers, content=body, extensions=extensions)
 
     async def _pass_on(self, answer: httpx.Response, receive: Receive, send: Send) -> None:

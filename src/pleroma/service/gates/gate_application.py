@@ -24,6 +24,7 @@ from pleroma.control import ControlState, SchemaEntry, Token
 from pleroma.control.relayed_controller import RelayedController
 from pleroma.control.state.command import Lead
 from pleroma.errors import NotReady
+from pleroma.service.gates.relayed_requests import RelayedRequests
 from pleroma.service.http import problems
 from pleroma.service.http.batch_slices import BatchSlices
 from pleroma.service.http.connections.connection_table import ConnectionTable
@@ -40,7 +41,6 @@ from pleroma.service.http.strict_route import StraightRoutes
 from pleroma.service.http.tokens import Callers
 from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.metric_families import gauge
-from pleroma.service.roles.forwarding import Forwarding
 from pleroma.service.service_settings import ServiceSettings
 from pleroma.service.turns import Turns
 
@@ -96,20 +96,20 @@ class GateDesk:
 class Elsewhere:
     """Middleware behind the gate: requests that are not answered here are forwarded."""
 
-    def __init__(self, app: ASGIApp, forwarding: Forwarding) -> None:
+    def __init__(self, app: ASGIApp, relayed: RelayedRequests) -> None:
         self._app = app
-        self._forwarding = forwarding
+        self._relayed = relayed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         is_here = scope["type"] != "http" or path.startswith(OWN_PREFIX) or path in OWN_PATHS
-        await (self._app if is_here else self._forwarding)(scope, receive, send)
+        await (self._app if is_here else self._relayed)(scope, receive, send)
 
 
 def create_gate_app(
     controller: RelayedController,
     lead: Callable[[], Lead | None],
-    forwarding: Forwarding,
+    relayed: RelayedRequests,
     settings: ServiceSettings,
     keys: EventKeys | None,
     watch: LoopWatch,
@@ -142,7 +142,7 @@ def create_gate_app(
                 buckets=buckets,
                 anonymous=Buckets(settings.anonymous_per_s),
             ),
-            Middleware(Elsewhere, forwarding=forwarding),
+            Middleware(Elsewhere, relayed=relayed),
             Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
             Middleware(StraightRoutes, routes=routes, answer=problems.answer),
         ],
