@@ -60,9 +60,9 @@ async def figures(advance: Callable[[float], None]) -> dict[str, Any]:
                 async with _processes() as start:
                     await start("agent", place, str(port), stage.url)
                     programs = await start("programs", "agent", place, stage.url, stage.token, str(many))
-                    if many == 1:
-                        through = await _sent(publisher, port, 1, LATENCY_RATE, LATENCY_SECONDS, programs)
-                        found["agent_added_p50_us"] = round(through["p50_us"] - without)
+                    through = await _sent(publisher, port, many, LATENCY_RATE, LATENCY_SECONDS, programs)
+                    name = "agent_added_p50_us" if many == 1 else f"agent_added_p50_us_{many}"
+                    found[name] = round(through["p50_us"] - without)
                     found[f"agent_events_per_s_{many}"] = await _highest(publisher, port, many, programs)
             advance(1)
     return found
