@@ -2,9 +2,11 @@
 
 import json
 
+from structlog.testing import capture_logs
+
 from pleroma import errors
 from pleroma.service.http.problems import code_of, problem_response, status_of
-from support.service.in_process import world
+from support.service.in_process import ADMIN, world
 from support.waiting import run
 
 JSON = {"Content-Type": "application/json"}
@@ -33,6 +35,31 @@ def test_whatever_the_value_the_answer_is_short_json():
         assert len(answer.body) < 400
         shown = json.loads(answer.body)["error"]["value"]
         assert (shown == value) == (value in plain)
+
+
+def test_who_leaves_in_the_middle_of_a_request_is_no_failure_of_the_service(tmp_path):
+    async def main():
+        async with world(tmp_path) as api:
+            come = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+            sent = []
+
+            async def receive():
+                return next(come)
+
+            async def send(message):
+                sent.append(message)
+
+            headers = [(b"authorization", f"Bearer {ADMIN}".encode()), (b"content-type", b"application/json")]
+            scope = {
+                "type": "http", "method": "POST", "path": "/v1/subscriptions", "raw_path": b"/v1/subscriptions",
+                "query_string": b"", "headers": headers, "client": ("127.0.0.1", 5), "scheme": "http",
+            }  # fmt: skip
+            with capture_logs() as lines:
+                await api.app(scope, receive, send)
+            assert lines == []
+            assert sent[0]["status"] == 400
+
+    run(main)
 
 
 BAD_BODIES = [

@@ -16,6 +16,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from pleroma import errors
@@ -131,10 +132,16 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return _problem(error.status_code, known.get(error.status_code, code), reason, headers=error.headers)
 
 
+async def _gone(_: Request, __: Exception) -> Response:
+    """The answer to somebody who left before all of its request had come. Nobody reads it, and nothing is wrong."""
+    return _problem(400, "bad_request", "the connection ended before the body did", "body")
+
+
 _FORESEEN: Mapping[type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, Response]]] = {
     PleromaError: _pleroma_error,
     RequestValidationError: _invalid,
     HTTPException: _http_error,
+    ClientDisconnect: _gone,
 }
 
 
