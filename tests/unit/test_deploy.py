@@ -67,7 +67,7 @@ def test_systemd_takes_the_units_and_finds_them_safe(tmp_path):
     )
     complaints = [line for line in taken.stderr.splitlines() if "pleroma" in line]
     assert (taken.returncode, complaints) == (0, [])
-    for unit in SERVICES:
+    for unit in UNITS:
         command = ["systemd-analyze", "security", "--offline=true", f"--threshold={HIGHEST_EXPOSURE}", "--no-pager"]
         found = subprocess.run([*command, str(tmp_path / unit.name)], capture_output=True, text=True, timeout=60)
         assert found.returncode == 0, found.stdout.splitlines()[-1:]
