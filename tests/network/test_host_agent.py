@@ -3,12 +3,11 @@
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from pleroma.routing import build
+from support.network.agent_process import AgentProcess
 from support.network.host_programs import Program, place
 from support.waiting import LIMIT_SECONDS
 
@@ -49,24 +48,6 @@ with connect(url, token, host, principal="admin", patience=60) as client:
 """
 
 
-class Agent:
-    """`pleroma agent` at a host of a lab, which asks the controller through the switches."""
-
-    def __init__(self, lab, host, socket):
-        words = [sys.executable, "-m", "pleroma.cli", "agent", "--url", "inband://", "--socket", socket, "--json"]
-        self.process = lab.popen(host, words, stdout=subprocess.PIPE, text=True)
-
-    async def ready(self):
-        line = await asyncio.wait_for(asyncio.to_thread(self.process.stdout.readline), LIMIT_SECONDS)
-        return json.loads(line)
-
-    def end(self, number=signal.SIGKILL):
-        self.process.send_signal(number)
-        code = self.process.wait(LIMIT_SECONDS)
-        self.process.stdout.close()
-        return code
-
-
 def test_programs_at_one_host_have_their_own_rights_and_go_on_with_an_agent_that_was_killed(tmp_path, monkeypatch):
     async def main():
         async with place(tmp_path, LINE) as here:
@@ -76,7 +57,7 @@ def test_programs_at_one_host_have_their_own_rights_and_go_on_with_an_agent_that
     async def with_agent(here, socket):
         monkeypatch.setenv("PLEROMA_AGENT", socket)
         cold, warm = await principal(here, "cold", "temperature < 20"), await principal(here, "warm", "true")
-        agent = Agent(here.lab, "h2", socket)
+        agent = AgentProcess(here.lab, "h2", socket)
         try:
             assert (await agent.ready())["socket"] == socket
             programs = []
@@ -96,7 +77,7 @@ def test_programs_at_one_host_have_their_own_rights_and_go_on_with_an_agent_that
             assert [json.loads(await first.line()) for _ in range(2)] == [5.0, 10.0]
             standing = set(here.service.service.state.registrations)
             agent.end()
-            agent = Agent(here.lab, "h2", socket)
+            agent = AgentProcess(here.lab, "h2", socket)
             await agent.ready()
             await back(socket)
             assert set(here.service.service.state.registrations) == standing

@@ -37,7 +37,7 @@ class Controller:
 
     def __init__(self, folder):
         self.folder = folder
-        arguments, _ = command("up", "--port", 0, "--topology", "line:3", "--json")
+        arguments, _ = command("up", "--port", 0, "--topology", "line:3", "--replan", "off", "--json")
         self.process = subprocess.Popen(arguments, cwd=folder, stdout=subprocess.PIPE, text=True)
         self.told = json.loads(self.process.stdout.readline())
 
@@ -280,12 +280,38 @@ def test_a_schema_is_given_again_shown_and_removed(controller, name, tmp_path):
     assert differing.returncode == 2
     assert "max of volume is 1023 there and 2047 here" in differing.stderr
     assert "pleroma schema rm stock" in differing.stderr
+    assert "pleroma schema extend" in differing.stderr
     other.write_text(EXAMPLE.read_text().replace('name = "stock"', 'name = "gone"'))
     assert controller.answer("schema", "add", other)["created"]
     assert "any text" in controller.run("schema", "show", "gone").stdout
     assert controller.answer("schema", "rm", "gone") == {"schema": "gone", "principals": []}
     assert [each["schema"]["name"] for each in controller.answer("schema")["schemas"]].count("gone") == 0
     assert "unknown schema 'gone'" in controller.run("schema", "rm", "gone").stderr
+
+
+def test_a_schema_goes_over_to_a_later_version_and_the_first_is_still_one_of_its_own(controller, tmp_path):
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    first.write_text(EXAMPLE.read_text().replace('name = "stock"', 'name = "widening"', 1))
+    second.write_text(first.read_text().replace("max = 1023", "max = 2047"))
+    assert controller.answer("schema", first)["created"]
+    listening = controller.start("subscribe", "widening", "volume > 1000", "--count", 2, "--json")
+    try:
+        assert "subscribed at" in listening.stderr.readline()
+        extended = controller.answer("schema", "extend", second)
+        assert (extended["version"], extended["withdrawn"]) == (2, [])
+        assert "has version 2" in controller.run("schema", "extend", second).stdout
+        assert "is version 1 of 2" in controller.run("schema", first).stdout.replace("\n", "")
+        assert "is there already" in controller.run("schema", second).stdout
+        assert "version 2" in controller.run("schema", "show", "widening").stdout
+        refused = controller.run("schema", "extend", first)
+        assert (refused.returncode, "is version 1, and version 2 is in force" in refused.stderr) == (2, True)
+        quotes = [json.dumps(json.loads(QUOTE) | {"volume": volume}) for volume in (1010, 2000)]
+        controller.run("publish", "widening", *quotes)
+        out, _ = listening.communicate(timeout=30)
+        assert [json.loads(line)["volume"] for line in out.splitlines()[:2]] == [1010, 2000]
+    finally:
+        ended(listening)
+    assert controller.answer("schema", "rm", "widening")["schema"] == "widening"
 
 
 def test_the_plan_is_shown_changed_and_had_back(controller, name):

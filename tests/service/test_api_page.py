@@ -13,6 +13,7 @@ from pleroma.content.language import MAX_TEXT
 from pleroma.content.work_budget import MAX_BOXES
 from pleroma.control import ControlSettings
 from pleroma.control.kept_answers import REMEMBERED_POSITIONS
+from pleroma.control.transition.schema_plans import MAX_VERSIONS
 from pleroma.errors import PleromaError
 from pleroma.routing import build
 from pleroma.service import Deployment, ServiceSettings, running
@@ -126,6 +127,7 @@ def test_the_limits_are_those_in_force():
     assert "share four times the work that one may take" in PAGE
     assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE
     assert f"| schemas | {2 ** ControlSettings().schema_bits} |" in PAGE
+    assert f"| versions of a schema | {MAX_VERSIONS} |" in PAGE
     assert f"the last {REMEMBERED_POSITIONS:,}" in re.sub(r"\s+", " ", PAGE)
     assert f"port {API_PORT}" in PAGE
     for path in OPEN_PATHS:

@@ -15,9 +15,9 @@ from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.control.state.registrations import Registrations
 from pleroma.matching.edge_filter import MIN_ENGINE_FILTERS, EdgeFilter
 from pleroma.matching.filter_matcher import FilterMatcher
-from pleroma.wire import Codec
 from pleroma.wire.event_encryption import seal_of
 from pleroma.wire.event_tags import SchemaSeals, schema_key
+from pleroma.wire.versioned_codec import PacketCodec, codec_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class MatchedSchema:
     """The subscriptions to one schema. It stays when the last of them is withdrawn, and goes with the schema."""
 
     entry: SchemaEntry
-    codec: Codec
+    codec: PacketCodec
     seals: SchemaSeals | None = None
     """Opens and protects the packets of its events; None where events have no tags."""
     edge: EdgeFilter[BrokerSubscription] | FilterMatcher[BrokerSubscription] = field(default_factory=EdgeFilter)
@@ -88,8 +88,15 @@ class MatchState:
         if known is not None:
             del self.schemas[known.entry.number]
 
+    def extend(self, entry: SchemaEntry, registered: Iterable[Registered]) -> None:
+        """The schema has a later version now; these are its registrations."""
+        known = self.schemas.get(entry.number)
+        if known is not None:
+            known.codec, known.edge = codec_of(entry.versions, entry.number), EdgeFilter()
+            self.load(registered)
+
     def load(self, registered: Iterable[Registered]) -> None:
-        """Take in many registrations at once, as after a restart; before anything else."""
+        """Take in all registrations of schemas at once, as after a restart; before anything else of these schemas."""
         by_schema: dict[int, list[BrokerSubscription]] = {}
         for each in registered:
             if each.kind == "advertisement":
@@ -138,7 +145,7 @@ class MatchState:
             seals = None
             if self._secret is not None:
                 seals = SchemaSeals(schema_key(self._secret, entry.number, entry.name), seal_of(entry.schema))
-            schema = self.schemas[entry.number] = MatchedSchema(entry, Codec(entry.schema, entry.number), seals)
+            schema = self.schemas[entry.number] = MatchedSchema(entry, codec_of(entry.versions, entry.number), seals)
             self._by_name[entry.name] = schema
         return schema
 

@@ -6,6 +6,7 @@ A subscription that lies inside another one of its schema is not needed above: i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from pleroma.broker.covering import Covering
 from pleroma.content import Filter
@@ -46,6 +47,13 @@ class NeededAbove:
             del self.advertisements[registered.id]
         else:
             self._subscriptions[registered.schema].remove(registered.id)
+        self._change()
+
+    def extend(self, schema: str, registered: Iterable[Registered]) -> None:
+        """The schema has a later version now; these are its registrations."""
+        self._subscriptions.pop(schema, None)
+        for each in registered:
+            self.on_registered(each)
         self._change()
 
     def _change(self) -> None:

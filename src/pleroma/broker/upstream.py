@@ -25,7 +25,8 @@ from pleroma.client.backoff import Backoff
 from pleroma.client.relay import Relay
 from pleroma.client.session.publisher import Publisher
 from pleroma.client.session.subscription import Subscription
-from pleroma.content import Event, Filter, Schema
+from pleroma.content import Filter, Schema
+from pleroma.content.schema_versions import lowered
 from pleroma.errors import ClientError, PleromaError
 from pleroma.wire import EventPacket
 
@@ -140,7 +141,9 @@ class Upstream:
         schema = broker.match_state.find_schema(packet.event.schema.name)
         if schema is not None:
             entry, number = schema.entry, self._number(packet.publisher)
-            event = Event(entry.schema, packet.event.value_keys)
+            event = lowered(packet.event, entry.schema)
+            if event is None:  # of a version that this broker has not learned yet
+                return
             relayed = replace(packet, epoch=entry.epoch, schema_number=entry.number, publisher=number, event=event)
             broker.relay(schema, relayed)
 

@@ -129,10 +129,14 @@ class Client:
         return said
 
     async def create_schema(self, schema: Schema) -> None:
-        """Make sure the controller has this schema. Only an administrator can create one that is not there."""
+        """Make sure the controller has this schema, in this version or a later one.
+
+        Only an administrator can create one that is not there.
+        """
         check_schema(schema)
+        plans = self._connected_parts.registrations.plans
         try:
-            there = await self.schema(schema.name)
+            there = await plans.read(schema.name, self.patience)
         except RequestRefused as refused:
             if refused.status != 404:
                 raise
@@ -142,11 +146,10 @@ class Client:
             except RequestRefused as late:
                 if late.status != 409:
                     raise
-            there = await self.schema(schema.name)
-        if there != schema:
-            reason = (
-                f"the controller has another schema {schema.name!r}: {'; '.join(schema_differences(there, schema))}"
-            )
+            there = await plans.read(schema.name, self.patience)
+        if not there.has(schema):
+            differing = "; ".join(schema_differences(there.schema, schema))
+            reason = f"the controller has another schema {schema.name!r}: {differing}"
             raise ClientError(reason, field="schema", value=schema.name)
 
     async def advertise(

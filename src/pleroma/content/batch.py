@@ -23,6 +23,7 @@ from pleroma.content.filter import Filter
 from pleroma.content.numeric import Integer, Real
 from pleroma.content.range import Key, Range
 from pleroma.content.schema import Schema
+from pleroma.content.schema_versions import lifted
 from pleroma.content.text import Text
 from pleroma.content.timestamp import Timestamp
 from pleroma.errors import ContentError, DomainError
@@ -114,6 +115,12 @@ class EventBatch:
             return cls.from_events(schema, ())
         columns = zip(*(each.columns for each in parts), strict=True)
         return cls(schema, tuple(np.concatenate(each) for each in columns))
+
+    def lifted(self, schema: Schema) -> EventBatch:
+        """The same events on a later version of their schema."""
+        if self.schema == schema:
+            return self
+        return EventBatch.from_events(schema, (lifted(event, schema) for event in self))
 
     def __len__(self) -> int:
         return len(self.columns[0])

@@ -21,6 +21,7 @@ from pleroma.control.state.command import (
     CoveredFilter,
     CreateSchema,
     Expire,
+    ExtendSchema,
     ForgetHost,
     Lead,
     LearnHost,
@@ -40,7 +41,7 @@ from pleroma.control.state.principals import Principals
 from pleroma.control.state.records import Principal, Registered, SchemaEntry, box_count, kept_text
 from pleroma.control.state.registrations import Registrations
 from pleroma.control.state.result import CommandRefused, Done, Result
-from pleroma.control.state.rights import check_lease, check_registration, check_withdrawal
+from pleroma.control.state.rights import check_lease, check_registration, check_withdrawal, is_allowed
 from pleroma.control.state.tree_choice import TreeChoice, check_choice
 from pleroma.control.transition.schema_plans import SchemaPlans
 from pleroma.errors import (
@@ -120,7 +121,7 @@ class ControlState:
         match command:
             case Expire():
                 concerned = len(self.registrations.by_lease.get((command.principal, command.lease), ()))
-            case AdoptPlan() | ChangePlan() | Advance() | Rewire() | LearnHost() | ForgetHost():
+            case ExtendSchema() | AdoptPlan() | ChangePlan() | Advance() | Rewire() | LearnHost() | ForgetHost():
                 concerned = len(self.registrations)
             case _:
                 concerned = 1
@@ -165,6 +166,9 @@ class ControlState:
             case RemoveSchema():
                 unused = self.plans.check_removal(command)
                 return lambda position: self._remove_schema(position, unused)
+            case ExtendSchema():
+                extending = self.plans.check_extension(command)
+                return lambda position: self._extend_schema(position, command, extending)
             case AdoptPlan():
                 adopting = self.plans.check_adoption(command)
                 return lambda _: self.plans.adopt(command, adopting)
@@ -198,6 +202,16 @@ class ControlState:
         self.rights_since = position
         self.plans.drop(entry)
         return Done({"schema": entry.name, "principals": self.people.drop_schema(entry.name)})
+
+    def _extend_schema(self, position: int, command: ExtendSchema, entry: SchemaEntry) -> Done:
+        """What somebody registered, and by its rights may not have on the wider domains, goes."""
+        self.rights_since = position
+        done = self.plans.extend(command, entry)
+        mine = [each for each in self.registrations.values() if each.entry is entry]
+        leaving = [each for each in mine if not is_allowed(self.principals[each.principal], each.kind, each.filter)]
+        ops = self._remove(leaving)
+        flows, guards = [*done.flows, *ops.flows], [*done.guards, *ops.guards]
+        return Done(dict(done.value) | {"withdrawn": [each.id for each in leaving]}, flows, guards)
 
     def _begin(self, command: Begin) -> CheckedCommand:
         self.check_begin(command)

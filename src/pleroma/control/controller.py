@@ -25,7 +25,16 @@ from pleroma.control.log.durable_log import Log, Position
 from pleroma.control.logged_state import LoggedState
 from pleroma.control.many_commands import KeyedCommand, carried_out
 from pleroma.control.southbound import Southbound
-from pleroma.control.state.command import ChangePlan, ChooseTrees, Command, Lead, Register, RemoveSchema, Rewire
+from pleroma.control.state.command import (
+    ChangePlan,
+    ChooseTrees,
+    Command,
+    ExtendSchema,
+    Lead,
+    Register,
+    RemoveSchema,
+    Rewire,
+)
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.people_commands import PeopleCommand
 from pleroma.control.state.principals import Principals
@@ -77,6 +86,7 @@ class Controller:
         self._installer = Installer(network, logged.position)
         self._on_people: list[Callable[[], None]] = []
         self._on_lead: list[Callable[[Lead], None]] = []
+        self._on_extended: list[Callable[[SchemaEntry], None]] = []
         self.plan_changes = PlanChangeRunner(state.plans, state.registrations, self.submit, self.confirmed, timing)
         logged.subscribe(self._follow)
         logged.follow_others()
@@ -314,6 +324,10 @@ class Controller:
             )
         return is_new
 
+    def on_extended(self, listener: Callable[[SchemaEntry], None]) -> None:
+        """Have the listener called when a schema has gone over to a later version. It must raise no error."""
+        self._on_extended.append(listener)
+
     def on_people(self, listener: Callable[[], None]) -> None:
         """Have the listener called after each change of principals, their tokens or groups. It must raise no error."""
         self._on_people.append(listener)
@@ -353,6 +367,9 @@ class Controller:
         if isinstance(command, PeopleCommand):
             for listener in self._on_people:
                 listener()
+        if isinstance(command, ExtendSchema) and isinstance(result, Done) and "unchanged" not in result.value:
+            for hearing in self._on_extended:
+                hearing(self.state.schemas[command.schema.name])
         if self.feed.wanted:
             for item in command_items(position, command, result, self.feed.wanted):
                 self.feed.tell(item)

@@ -103,7 +103,8 @@ def restore(
             prefix = Dz.parse(each["prefix"]) if "prefix" in each else schema_prefix(at, settings)
             trees = check_choice(each.get("trees", "single"))
             origins = {int(epoch): PlanOrigin.from_json(given) for epoch, given in each.get("origins", {}).items()}
-            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans, trees, at, origins)
+            earlier = tuple(map(Schema.from_json, each.get("earlier", ())))
+            state.plans.schemas[schema.name] = SchemaEntry(schema, number, prefix, plans, trees, at, origins, earlier)
         state.plans.next_number = read.get("next_number", len(read["schemas"]))
         state.plans.first_epoch = read.get("first_epoch", 1)
         state.leadership, state.rights_since = read.get("leadership", 0), read.get("rights_since", 0)
@@ -205,7 +206,8 @@ def _schema(entry: SchemaEntry) -> dict[str, Any]:
     plans = [[plan.epoch, plan.index.to_json(), plan.members] for plan in entry.plans]
     origins = {str(epoch): origin.to_json() for epoch, origin in entry.origins.items()}
     place = {"number": entry.number, "share": entry.share, "prefix": str(entry.prefix), "trees": entry.trees}
-    return {"schema": entry.schema.to_json(), "plans": plans, **place, "origins": origins}
+    earlier = {"earlier": [each.to_json() for each in entry.earlier]} if entry.earlier else {}
+    return {"schema": entry.schema.to_json(), "plans": plans, **place, "origins": origins} | earlier
 
 
 def _plan(schema: Schema, limit: int, epoch: int, index: Any, members: int | None = None) -> IndexPlan:

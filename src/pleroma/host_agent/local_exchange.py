@@ -9,12 +9,13 @@ switch sends a packet back, the other programs here get it from the agent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pleroma.client.links.network_link import HostAttachment, NetworkLink
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.subscribed_schemas import EventListener, SubscribedSchemas
 from pleroma.content import Filter
+from pleroma.content.schema_versions import carried
 from pleroma.errors import WireError
 from pleroma.host_agent.local_programs import LocalAdvertisement, LocalProgram, LocalSubscription
 from pleroma.wire.agent_socket import MAX_NOTICE_COUNTS, AgentNotice
@@ -100,8 +101,9 @@ class LocalExchange:
         name = channel.schema.name
         before = self.channels.get(name)
         self.channels[name] = channel
-        if before is None or before.schema == channel.schema:
-            self.schemas.adopt(channel)
+        if before is None or channel.has(before.schema):
+            for data in self.schemas.adopt(channel):
+                self.receive(data)
             return
         for listener in self.schemas.listeners(name):
             if isinstance(listener, LocalSubscription):
@@ -171,6 +173,9 @@ class LocalExchange:
         except WireError:
             self.counters.malformed += 1
             return
+        if advertisement.filter.schema != event.schema:  # there is another version of the schema now
+            advertisement = replace(advertisement, filter=carried(advertisement.filter, event.schema))
+            self.advertise(program, advertisement)
         if not advertisement.filter.matches(event):
             self.counters.refused += 1
             return

@@ -54,13 +54,14 @@ class EventPacket:
 class Codec:
     """Make one codec for each schema and keep it: making one takes longer than using it."""
 
-    __slots__ = ("_absent", "_layout", "_most", "_start", "fingerprint", "schema", "schema_number")
+    __slots__ = ("_absent", "_layout", "_most", "_start", "fingerprint", "fingerprints", "schema", "schema_number")
 
     def __init__(self, schema: Schema, schema_number: int) -> None:
         _check("schema_number", schema_number)
         self.schema = schema
         self.schema_number = schema_number
         self.fingerprint = fingerprint(schema)
+        self.fingerprints = frozenset((self.fingerprint,))
         optional = [(place, a.absent) for place, a in enumerate(schema.attributes) if a.optional]
         self._absent = tuple((place, absent, 1 << i) for i, (place, absent) in enumerate(optional))
         self._start = HEADER_FORM.size + (len(optional) + 7) // 8

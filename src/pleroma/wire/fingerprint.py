@@ -1,7 +1,7 @@
 """Sixteen bits that tell one schema from another.
 
-Every packet carries them, so that a receiver with an older or newer edition of a schema refuses the packet, where its
-number alone would let it read the bytes of one layout as another.
+Every packet carries them, since all versions of a schema have one number: they tell by which version to read its bytes.
+A receiver that does not know the version refuses the packet, and does not read one layout as another.
 """
 
 from __future__ import annotations

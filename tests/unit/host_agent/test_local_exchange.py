@@ -4,15 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Filter, Integer, Schema
 from pleroma.host_agent.local_exchange import LocalExchange
 from pleroma.host_agent.local_programs import Credentials, LocalAdvertisement, LocalProgram
+from pleroma.index import IndexPlan
+from pleroma.index.extended_index import extended
 from pleroma.wire.agent_socket import AgentNotice
 from pleroma.wire.event_encryption import seal_of
 from pleroma.wire.event_tags import PublisherSeal, SchemaSeals, publisher_key, schema_key
 from pleroma.wire.tunnel import TUNNEL_HEAD_BYTES, TUNNEL_START
 from support.agent_parts import NATIVE, Hand, StubLink
-from support.client_parts import channel, quote, wanted
+from support.client_parts import PREFIX, channel, quote, wanted
 from support.strategies import STOCK
 
 KEY = schema_key(bytes(32), 5, "stock")
@@ -228,6 +231,27 @@ def test_filters_of_another_schema_of_the_same_name_are_dropped(exchange):
     subscribe(exchange, who, "s1", "true")
     exchange.adopt(channel(schema=Schema("stock", (Integer("n", False, 0, 9),))))
     assert who.subscriptions == {}
+
+
+def test_a_later_version_ends_nothing_and_what_came_before_it_was_known_is_handed_over(exchange):
+    wider = Schema("stock", (*STOCK.attributes, Integer("lot", True, 0, 9)))
+    later = SchemaChannel(5, PREFIX, IndexPlan(2, extended(CHANNEL.plan.index, wider)), earlier=(STOCK,))
+    who, other = program(), program(name="other")
+    subscribe(exchange, who, "s1", "price > 5")
+    advertise(exchange, other, "price < 100")
+    new = wider.event(price=10.0, volume=1, ticker="A", lot=3)
+    address, early = later.datagrams(new, PUBLISHER, 1, 1_000, seal())[0]
+    exchange.receive(early)
+    assert (prices(who), exchange.schemas.info.malformed) == ([], 1)
+    exchange.adopt(later)
+    assert (len(who.connection.frames), exchange.schemas.info.malformed, exchange.schemas.info.packets) == (1, 0, 1)
+    exchange.receive(datagram(11.0, sequence=2)[1])
+    for number, event in enumerate((new, wider.event(price=200.0, volume=1, ticker="A", lot=3)), 3):
+        packet = later.datagrams(event, PUBLISHER, number, 1_000, seal())[0][1]
+        exchange.publish(other, TUNNEL_START + address + packet)
+    read = [later.codec.decode(frame[TUNNEL_HEAD_BYTES:]).event for frame in who.connection.frames]
+    assert [(each["price"], each.get("lot")) for each in read] == [(10.0, 3), (11.0, None), (10.0, 3)]
+    assert (exchange.counters.published, exchange.counters.refused) == (1, 1)
 
 
 def test_a_new_plan_is_adopted_and_events_of_either_are_read(exchange):

@@ -376,14 +376,23 @@ def test_an_attribute_does_not_take_the_place_of_a_column_with_something_else(la
 
 
 def test_events_of_a_schema_that_was_replaced_are_refused_in_one_line(lake):
-    wider = Schema("stock", (*STOCK.attributes, Integer("lot", True, 0, 9)))
+    other = Schema("stock", (*STOCK.attributes[:1], Integer("lot", True, 0, 9)))
     late = SampledEvents(batch(1), np.array([NOON.replace(tzinfo=None)], "datetime64[us]"), 1, 1.0)
-    new = late._replace(events=EventBatch.from_events(wider, [wider.event(price=1.0, volume=9, ticker="T")]))
-    lake.land_schema(wider, NOON + HOUR)
+    new = late._replace(events=EventBatch.from_events(other, [other.event(price=1.0)]))
+    lake.land_schema(other, NOON + HOUR)
     for samples in ([late], [new, late], [late, new]):
         with pytest.raises(LakeError, match="events are of another schema of this name"):
             lake.land_samples(samples)
     assert lake.land_samples([new]) == 1
+
+
+def test_events_that_waited_while_a_later_version_came_are_landed_as_events_of_that(lake):
+    wider = Schema("stock", (*STOCK.attributes, Integer("lot", True, 0, 9)))
+    late = SampledEvents(batch(1), np.array([NOON.replace(tzinfo=None)], "datetime64[us]"), 1, 1.0)
+    new = late._replace(events=EventBatch.from_events(wider, [wider.event(price=1.0, volume=9, ticker="T", lot=5)]))
+    lake.land_schema(wider, NOON + HOUR)
+    assert lake.land_samples([late, new]) == 2
+    assert sorted(row["lot"] is None for row in rows(lake)) == [False, True]
 
 
 def test_the_first_and_the_last_moment_there_is_may_be_asked_for(lake):

@@ -23,6 +23,7 @@ def test_a_schema_gets_a_number_a_prefix_and_a_first_plan(tmp_path):
                 "prefix": "000000",
                 "fingerprint": fingerprint(STOCK),
                 "epoch": 1,
+                "version": 1,
             }
             second = await api.post("/v1/schemas", {"schema": EXAMPLE_SCHEMA | {"name": "other"}, "bits": 10})
             assert (second["number"], second["prefix"]) == (1, "000001")

@@ -16,6 +16,7 @@ from pleroma.client.session.outbox import BufferLimits, Outbox, PublisherInfo
 from pleroma.client.session.sampling import Sampler
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.content import Event, Filter, Schema
+from pleroma.content.schema_versions import carried
 from pleroma.errors import (
     BufferFull,
     ClientClosed,
@@ -84,15 +85,20 @@ class EventSource:
 
     def follow(self, channel: SchemaChannel) -> None:
         """Go on by another plan."""
-        self.samples.follow(channel)
         self._route = (channel, *self._route[1:])
+        self._go_by(channel)
 
     def reroute(self, channel: SchemaChannel, number: int, sender: Sender, seal: PacketSeal | None) -> None:
         """Go on by this plan, under this number, through this sender, with these tags or without any."""
         if sender is not self._route[2] and self._outbox.waiting:
             self._resumes = time.monotonic() + RETURN_SECONDS
-        self.samples.follow(channel)
         self._route = (channel, number, sender, seal)
+        self._go_by(channel)
+
+    def _go_by(self, channel: SchemaChannel) -> None:
+        """The schema may have another version. Other threads may still publish events of the one before."""
+        self.advertised = carried(self.advertised, channel.schema)
+        self.samples.follow(channel)
 
     def publish(self, event: Event | Mapping[str, Any], payload: bytes = b"") -> int:
         """Send an event, with a payload beside it if there is any, or have it wait while the network takes none.
@@ -144,6 +150,8 @@ class EventSource:
             raise self.failure
         if not isinstance(event, Event):
             event = self.schema.event(event)
+        elif event.schema is not self.schema:
+            event = self.channel.current(event)
         if not self.advertised.matches(event):
             raise OutsideAdvertisement(event, str(self.advertised))
         return event

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pleroma.client.session.traffic_share import TrafficShare
 from pleroma.content import Filter, Schema
 from pleroma.content.filter_json import to_json
+from pleroma.content.schema_versions import carried, obstacles
 from pleroma.errors import ClientError, ContentError, shown
 from pleroma.wire.event_encryption import seal_of
 from pleroma.wire.event_tags import EVENT_KEY_BYTES, PacketSeal, SchemaSeals
@@ -22,15 +23,15 @@ RegistrationKind = Literal["advertisements", "subscriptions"]
 
 
 def read_filter(schema: Schema, filter: str | Filter) -> Filter:
-    """A filter from its text; or the filter itself, if it is one of this schema."""
+    """A filter from its text; or the filter itself, if it is one of this schema or of an earlier version."""
     if isinstance(filter, str):
         return Filter.parse(schema, filter)
     if not isinstance(filter, Filter):
         raise ContentError(f"is a text or a Filter, not {shown(filter)}", field="filter", value=filter)
-    if filter.schema != schema:
+    if obstacles(filter.schema, schema):
         reason = f"the filter is of another schema than {schema.name!r}"
         raise ClientError(reason, field="filter", value=filter.schema.name)
-    return filter
+    return carried(filter, schema)
 
 
 @dataclass(slots=True, eq=False)

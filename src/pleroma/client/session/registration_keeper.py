@@ -32,6 +32,7 @@ from pleroma.client.session.sampling import send_samples
 from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.subscription import Subscription
 from pleroma.content import Filter
+from pleroma.content.schema_versions import carried
 from pleroma.errors import ClientClosed, ClientError, PleromaError, RequestRefused
 from pleroma.wire.api_terms import MAX_REPORTED_SUBSCRIPTIONS
 
@@ -105,6 +106,7 @@ class RegistrationKeeper:
         if subscription not in self.members:
             raise ClientClosed("the subscription is closed")
         old, old_id, link = subscription.registration, subscription.id, self._link()
+        wanted = carried(wanted, old.filter.schema)
         new = ClientRegistration(old.kind, old.schema, wanted)
         schemas, listener = self._receiver.schemas, subscription.listener
         schemas.change(listener, old.filter | wanted)  # events may come before the controller's answer does
@@ -119,7 +121,8 @@ class RegistrationKeeper:
         if subscription not in self.members:  # closed meanwhile
             self._begin_undo(new, link.attachment.host, patience)
             raise ClientClosed("the subscription is closed")
-        schemas.change(listener, wanted)
+        new.filter = carried(new.filter, old.filter.schema)
+        schemas.change(listener, new.filter)
         subscription.registration = new
         self._replaced.update((each, old) for each in (old_id, old.id) if each is not None)
         if restoring is not None:  # it may have been registered anew just now
@@ -258,6 +261,7 @@ class RegistrationKeeper:
         channel = await self.plans.channel(registration.schema, patience)
         if answer.get("epoch", channel.epoch) != channel.epoch:
             channel = await self.plans.read(registration.schema, patience)
+        registration.filter = carried(registration.filter, channel.schema)
         if isinstance(member, Publisher):
             member.reroute(channel, answer["publisher"], link, publisher_seal(channel.schema, answer))
 
@@ -289,14 +293,16 @@ class RegistrationKeeper:
         """Have the members of a schema go by its new channel; end them if it is another schema of the same name."""
         name = channel.schema.name
         concerned = [each for each in self.members if each.registration.schema == name]
-        if before is not None and channel.schema != before.schema:
+        if before is not None and not channel.has(before.schema):
             for member in concerned:
                 self.dismiss(member, ClientError(f"{name!r} is another schema now", field="schema", value=name))
             return
-        self._receiver.schemas.adopt(channel)
         for member in concerned:
+            member.registration.filter = carried(member.registration.filter, channel.schema)
             if isinstance(member, Publisher):
                 member.follow(channel)
+        for data in self._receiver.schemas.adopt(channel):
+            self._receiver.receive(data)
         if before is not None and channel.epoch != before.epoch:
             log.info("adopted plan %d of %s", channel.epoch, name)
             if any(isinstance(each, Publisher) for each in concerned):

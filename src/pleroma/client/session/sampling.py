@@ -82,7 +82,7 @@ class Sampler:
         """Draw this event: `left` has come to its end."""
         self.left = self._gap()
         if len(self) < MAX_WAITING_SAMPLES:
-            self._drawn.append(DrawnEvent(event, self._channel, self._clock()))
+            self._drawn.append(DrawnEvent(self._channel.current(event), self._channel, self._clock()))
         else:
             self.dropped += 1
 

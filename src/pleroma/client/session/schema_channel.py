@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pleroma.content import Event, Schema
+from pleroma.content.schema_versions import lifted
 from pleroma.errors import PlanError, WireError
 from pleroma.index import IPV6, Dz, IndexPlan
 from pleroma.index.address import AddressRange
-from pleroma.wire import Codec, EventPacket
+from pleroma.wire import EventPacket
 from pleroma.wire.event_tags import PacketSeal
+from pleroma.wire.versioned_codec import PacketCodec, codec_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,9 @@ class SchemaChannel:
     """The range that the addresses of events are in."""
     sample: float = 0.0
     """The share of its events, from 0 to 1, that a publisher sends to the controller as samples."""
-    codec: Codec = field(init=False, repr=False, compare=False)
+    earlier: tuple[Schema, ...] = ()
+    """The versions of the schema before that of the plan, from the first on."""
+    codec: PacketCodec = field(init=False, repr=False, compare=False)
     _first: int = field(init=False, repr=False, compare=False)
     """The address of the prefix, as a number. The bits of an event's dz follow the prefix."""
     _free_bits: int = field(init=False, repr=False, compare=False)
@@ -37,7 +41,7 @@ class SchemaChannel:
     _address_bytes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "codec", Codec(self.schema, self.number))
+        object.__setattr__(self, "codec", codec_of((*self.earlier, self.schema), self.number))
         object.__setattr__(self, "_first", int(self.addresses.address(self.prefix)))
         object.__setattr__(self, "_free_bits", self.addresses.bits - self.prefix.length)
         object.__setattr__(self, "_address_bytes", self.addresses.base.max_prefixlen // 8)
@@ -59,8 +63,13 @@ class SchemaChannel:
             raise PlanError(f"{sample!r} is not a rate from 0 to 1", field="sample", value=sample)
         if not isinstance(prefix, str):
             raise PlanError(f"{prefix!r} is not a prefix", field="prefix", value=prefix)
+        earlier = data.get("earlier") or ()
+        if not isinstance(earlier, list | tuple):
+            raise PlanError(f"{earlier!r} are no versions of a schema", field="earlier", value=earlier)
         try:
-            return cls(number, Dz.parse(prefix), IndexPlan.loads(json.dumps(plan)), etag, addresses, sample)
+            versions = tuple(map(Schema.from_json, earlier))
+            made = IndexPlan.loads(json.dumps(plan))
+            return cls(number, Dz.parse(prefix), made, etag, addresses, sample, versions)
         except WireError as error:  # a number of more than 16 bits, or values that no packet has room for
             raise PlanError(error.reason, field=error.field, value=error.value) from None
 
@@ -71,6 +80,14 @@ class SchemaChannel:
     @property
     def epoch(self) -> int:
         return self.plan.epoch
+
+    def has(self, schema: Schema) -> bool:
+        """Whether this is a version of the schema."""
+        return schema == self.schema or schema in self.earlier
+
+    def current(self, event: Event) -> Event:
+        """An event of any version as one of the last."""
+        return lifted(event, self.schema) if self.earlier and event.schema in self.earlier else event
 
     def under(self, addresses: AddressRange) -> SchemaChannel:
         """The same channel for a network where the addresses of events are in another range."""
@@ -95,7 +112,7 @@ class SchemaChannel:
         if seal is not None:
             packet = seal.sealed(packet)
         made, size = [], self._address_bytes
-        for dz in self.plan.index.dzs(event):
+        for dz in self.plan.index.dzs(self.current(event)):
             # self.addresses.address(self.prefix.then(dz)).packed, in a seventh of the time
             length = dz.bit_length() - 1
             address = self._first | (dz ^ 1 << length) << self._free_bits - length

@@ -6,6 +6,7 @@ as forged, before anything else is done with them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,11 +16,15 @@ from pleroma.client.session.schema_channel import SchemaChannel
 from pleroma.client.session.sequence_gaps import SequenceGaps
 from pleroma.client.session.waste_attribution import WasteAttribution
 from pleroma.content import Filter
+from pleroma.content.schema_versions import carried
 from pleroma.errors import WireError
 from pleroma.matching.edge_filter import EdgeFilter
 from pleroma.wire import EventPacket
 from pleroma.wire.event_tags import SchemaSeals
 from pleroma.wire.header import read
+
+MAX_HELD_PACKETS = 1000
+"""Of versions that are not known yet: a client hears of a version a moment later than those who publish by it."""
 
 
 @dataclass(slots=True)
@@ -28,7 +33,7 @@ class ReceiverInfo:
 
     packets: int = 0
     malformed: int = 0
-    """Datagrams that are no packet, or one of another edition of the schema."""
+    """Datagrams that are no packet, or one of a version of the schema that is not known, or not yet."""
     unknown: int = 0
     """Packets of schemas that nothing here is subscribed to, or not yet: before the controller has answered."""
     forged: int = 0
@@ -82,10 +87,17 @@ class SubscribedSchema:
         """Go by another plan. The cells that each subscription has in it are found later."""
         self.channel = channel
         self.waste = WasteAttribution[EventListener](channel.plan.index, channel.plan.members)
+        if any(listener.filter.schema != channel.schema for listener in self.listeners):
+            self.edge = EdgeFilter[EventListener]()
+            for listener in self.listeners:
+                listener.want(carried(listener.filter, channel.schema))
+                self.edge.add(listener, listener.filter)
         for listener in self.listeners:
             self.waste.add(listener, listener.filter)
 
     def add(self, listener: EventListener) -> None:
+        if listener.filter.schema != self.channel.schema:
+            listener.want(carried(listener.filter, self.channel.schema))
         self.listeners[listener] = None
         self.edge.add(listener, listener.filter)
         self.waste.add(listener, listener.filter)
@@ -105,6 +117,7 @@ class SubscribedSchema:
 
     def change(self, listener: EventListener, wanted: Filter) -> None:
         """Have a listener want another filter, between two packets."""
+        wanted = carried(wanted, self.channel.schema)
         self.waste.remove(listener)
         listener.want(wanted)
         self.edge.add(listener, wanted)
@@ -124,6 +137,8 @@ class SubscribedSchemas:
         self.info = ReceiverInfo()
         self._on_outdated = on_outdated
         self._by_number: dict[int, SubscribedSchema] = {}
+        self._held: deque[tuple[int, bytes]] = deque(maxlen=MAX_HELD_PACKETS)
+        """Packets of versions of a schema that are not known yet, with the schema's number."""
 
     def __len__(self) -> int:
         return len(self._by_number)
@@ -161,14 +176,31 @@ class SubscribedSchemas:
             if schema.channel.schema.name == name:
                 schema.open(seals)
 
-    def adopt(self, channel: SchemaChannel) -> None:
-        """Go by a new plan for a schema; the schema may have another number from now on."""
+    def adopt(self, channel: SchemaChannel) -> list[bytes]:
+        """Go by a new plan for a schema; the schema may have another number, or version, from now on.
+
+        Returns the packets that can be read only now, to be received again.
+        """
         for number, schema in list(self._by_number.items()):
             if schema.channel.schema.name == channel.schema.name:
                 del self._by_number[number]
                 self._by_number[channel.number] = schema
                 schema.follow(channel)
-                return
+                return self._readable(channel)
+        return []
+
+    def _readable(self, channel: SchemaChannel) -> list[bytes]:
+        known = channel.codec.fingerprints
+        held, self._held = self._held, deque(maxlen=MAX_HELD_PACKETS)
+        found = []
+        for number, data in held:
+            if number == channel.number and read(data)[5] in known:
+                found.append(data)
+            else:
+                self._held.append((number, data))
+        self.info.packets -= len(found)
+        self.info.malformed -= len(found)
+        return found
 
     def cover_next(self) -> bool:
         """Find the cells of one subscription that has none yet (milliseconds); False if all have theirs."""
@@ -181,7 +213,8 @@ class SubscribedSchemas:
         its tag checked.
         """
         try:
-            schema = self._by_number.get(read(data)[0])
+            fields = read(data)
+            schema = self._by_number.get(fields[0])
             if schema is None or not schema.is_open:
                 self.info.unknown += not is_echo
                 return None
@@ -192,6 +225,9 @@ class SubscribedSchemas:
                 self.info.forged += 1
                 schema.count_forged(data)
                 return None
+            if fields[5] not in schema.channel.codec.fingerprints and not is_echo:
+                self._held.append((fields[0], data))
+                self._on_outdated(schema.channel.schema.name)
             packet = schema.channel.codec.decode(opened)
         except WireError:
             self.info.malformed += 1

@@ -62,6 +62,16 @@ class RemoveSchema:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtendSchema:
+    """Put a later version of the schema of this name into force (`pleroma.content.schema_versions`)."""
+
+    schema: Schema
+
+    def to_json(self) -> dict[str, Any]:
+        return {"do": "extend_schema", "schema": self.schema.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
 class AdoptPlan:
     """Exchange the plan of a schema in one step. If `after` is given, it must be the epoch in force: otherwise somebody
     else has changed the plan that this one was to improve. Without `members`, a registration may have as many dz as by
@@ -184,6 +194,9 @@ class Register:
         if self.known is not None and self.known.schema is schema:
             return self.known
         parsed = from_json(schema, json.loads(self.boxes))
+        if self.known is not None:  # of another version of the schema: all that follows from it has to be found anew
+            object.__setattr__(self, "within", None)
+            object.__setattr__(self, "text", None)
         object.__setattr__(self, "known", parsed)
         return parsed
 
@@ -305,6 +318,7 @@ Command = (
     Begin
     | CreateSchema
     | RemoveSchema
+    | ExtendSchema
     | AdoptPlan
     | ChangePlan
     | Advance
@@ -337,6 +351,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Command]] = {
     "begin": lambda data: Begin(data["settings"], data["network"]),
     "create_schema": lambda data: CreateSchema(Schema.from_json(data["schema"]), data["bits"], data.get("members")),
     "remove_schema": lambda data: RemoveSchema(data["schema"]),
+    "extend_schema": lambda data: ExtendSchema(Schema.from_json(data["schema"])),
     "adopt_plan": lambda data: AdoptPlan(
         data["schema"],
         index_from_json(Schema.from_json(data["layout"]), data["index"]),

@@ -51,6 +51,8 @@ class SchemaEntry:
     """Which share of the addresses it has. A share is free again when its schema is removed."""
     origins: dict[int, PlanOrigin] = field(default_factory=dict)
     """By epoch, where plans came from, as far as that is known."""
+    earlier: tuple[Schema, ...] = ()
+    """The versions of the schema before the one in force, from the first on."""
 
     def __post_init__(self) -> None:
         self._forget_old_plans()
@@ -76,6 +78,11 @@ class SchemaEntry:
     @property
     def name(self) -> str:
         return self.schema.name
+
+    @property
+    def versions(self) -> tuple[Schema, ...]:
+        """All versions of the schema, from the first to the one in force."""
+        return (*self.earlier, self.schema)
 
     @property
     def plan(self) -> IndexPlan:

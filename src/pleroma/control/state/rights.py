@@ -75,6 +75,15 @@ def limit(principal: Principal, kind: RegistrationKind, schema: Schema) -> str |
     return text
 
 
+def is_allowed(principal: Principal, kind: RegistrationKind, filter: Filter) -> bool:
+    """Whether the principal may publish, or read, all that a filter matches. To compare filters may take long."""
+    try:
+        text = limit(principal, kind, filter.schema)
+    except NotAllowed:
+        return False
+    return text is None or text.strip().lower() == "true" or parsed(filter.schema, text).covers(filter)
+
+
 def still_allowed(before: Principal, after: Principal, registered: Registered) -> bool:
     """Whether a principal whose rights change may keep what it registered. To compare filters may take long."""
     schema = registered.entry.schema

@@ -7,14 +7,17 @@ own limit of dz per registration, by which all regions of its schema are compute
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Literal
 
-from pleroma.content import Filter
+from pleroma.content import Filter, Schema
+from pleroma.content.schema_versions import obstacles
 from pleroma.control.state.command import (
     AdoptPlan,
     Advance,
     ChangePlan,
     CreateSchema,
+    ExtendSchema,
     KnownRegion,
     RegistrationKind,
     RemoveSchema,
@@ -39,12 +42,26 @@ from pleroma.control.state.rights import check_name
 from pleroma.control.state.tree_choice import check_trees
 from pleroma.control.transition.plan_change import CHANGE_METHODS, ChangeMethod, ChangePhase, PlanChange
 from pleroma.control.transition.regrowth import MAX_AREA_CELLS, differing
-from pleroma.errors import AlreadyThere, ControlError, LimitReached, PlanChanging, PlanMoved, UnknownName
+from pleroma.errors import (
+    AlreadyThere,
+    ControlError,
+    LimitReached,
+    PlanChanging,
+    PlanError,
+    PlanMoved,
+    SchemaError,
+    UnknownName,
+    WireError,
+)
 from pleroma.index import EVERYTHING, NOTHING, Dz, DzSet, Index, IndexPlan
+from pleroma.index.extended_index import extended
 from pleroma.index.plan import check_members
+from pleroma.wire.versioned_codec import codec_of
 
 MAX_SCHEMA_NUMBERS = 2**16
 """Packets have two bytes for the number of a schema, and a number is given out once."""
+MAX_VERSIONS = 32
+"""Of a schema: every client reads them all."""
 SHOWN_REGISTRATIONS = 3
 """Of those that keep a schema from being removed."""
 
@@ -136,6 +153,54 @@ class SchemaPlans:
         self.first_epoch = max(self.first_epoch, entry.epoch + 1)
         for forget in self._forget:
             forget(entry.name)
+
+    def check_extension(self, command: ExtendSchema) -> SchemaEntry:
+        """The schema that may go over to this version."""
+        later = command.schema
+        entry = self.find(later.name)
+        if later == entry.schema:
+            return entry
+        if later in entry.earlier:
+            number, last = entry.earlier.index(later) + 1, len(entry.versions)
+            raise SchemaError(f"is version {number}, and version {last} is in force", field="schema", value=later.name)
+        if wrong := obstacles(entry.schema, later):
+            reason = f"this is no later version of {later.name}: {'; '.join(wrong)}"
+            raise SchemaError(reason, field="schema", value=later.name)
+        if len(entry.versions) >= MAX_VERSIONS:
+            raise LimitReached(f"a schema has at most {MAX_VERSIONS} versions", field="schema", value=later.name)
+        try:
+            fingerprints = codec_of((*entry.versions, later), entry.number).fingerprints
+        except WireError as error:
+            raise SchemaError(error.reason, field="schema", value=later.name) from None
+        if len(fingerprints) <= len(entry.versions):
+            reason = "receivers could not tell it from another version (same fingerprint); choose another bound or name"
+            raise SchemaError(reason, field="schema", value=later.name)
+        if self.is_changing(entry):
+            reason = f"the plan of {entry.name} is changing; try again when the change is over"
+            raise PlanChanging(reason, field="schema", value=entry.name)
+        extended(entry.index, later)
+        return entry
+
+    def extend(self, command: ExtendSchema, entry: SchemaEntry) -> Done:
+        """Go over to another version, under a new plan by which every event of the versions before keeps its dz.
+
+        So an event goes wherever it went, whichever of the two plans a publisher or a switch has.
+        """
+        value = {"schema": entry.name, "epoch": entry.epoch, "version": len(entry.versions)}
+        if command.schema == entry.schema:
+            return Done(value | {"unchanged": True})
+        entry.earlier, entry.schema = entry.versions, command.schema
+        entry.plans = [plan for old in entry.plans if (plan := _extended_plan(old, command.schema)) is not None]
+        old = [each for each in self._registrations.values() if each.entry is entry]
+        index, new = covered_anew(entry.prefix, old, entry.index, entry.members)
+        entry.move_to(IndexPlan(entry.epoch + 1, index, entry.members))
+        # as text, a filter may have bounds that its boxes do not have, since they were the ends of a domain
+        new = [replace(each, _text=None) for each in new]
+        self._registrations.replace(new)
+        ops = self._rules.exchange(inputs_of(old), inputs_of(new))
+        for each in new:
+            each.region.slim()  # there may be very many
+        return Done(value | {"epoch": entry.epoch, "version": len(entry.versions)}, *ops)
 
     def own_prefixes(self, entry: SchemaEntry) -> list[Dz]:
         """The prefixes that nobody but this schema may have rules under."""
@@ -274,6 +339,14 @@ class SchemaPlans:
             phase, ops = "done", change.clear(self._registrations, self._rules)
             self.change = None
         return Done({"schema": change.schema, "epoch": change.entry.epoch, "phase": phase}, *ops)
+
+
+def _extended_plan(plan: IndexPlan, schema: Schema) -> IndexPlan | None:
+    """A plan that is kept, on a later version; None if it cannot be used any more."""
+    try:
+        return replace(plan, index=extended(plan.index, schema))
+    except PlanError:
+        return None
 
 
 def _members_after(command: AdoptPlan | ChangePlan, entry: SchemaEntry) -> int:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pleroma.content import Filter, Schema
 from pleroma.content.arrow_columns import from_columns
 from pleroma.content.batch import EventBatch
+from pleroma.content.schema_versions import obstacles
 from pleroma.errors import ContentError, DamagedFile, IndexingError, LakeError, TopologyError, UnknownName
 from pleroma.index import IndexPlan
 from pleroma.pipeline.lake.event_rows import events_landing, reports_landing
@@ -155,11 +156,13 @@ class Lake:
 
     def land_samples(self, samples: Sequence[SampledEvents]) -> int:
         """Events of one schema, in one commit: how many rows it made. Batches that the lake has are passed over."""
-        schema = samples[0].events.schema
-        table = self.event_table(schema.name)
-        if table.definition != event_table(schema) or any(each.events.schema != schema for each in samples):
-            raise LakeError("these events are of another schema of this name", field="schema", value=schema.name)
-        return table.land(events_landing(schema, samples))
+        name = samples[0].events.schema.name
+        schema, table = self.schema(name), self.event_table(name)
+        if any(obstacles(each.events.schema, schema) for each in samples):
+            raise LakeError("these events are of another schema of this name", field="schema", value=name)
+        return table.land(
+            events_landing(schema, [each._replace(events=each.events.lifted(schema)) for each in samples])
+        )
 
     def land_reports(self, reported: Sequence[ReportedCounters]) -> int:
         """What subscribers counted, in one commit: how many rows it made.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pleroma.content import Box
 from pleroma.content.batch import EventBatch
-from pleroma.control.state.records import Registered
+from pleroma.control.state.records import Registered, SchemaEntry
 from pleroma.control.state.registrations import Registrations
 
 MAX_CHECKED_BOXES = 2_000
@@ -94,6 +94,11 @@ class AdvertisedEvents:
                 return boxes
             self._known[holder] = boxes
         return self._known[holder]
+
+    def extend(self, entry: SchemaEntry) -> None:
+        """The schema has a later version now."""
+        for holder in [each for each in self._known if each[1] == entry.name]:
+            del self._known[holder]
 
     def on_registered(self, registered: Registered) -> None:
         if registered.kind == "advertisement":

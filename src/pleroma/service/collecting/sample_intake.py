@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from pleroma.control import SchemaEntry
 from pleroma.control.accepted_batches import AcceptedBatches
 from pleroma.errors import BadRequest
 from pleroma.pipeline.lake.landed import SampledEvents
@@ -99,6 +100,11 @@ class SampleIntake:
         self._told.forget(schema)
         if self._rates is not None:
             self._rates.forget(schema)
+
+    def extend(self, entry: SchemaEntry) -> None:
+        """The schema has a later version now: events of the one before do not mix with those that will come."""
+        self.recent.forget(entry.name)
+        self.fresh(entry.name)
 
     def now(self) -> datetime:
         """The time that samples without an age have."""

@@ -114,6 +114,9 @@ def create_app(
         controller.state.plans.on_removed(knowing)
     if loop is not None:
         controller.state.plans.on_removed(loop.forget)
+    advertised = AdvertisedEvents(controller.state.registrations)
+    for hearing in (samples.extend, planner.extend, advertised.extend):
+        controller.on_extended(hearing)
     service = Service(
         controller,
         plane,
@@ -123,7 +126,7 @@ def create_app(
         tokens,
         leased,
         samples,
-        AdvertisedEvents(controller.state.registrations),
+        advertised,
         traffic,
         traffic_rates,
         planner,

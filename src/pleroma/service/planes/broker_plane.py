@@ -25,7 +25,8 @@ from pleroma.broker.needed_above import NeededAbove
 from pleroma.broker.programs import Program
 from pleroma.broker.upstream import BrokerAbove, Upstream
 from pleroma.content import Schema
-from pleroma.control import Controller, ControlSettings, CreateSchema
+from pleroma.content.schema_versions import obstacles
+from pleroma.control import Controller, ControlSettings, CreateSchema, ExtendSchema, Registered, SchemaEntry
 from pleroma.control.entry_guard import EntryGuard
 from pleroma.errors import AlreadyThere
 from pleroma.index.address import IPV6
@@ -78,19 +79,28 @@ async def over_broker(
         match_state = MatchState(EventKeys.open(folder).secret if has_tags else None)
         match_state.follow(controller.state.registrations)
         controller.state.plans.on_removed(match_state.forget)
+        controller.on_extended(lambda entry: match_state.extend(entry, _registered(controller, entry)))
         plane = BrokerPlane(taken, match_state, controller, upstream)
         stack.callback(plane.broker.close)
         if upstream is not None:
             needed.follow(controller.state.registrations)
+            controller.on_extended(lambda entry: needed.extend(entry.name, _registered(controller, entry)))
             await stack.enter_async_context(upstream.joined(plane.broker, partial(_learn, controller, has_tags)))
         yield controller, plane
 
 
+def _registered(controller: Controller, entry: SchemaEntry) -> list[Registered]:
+    return [each for each in controller.state.registrations.values() if each.entry is entry]
+
+
 async def _learn(controller: Controller, has_keys: bool, schema: Schema) -> None:
-    """Create a schema of the broker above here too, unless there is one of its name, or it takes keys."""
-    if schema.name not in controller.state.schemas and (has_keys or not schema.encrypted):
+    """Have a schema of the broker above here, in its last version, unless another has its name, or it takes keys."""
+    known = controller.state.schemas.get(schema.name)
+    if known is None and (has_keys or not schema.encrypted):
         with suppress(AlreadyThere):
             await controller.submit(CreateSchema(schema))
+    elif known is not None and schema not in known.versions and not obstacles(known.schema, schema):
+        await controller.submit(ExtendSchema(schema))
 
 
 class _NoSwitches:

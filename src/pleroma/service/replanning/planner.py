@@ -66,6 +66,10 @@ class Planner:
         """The schema was removed: another one of its name is news to the planning process."""
         self._mirrors.pop(schema, None)
 
+    def extend(self, entry: SchemaEntry) -> None:
+        """The schema has a later version now: the planning process is told everything about it anew."""
+        self.forget(entry.name)
+
     def has_newcomers(self, entry: SchemaEntry) -> bool:
         """Whether subscriptions have come since the planning process was told of them last."""
         mirror, registered = self._mirrors.get(entry.name), self._registered(entry)

@@ -1,4 +1,4 @@
-"""`pleroma schema`: give the controller a schema, see which it has, and remove one that is not in use.
+"""`pleroma schema`: give the controller a schema or a later version of one, see which it has, and remove one.
 
 `pleroma schema FILE` is short for `pleroma schema add FILE`, and may be run again: a schema that is there is a success.
 """
@@ -18,6 +18,7 @@ from pleroma.cli.output import out, show_json, show_table
 from pleroma.cli.remote import DEFAULT_URL, TokenOption, UrlOption, remote_api, segment
 from pleroma.content import Schema
 from pleroma.content.schema_difference import schema_differences
+from pleroma.content.schema_versions import obstacles
 from pleroma.errors import RequestRefused, SchemaError
 
 if TYPE_CHECKING:
@@ -65,15 +66,42 @@ def add(
     with remote_api(url, token) as remote:
         created = _create(remote, schema)
         there = remote.get(_path(schema.name))
-    if differences := schema_differences(Schema.from_json(there["schema"]), schema):
-        reason = f"the controller has another schema {schema.name!r}: {'; '.join(differences)}"
+        earlier = [Schema.from_json(each) for each in remote.get(f"{_path(schema.name)}/plan")["earlier"]]
+    last = Schema.from_json(there["schema"])
+    if schema not in (*earlier, last):
+        differences = "; ".join(schema_differences(last, schema))
         mend = f"give this one another name, or remove that one (pleroma schema rm {schema.name}) when it is not in use"
-        raise SchemaError(f"{reason}; {mend}", field=str(file), value=schema.name)
+        if not obstacles(last, schema):
+            mend = f"make it the next version (pleroma schema extend {file}), {mend}"
+        reason = f"the controller has another schema {schema.name!r}: {differences}; {mend}"
+        raise SchemaError(reason, field=str(file), value=schema.name)
     if json:
         show_json({"schema": there, "created": created})
-    else:
-        done = "is created" if created else f"is there already, as in {file}"
-        out.print(f"{schema.name} {done}: number {there['number']}, prefix {there['prefix']}", markup=False)
+        return
+    done = "is created" if created else f"is there already, as in {file}"
+    if schema in earlier:
+        done = f"is there already: {file} is version {earlier.index(schema) + 1} of {there['version']}"
+    out.print(f"{schema.name} {done}: number {there['number']}, prefix {there['prefix']}", markup=False)
+
+
+@app.command()
+def extend(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The schema with wider domains, or more attributes.")],
+    url: UrlOption = DEFAULT_URL,
+    token: TokenOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Go over to a later version of a schema, while whoever publishes or subscribes goes on.
+
+    Domains may become wider, and optional attributes come behind the others.
+    """
+    schema = Schema.load(file)
+    with remote_api(url, token) as remote:
+        done = remote.ask("PUT", _path(schema.name), {"schema": schema.to_json()})
+    if json:
+        show_json(done)
+        return
+    out.print(f"{schema.name} has version {done['version']}, as in {file}; plan {done['epoch']}", markup=False)
 
 
 def _create(remote: BlockingApi, schema: Schema) -> bool:
@@ -114,7 +142,8 @@ def show(name: NameArgument, url: UrlOption = DEFAULT_URL, token: TokenOption = 
     if json:
         show_json(found)
         return
-    out.print("number {number}, prefix {prefix}, fingerprint {fingerprint:#06x}, plan {epoch}".format(**found))
+    told = "version {version}, number {number}, prefix {prefix}, fingerprint {fingerprint:#06x}, plan {epoch}"
+    out.print(told.format(**found))
     show_attributes(Schema.from_json(found["schema"]))
 
 

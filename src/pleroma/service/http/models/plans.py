@@ -40,6 +40,9 @@ class PlanAnswer(StrictModel):
     prefix: str = Field(examples=["000000"])
     members: int = Field(description="Cells that a registration is enclosed with by this plan, at most", examples=[8])
     plan: dict[str, Any] = Field(description="An index plan with its checksum", examples=[EXAMPLE_PLAN])
+    earlier: list[dict[str, Any]] | None = Field(
+        None, description="With the plan in force: the versions of the schema before the plan's, from the first on"
+    )
     phase: PlanPhase | None = Field(None, description="Of the plan in force: how far a change of plans has come")
     sample: float | None = Field(
         None, description="With the plan in force: the part of their events that publishers send as samples"

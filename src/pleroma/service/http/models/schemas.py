@@ -21,6 +21,21 @@ class NewSchema(StrictModel):
     )
 
 
+class LaterVersion(StrictModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"schema": EXAMPLE_SCHEMA}]})
+
+    definition: dict[str, Any] = Field(alias="schema", description="The schema with wider domains, or more attributes")
+
+
+class ExtendedSchema(StrictModel):
+    name: str = Field(alias="schema", examples=["stock"])
+    version: int = Field(description="How many versions there are now", examples=[2])
+    epoch: int = Field(description="Of the plan in force")
+    withdrawn: list[str] = Field(
+        description="Registrations that went, because the rights of who made them do not allow them on wider domains"
+    )
+
+
 class RemovedSchema(StrictModel):
     name: str = Field(alias="schema", examples=["stock"])
     principals: list[str] = Field(description="Those who had rights that named the schema; they have them no longer")
@@ -32,3 +47,4 @@ class SchemaAnswer(StrictModel):
     prefix: str = Field(description="The bits in front of every dz of this schema", examples=["000000"])
     fingerprint: int
     epoch: int = Field(description="Of the plan in force")
+    version: int = Field(description="How many versions the schema has; this is the last", examples=[1])

@@ -46,7 +46,7 @@ def plans(service: Service) -> APIRouter:
         etag = f'"{entry.number}-{entry.epoch}-{entry.plan.checksum[:16]}{_SUFFIX[phase]}{drawn}"'
         if if_none_match is not None and etag in (each.strip().removeprefix("W/") for each in if_none_match.split(",")):
             return Response(status_code=304, headers={"ETag": etag})
-        now = {"phase": phase, "sample": rate}
+        now = {"phase": phase, "sample": rate, "earlier": [each.to_json() for each in entry.earlier]}
         return json_response(now | _shape(entry, entry.plan), headers={"ETag": etag})
 
     @router.get("/plans", response_model=Page[PlanAnswer], summary="The plans that are kept, from the oldest on")
