@@ -50,7 +50,10 @@ class Axis:
     def cell(self, coordinate: float) -> int:
         if self.boundaries:
             return bisect_right(self.boundaries, coordinate)
-        return min(max(int((coordinate - self.low) * self.scale), 0), (1 << self.bits) - 1)
+        shifted, top = (coordinate - self.low) * self.scale, (1 << self.bits) - 1
+        if not shifted > 0.0:  # or no number, where an endless distance is scaled by nothing
+            return 0
+        return int(shifted) if shifted < top else top
 
     def edges(self, cell: int, bits: int, high: float) -> tuple[float, float]:
         """Where the `cell`-th of 2**bits equal groups of cells begins and ends, for drawing."""

@@ -209,3 +209,13 @@ def test_compiled_covers_have_no_more_members_than_they_may():
     spans = [(low, high) for low in range(8) for high in range(low, 8)]
     for most in (1, 2, 3, 4):
         assert max(len(tables.cover([[a, b]], 6, most)) for a in spans for b in spans) == most
+
+
+def test_what_lies_however_far_outside_of_the_cells_belongs_to_the_first_or_the_last():
+    far = 1e308
+    schema = Schema("far", (Real("a", False, -far / 2, far / 2),))
+    index = GridIndex(schema, (0, 0), within={0: (0.0, 1e-300)})
+    found = [str(index.dz(schema.event(a=value))) for value in (-far / 2, -1.0, 0.0, 1e-300, 1.0, far / 2)]
+    assert found == ["00", "00", "00", "11", "11", "11"]
+    one_cell = GridIndex(schema, (0, 0), within={0: (0.0, 0.0)})  # too narrow to be cut
+    assert str(one_cell.dz(schema.event(a=far / 2))) == "00"
