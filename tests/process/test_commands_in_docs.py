@@ -26,7 +26,7 @@ SERVICES = ("tests/process/test_services_in_docs.py", TAKEN_FROM_THE_DOCS)
 LAB, BROKEN_LAB = "tests/network/test_lab.py", "tests/network/test_lab_commands.py"
 LAKE_UPKEEP = "tests/unit/pipeline/test_migration.py"
 ELSEWHERE = {
-    "agent": ("tests/network/test_host_agent.py", '"pleroma.cli", "agent"'),
+    "agent": ("tests/support/network/agent_process.py", '"pleroma.cli", "agent"'),
     "audit": ON_SPARK,
     "broker": SERVICES,
     "check /var/lib/pleroma --repair": ("tests/attack/test_check_command.py", '["check", str(folder), "--repair"'),
