@@ -20,7 +20,8 @@
     ├── SwitchError         a switch that is spoken to by OpenFlow
     │   ├── SwitchRefused   it said no, and why: nothing of the request is in force
     │   ├── SwitchSilent    no answer in time: what it did is not known
-    │   └── SwitchGone      the connection ended: what it did is not known
+    │   ├── SwitchGone      the connection ended: what it did is not known
+    │   └── SwitchFenced    it obeys a later controller: this one changes nothing any more
     ├── LogError            the controller's durable log
     │   ├── LogLocked       another controller has it open
     │   ├── ForeignLog      a file that is no log, or one of a later version
@@ -233,6 +234,10 @@ class SwitchSilent(SwitchError):
 
 class SwitchGone(SwitchError):
     pass
+
+
+class SwitchFenced(SwitchError):
+    """A switch obeys a controller of a later generation. Whoever meets this has been replaced, and steps down."""
 
 
 class LogError(PleromaError):

@@ -51,6 +51,10 @@ def of_a_switch(data):
             of_a_frame(replies.packet_in(message).data)
         elif kind == messages.PORT_STATUS:
             replies.port_status(message)
+        elif kind == messages.ROLE_REPLY:
+            replies.role(message)
+        elif kind == messages.ROLE_STATUS:
+            replies.role_status(message)
         elif kind in (messages.EXPERIMENTER, messages.BUNDLE_CONTROL):
             replies.bundle_reply(message)
         elif kind == messages.MULTIPART_REPLY:
@@ -97,6 +101,8 @@ def switch_messages():
         yield plain(version, 1, 9, struct.pack("!HHI", 0xFFFF, 2310, 0x4F4E4600))
         yield plain(version, 6, 1, struct.pack("!QIBB2xII", 7, 0, 254, 0, 0, 0))
         yield plain(version, 12, 0, struct.pack("!B7x", 1) + switch.port(3, "eth3", 0, 1))
+        yield plain(version, 25, 3, struct.pack("!I4xQ", 2, 7))
+        yield plain(version, 30, 0, struct.pack("!IB3xQ", 3, 0, 8))
         yield plain(version, 33, 2, struct.pack("!IHH", 1, 5, 3))
         yield plain(version, 4, 2, struct.pack("!IIIHH", 0x4F4E4600, 2300, 1, 5, 3))
         field = struct.pack("!II", 0x80000004, 2)

@@ -20,8 +20,9 @@ from pleroma.switches.openflow.beacons import GOOD_ROUNDS, MAX_BEACONS_AT_A_PORT
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.frames import Beacon
 from pleroma.switches.openflow.listener import SwitchListener, tls_context
-from pleroma.switches.openflow.openflow_network import MAX_STRANGERS, OpenFlowNetwork
+from pleroma.switches.openflow.openflow_network import OpenFlowNetwork
 from pleroma.switches.openflow.rule import CountedRule
+from pleroma.switches.openflow.strangers import MAX_STRANGERS
 from pleroma.switches.openflow.switch_certificates import MAX_NUMBERS_OF_A_CERTIFICATE, SwitchCertificates
 from pleroma.switches.openflow.tables import RuleLayout
 from support.openflow_switch import PATIENCE, ScriptedSwitch

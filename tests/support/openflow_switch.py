@@ -16,11 +16,14 @@ from support.openflow_wire import PROTOCOLS, serialised
 HEADER = struct.Struct("!BBHI")
 Frame = tuple[int, int, bytes]
 PATIENCE = 30.0
+CHANGES = (4, 13, 14, 33, 34)
+"""What a switch takes only from the controller that it obeys: packets to send out, rules and bundles."""
 
 
 class ScriptedSwitch:
     """`silent` lists the types of messages that it does not answer; `refuse` maps the place of a message in a bundle to
     an error (type, code), which it gives when the message is added, or with `at_commit` when the bundle is committed.
+    It has roles: see `obey_another`.
     """
 
     def __init__(self, version: int = 5, datapath: int = 7) -> None:
@@ -41,6 +44,9 @@ class ScriptedSwitch:
         self.staged: dict[int, list[tuple[int, bytes]]] = {}
         self.closed = asyncio.Event()
         self.error_version = version
+        self.generation: int | None = None
+        """The latest with which a controller has claimed it."""
+        self.is_claimed = self.obeys_another = False
         self._adds = 0
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
@@ -69,6 +75,12 @@ class ScriptedSwitch:
         if not self._writer.is_closing():
             self._writer.write(data)
 
+    def obey_another(self, generation: int, *, says_so: bool) -> None:
+        """Another controller claims it. A switch that speaks OpenFlow 1.4 says so; one that speaks 1.3 does not."""
+        self.generation, self.obeys_another = generation, True
+        if says_so:
+            self.write(plain(self.version, 30, 0, struct.pack("!IB3xQ", 3, 0, generation)))
+
     def half_close(self) -> None:
         assert self._writer is not None
         self._writer.write_eof()
@@ -96,9 +108,21 @@ class ScriptedSwitch:
         finally:
             self.closed.set()
 
+    def _claim(self, xid: int, role: int, generation: int) -> None:
+        assert role == 2
+        if self.generation is not None and generation < self.generation:
+            self.refuse_now(xid, 11, 0)
+            return
+        self.generation, self.is_claimed, self.obeys_another = generation, True, False
+        self.write(plain(self.version, 25, xid, struct.pack("!I4xQ", role, generation)))
+
     def _answer(self, kind: int, xid: int, body: bytes) -> None:
         dp = PROTOCOLS[self.version]
-        if kind == 2:
+        if kind in CHANGES and self.obeys_another:
+            self.refuse_now(xid, 1, 10)
+        elif kind == 24:
+            self._claim(xid, *struct.unpack("!I4xQ", body))
+        elif kind == 2:
             self.say(self.parser.OFPEchoReply(dp, body), xid)
         elif kind == 5:
             self.write(plain(self.version, 6, xid, struct.pack("!QIBB2xII", self.datapath, 0, 254, 0, 0, 0)))

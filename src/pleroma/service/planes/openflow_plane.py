@@ -18,7 +18,7 @@ from prometheus_client.core import Metric
 from pleroma.control import Controller, ControlSettings, ControlState, PlanChangeTiming
 from pleroma.control.state.command import Rewire
 from pleroma.control.state.present_network import discovered_wiring, presence_of, rewire_of
-from pleroma.errors import SetupError, TopologyError
+from pleroma.errors import SetupError, SwitchFenced, TopologyError
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, HostId, Port, Presence, SwitchId, Topology
@@ -60,6 +60,10 @@ class OpenFlowSettings:
     addresses: AddressRange = IPV6
     domain: str = "pleroma"
     timeouts: SwitchTimeouts = field(default_factory=SwitchTimeouts)
+    generation: int | None = None
+    """Where several controllers take turns: which turn this is. Switches obey no controller of an earlier one."""
+    on_fenced: Callable[[SwitchFenced], None] = lambda _: None
+    """Called once, when a switch obeys a controller of a later turn."""
 
 
 @asynccontextmanager
@@ -82,6 +86,8 @@ async def over_openflow(
         timeouts=settings.timeouts,
         domain=settings.domain,
         certificates=None if settings.tls is None else SwitchCertificates(folder / SWITCH_CERTIFICATES_FILE),
+        generation=settings.generation,
+        on_fenced=settings.on_fenced,
     )
     base = EMPTY_TOPOLOGY if settings.discovers else topology
     timing = PlanChangeTiming(in_flight_seconds=SWITCH_CACHE_SECONDS)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pleroma.background import in_background
-from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
+from pleroma.errors import SwitchError, SwitchFenced, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.routing import Change, SwitchId
 from pleroma.switches.openflow.change_order import MAX_BUNDLE_CHANGES, bundles
 from pleroma.switches.openflow.rule import CountedRule, Key, Rule, RuleChange
@@ -88,6 +88,7 @@ class Agent:
         self._work = asyncio.Event()
         self._connection: SwitchConnection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._fenced: SwitchFenced | None = None
 
     def want(self, changes: Iterable[tuple[Key, Rule | None]]) -> None:
         """Want this rule at each key from now on, or no rule (None)."""
@@ -112,6 +113,8 @@ class Agent:
 
     async def confirmed(self) -> None:
         """Wait until all that is wanted now is in force, or the switch counts as gone. Raises what it refuses."""
+        if self._fenced is not None:
+            raise self._fenced
         if self.gone:
             return
         if self._confirmed >= self._version and not self.refused:
@@ -155,6 +158,11 @@ class Agent:
         """Count the switch as gone: nobody waits for it any more. When it returns, it gets what is wanted then."""
         self.gone = True
         self._resolve_waiters(None)
+
+    def fence(self, error: SwitchFenced) -> None:
+        """Nothing is in force any more because this agent says so: who waits, or asks later, gets the error."""
+        self._fenced = error
+        self._resolve_waiters(error)
 
     def close(self) -> None:
         self._drop_connection()

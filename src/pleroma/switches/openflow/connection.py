@@ -14,14 +14,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from pleroma.errors import SwitchError, SwitchGone, SwitchRefused, SwitchSilent
+from pleroma.errors import SwitchError, SwitchFenced, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.switches.openflow import messages, replies
 from pleroma.switches.openflow.bundle import Bundle
 from pleroma.switches.openflow.flow_stats import FoundEntry, flow_entries, found_entries
 from pleroma.switches.openflow.heartbeat import Heartbeat
 from pleroma.switches.openflow.message_channel import HIGH_WATER_BYTES, MessageChannel
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
-from pleroma.switches.openflow.replies import PortTraffic
+from pleroma.switches.openflow.replies import PortTraffic, Role
 from pleroma.switches.openflow.requests import PendingRequests, refused
 from pleroma.switches.openflow.rule import CONTROLLER_PORT, CountedRule, RuleChange
 
@@ -39,12 +39,14 @@ class ConnectionEvents:
     """Who is told what a switch says unasked. Each callback gets the connection first, and must not wait.
 
     `on_refusal` gets the errors that belong to no request that anybody waits for, such as those about packets sent out.
+    `on_fenced` is told that the switch, which was claimed, obeys another controller; the connection is closed then.
     """
 
     on_packet_in: Callable[[Connection, PacketIn], None] = _ignore
     on_port_status: Callable[[Connection, PortInfo, str], None] = _ignore
     on_refusal: Callable[[Connection, SwitchRefused], None] = _ignore
     on_closed: Callable[[Connection, str], None] = _ignore
+    on_fenced: Callable[[Connection, SwitchFenced], None] = _ignore
 
 
 NO_EVENTS = ConnectionEvents()
@@ -79,6 +81,8 @@ class Connection:
         self._bundles = 0
         self._one_at_a_time = asyncio.Lock()
         self._early: list[tuple[PortInfo, str]] | None = []
+        self._claimed = False
+        self._fenced: SwitchFenced | None = None
 
     def __repr__(self) -> str:
         return f"<Connection {self.datapath:016x} at {self.peer}>"
@@ -116,6 +120,21 @@ class Connection:
             for port, reason in early:
                 self._set_port(port, reason)
 
+    async def claim(self, generation: int, timeout: float = ANSWER_SECONDS) -> None:
+        """Have the switch obey this controller alone, until another claims it with the same generation or a later one.
+
+        Raises `SwitchFenced` if another has claimed it with a later one. From now on every sign that the switch obeys
+        another controller ends the connection, and requests that are under way then raise this error too.
+        """
+        async with self._within(timeout, "role"):
+            self._claimed = True
+            request = partial(messages.role_request, generation=generation)
+            asked = self._requests.ask(request, messages.ROLE_REPLY, replies.role)
+            said: Role = await self._requests.answer(asked)
+        if said != (messages.MASTER, generation):
+            reason = f"it was claimed with generation {generation}, and says role {said.role} of {said.generation}"
+            raise SwitchError(reason, field="role", value=said.role)
+
     async def shows_life(self, timeout: float) -> bool:
         """Whether the switch says anything within so many seconds; it is asked to."""
         sign = asyncio.Event()
@@ -133,7 +152,7 @@ class Connection:
         """Make all of these changes, in this order, or none of them."""
         async with self._within(timeout, "bundle"), self._one_at_a_time:
             if self.closed is not None:
-                raise SwitchGone(self.closed, field="switch")
+                raise self._fenced or SwitchGone(self.closed, field="switch")
             if not changes:
                 await self._requests.answer(self._requests.barrier())
                 return
@@ -244,6 +263,8 @@ class Connection:
             self._tell(self._events.on_packet_in, replies.packet_in(message))
         elif kind == messages.PORT_STATUS:
             self._port_changed(*replies.port_status(message))
+        elif kind == messages.ROLE_STATUS:
+            self._role_changed(replies.role_status(message))
         elif kind == messages.MULTIPART_REPLY:
             self._requests.answered_in_part(xid, replies.part(message))
         elif kind in messages.ANSWERS or (kind == messages.EXPERIMENTER and replies.bundle_reply(message) is not None):
@@ -264,6 +285,9 @@ class Connection:
 
     def _refused(self, refusal: replies.ErrorMessage) -> None:
         """Find the request by the xid of the error or else by the xid of the message that the error quotes."""
+        if self._claimed and refusal.is_fencing:
+            self._fence(f"the switch obeys a later controller: {refusal}")
+            return
         for xid in (refusal.xid, int.from_bytes(refusal.data[4:8], "big")):
             if xid and self._bundle is not None and xid in self._bundle:
                 self._bundle.refuse(xid, refusal)
@@ -273,6 +297,15 @@ class Connection:
         if self._bundle is not None and not refusal.xid:
             self._bundle.refuse_as_a_whole(refusal)
         self._tell(self._events.on_refusal, refused(refusal, value=refusal))
+
+    def _role_changed(self, said: Role) -> None:
+        if self._claimed and said.role != messages.MASTER:
+            self._fence(f"the switch obeys another controller, of generation {said.generation}")
+
+    def _fence(self, reason: str) -> None:
+        self._fenced = SwitchFenced(reason, field="switch", value=self.datapath)
+        self.close(reason)
+        self._tell(self._events.on_fenced, self._fenced)
 
     def _port_changed(self, port: PortInfo, reason: str) -> None:
         if self._early is not None:  # the list of ports has not come yet, and may be older
@@ -303,7 +336,7 @@ class Connection:
 
     def _ended(self, reason: str) -> None:
         self._heartbeat.stop()
-        self._requests.end(reason)
+        self._requests.end(self._fenced or SwitchGone(reason, field="switch"))
         self._agreed.set()
         for sign in self._awaited_signs:
             sign.set()

@@ -20,6 +20,7 @@ from pleroma.switches.openflow.rule import (
     ETH_TYPE_IPV6,
     IP_PROTO_UDP,
     MAX_PORT,
+    CountedRule,
     Key,
     Match,
     Rule,
@@ -196,3 +197,9 @@ def _effect(effect: EntryEffect | None) -> str:
     said = [f"sends to {', '.join(sends)}"] if sends else []
     said += [f"goes on to table {effect.goto}"] if effect.goto is not None else []
     return " and ".join(said) or "drops"
+
+
+def packets_by_cell(counted: Iterable[CountedRule | None], layout: RuleLayout) -> dict[Dz, int]:
+    """How many packets have followed each rule for a cell."""
+    flows = ((layout.flow(each.rule), each.packets) for each in counted if each is not None)
+    return {flow.dz: packets for flow, packets in flows if flow is not None}

@@ -32,10 +32,13 @@ PORT_STATUS = 12
 MULTIPART_REPLY = 19
 BARRIER_REQUEST = 20
 BARRIER_REPLY = 21
+ROLE_REQUEST = 24
+ROLE_REPLY = 25
+ROLE_STATUS = 30
 BUNDLE_CONTROL = 33
 BUNDLE_ADD = 34
 
-ANSWERS: Final = frozenset({FEATURES_REPLY, BARRIER_REPLY, BUNDLE_CONTROL})
+ANSWERS: Final = frozenset({FEATURES_REPLY, BARRIER_REPLY, ROLE_REPLY, BUNDLE_CONTROL})
 """To requests that have one message for an answer."""
 
 FLOW_STATS = 1
@@ -50,6 +53,8 @@ BUNDLE_COMMIT = 4
 BUNDLE_DISCARD = 6
 ATOMIC_AND_ORDERED = 3
 
+MASTER = 2
+
 HEADER = struct.Struct("!BBHI")
 ONF = 0x4F4E4600
 ONF_BUNDLE_CONTROL = 2300
@@ -60,6 +65,8 @@ VERSION_BITMAP = 1
 _ADD_V14 = struct.Struct("!BBHIIxxH")
 _ADD_V13 = struct.Struct("!BBHIIIIxxH")
 ERROR_BODY = struct.Struct("!HH")
+ROLE = struct.Struct("!I4xQ")
+"""Of a request and of its answer: the role and the generation."""
 
 
 class PortInfo(NamedTuple):
@@ -98,6 +105,11 @@ def plain(version: int, kind: int, xid: int, body: bytes = b"") -> bytes:
 
 def plain_request(kind: int, version: int, xid: int) -> bytes:
     return plain(version, kind, xid)
+
+
+def role_request(version: int, xid: int, generation: int) -> bytes:
+    """Asks a switch to obey this controller alone."""
+    return plain(version, ROLE_REQUEST, xid, ROLE.pack(MASTER, generation))
 
 
 def bundle_control(version: int, xid: int, bundle: int, action: int) -> bytes:

@@ -19,7 +19,7 @@ from typing import Protocol, Self
 import structlog
 
 from pleroma.background import in_background
-from pleroma.errors import PleromaError, SwitchError, SwitchGone, SwitchRefused
+from pleroma.errors import PleromaError, SwitchError, SwitchFenced, SwitchGone, SwitchRefused
 from pleroma.index.address import IPV6, AddressRange
 from pleroma.index.dz import Dz
 from pleroma.routing import Host, Port, SwitchId, SwitchOp
@@ -29,11 +29,13 @@ from pleroma.switches.openflow.asked_counts import AskedCounts
 from pleroma.switches.openflow.beacons import Beacons
 from pleroma.switches.openflow.connection import Connection, ConnectionEvents
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
-from pleroma.switches.openflow.found_rules import FoundRules, meet_known
+from pleroma.switches.openflow.fence import Fence
+from pleroma.switches.openflow.found_rules import FoundRules, meet_known, packets_by_cell
 from pleroma.switches.openflow.listener import OPENFLOW_PORT, SwitchListener
 from pleroma.switches.openflow.messages import PacketIn, PortInfo
 from pleroma.switches.openflow.replies import PortTraffic
-from pleroma.switches.openflow.rule import MAX_PORT, CountedRule, Key, Rule
+from pleroma.switches.openflow.rule import MAX_PORT, Key, Rule
+from pleroma.switches.openflow.strangers import Strangers
 from pleroma.switches.openflow.switch_certificates import SwitchCertificates
 from pleroma.switches.openflow.tables import ADMISSION, COOKIE, COOKIE_MASK, FORWARDING, RuleLayout
 from pleroma.switches.switch_status import SwitchStatus
@@ -42,7 +44,6 @@ from pleroma.switches.tracing.meeting import SwitchStanding
 LISTEN_ADDRESS = ("127.0.0.1", OPENFLOW_PORT)
 MAX_LAID_OUT_AT_ONCE = 500
 """Operations that are turned into rules before the event loop looks at something else."""
-MAX_STRANGERS = 100
 QUIET_SECONDS = 0.02
 """Seconds in which several changes of the network are told as one: a switch that dies takes many ports with it."""
 
@@ -84,14 +85,22 @@ class OpenFlowNetwork:
         timeouts: SwitchTimeouts | None = None,
         domain: str = "pleroma",
         certificates: SwitchCertificates | None = None,
+        generation: int | None = None,
+        on_fenced: Callable[[SwitchFenced], None] = lambda _: None,
     ) -> None:
-        """`certificates` tells, with TLS, which certificate belongs to which switch number."""
+        """`certificates` tells, with TLS, which certificate belongs to which switch number.
+
+        With a `generation` each switch is claimed: it obeys no controller of an earlier one. `on_fenced` is called
+        once, when a switch obeys a controller of a later one; from then on this network leaves all switches alone.
+        """
         self.discovered = discovered
         self.rule_layout = RuleLayout(addresses, discovers=discovered.discovers)
         self.rule_layout.hosts = lambda: discovered.topology.hosts
         self.agents: dict[SwitchId, Agent] = {}
-        self.strangers: dict[int, str] = {}
+        self._strangers = Strangers()
+        self.strangers: Mapping[int, str] = self._strangers.by_datapath
         """The last switches that were turned away, by datapath number: the peer's address, and why if it is known."""
+        self._fence = Fence(generation, on_fenced, self._strangers)
         self._certificates = certificates
         self.limits: dict[SwitchId, int] = {}
         """How many rules a switch has room for, where it was found to have less than the topology says."""
@@ -120,7 +129,7 @@ class OpenFlowNetwork:
             self._has_host,
         )
         dead = self._timeouts.dead
-        events = ConnectionEvents(self._packet, self._port, self._refused, self._lost)
+        events = ConnectionEvents(self._packet, self._port, self._refused, self._lost, self._fenced)
         self._listener = SwitchListener(listen, tls, self._greet, events, idle=dead / 3, dead=dead)
 
     @contextmanager
@@ -166,6 +175,11 @@ class OpenFlowNetwork:
         await self._listener.__aexit__(kind, error, traceback)
 
     @property
+    def is_fenced(self) -> bool:
+        """Whether a later controller has taken over."""
+        return self._fence.error is not None
+
+    @property
     def address(self) -> tuple[str, int]:
         """Where switches are to connect."""
         return self._listener.address
@@ -176,6 +190,7 @@ class OpenFlowNetwork:
         The first call raises no error: a switch that refuses a rule is no reason not to start. The watcher is told, and
         `status` says what was refused.
         """
+        self._fence.check()
         by_switch: dict[SwitchId, list[SwitchOp]] = {}
         for op in ops:
             by_switch.setdefault(op.switch, []).append(op)
@@ -265,7 +280,7 @@ class OpenFlowNetwork:
             found = await connection.flows(COOKIE, COOKIE_MASK, FORWARDING, seconds)
         except SwitchError:
             return None
-        return await asyncio.to_thread(_by_cell, found, self.rule_layout)
+        return await asyncio.to_thread(packets_by_cell, found, self.rule_layout)
 
     def _tell(self) -> None:
         """Tell the watcher that the network has changed, once for all changes of `QUIET_SECONDS`."""
@@ -287,14 +302,17 @@ class OpenFlowNetwork:
 
     async def _greet(self, connection: Connection) -> None:
         await self._installed.wait()  # before that, the agent would delete the rules of an earlier controller
+        self._fence.check()
         if connection.closed is not None:  # meanwhile; nobody would hear of it again
             return
         name = self.discovered.switch(connection.datapath)
         if name is None:
-            raise self._turned_away(connection, "the topology does not have it")
+            raise self._strangers.turned_away(connection, "the topology does not have it")
         await self._check_certificate(connection)
-        await self._check_place(name, connection)
-        self._take_in(name, connection)
+        async with self._fence.one_claim_at(name):
+            await self._check_place(name, connection)
+            await self._fence.claim(connection, self._timeouts.answer)
+            self._take_in(name, connection)
         agent = self._agent(name)
         if agent.gone and self._watcher is not None:
             agent.gone = False
@@ -323,27 +341,17 @@ class OpenFlowNetwork:
         try:
             await asyncio.to_thread(self._certificates.check, connection.datapath, shown)
         except PleromaError as error:
-            raise self._turned_away(connection, error.reason) from None
+            raise self._strangers.turned_away(connection, error.reason) from None
 
     async def _check_place(self, name: SwitchId, connection: Connection) -> None:
         """Make sure that no other connection of the switch is alive: one that answers stays, and the new one goes."""
         while (current := self._connections.get(name)) is not None and current.closed is None:
             if await current.shows_life(self._timeouts.dead / 2):
-                raise self._turned_away(connection, f"{name} is connected already, from {current.peer}")
+                raise self._strangers.turned_away(connection, f"{name} is connected already, from {current.peer}")
             current.close(f"silent, and {name} has connected from {connection.peer}")
             self._lost(current, "it was silent when it connected anew")
         if connection.closed is not None:
             raise SwitchGone(connection.closed, field="switch", value=name)
-
-    def _turned_away(self, connection: Connection, reason: str) -> SwitchError:
-        """Remember a switch that is not taken; only the last ones, since anybody can come under any number."""
-        number = connection.datapath
-        self.strangers.pop(number, None)
-        self.strangers[number] = f"{connection.peer}: {reason}"
-        while len(self.strangers) > MAX_STRANGERS:
-            del self.strangers[next(iter(self.strangers))]
-        log.warning("a switch was turned away", datapath=f"{number:x}", peer=connection.peer, reason=reason)
-        return SwitchError(reason, field="switch", value=number)
 
     def _has_host(self, place: Place) -> bool:
         return any((host.switch, host.port) == place for host in self.rule_layout.hosts())
@@ -363,6 +371,13 @@ class OpenFlowNetwork:
             del self._connections[name]
             log.warning("switch lost", switch=name, reason=reason)
         self.agents[name].disconnected(connection)
+
+    def _fenced(self, _: Connection, error: SwitchFenced) -> None:
+        if self._fence.close(error):
+            for agent in self.agents.values():
+                agent.fence(error)
+            for other in self._connections.values():
+                other.close("a later controller has taken over")
 
     def _refused(self, connection: Connection, error: SwitchRefused) -> None:
         log.warning("a switch refused what nobody waits for", switch=self._names.get(connection), reason=str(error))
@@ -433,8 +448,3 @@ class OpenFlowNetwork:
 
 async def _admitted_at(connection: Connection, place: Place) -> int:
     return await connection.packets_at(place[1], COOKIE, COOKIE_MASK, ADMISSION)
-
-
-def _by_cell(counted: Iterable[CountedRule | None], layout: RuleLayout) -> dict[Dz, int]:
-    flows = ((layout.flow(each.rule), each.packets) for each in counted if each is not None)
-    return {flow.dz: packets for flow, packets in flows if flow is not None}

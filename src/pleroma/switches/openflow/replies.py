@@ -17,6 +17,7 @@ from pleroma.switches.openflow.messages import (
     HEADER,
     ONF,
     ONF_BUNDLE_CONTROL,
+    ROLE,
     V13,
     V14,
     VERSION_BITMAP,
@@ -27,6 +28,7 @@ from pleroma.switches.openflow.messages import (
 )
 
 _ONF_ERRORS = 2300
+_FENCING = frozenset({("OFPET_ROLE_REQUEST_FAILED", "OFPRRFC_STALE"), ("OFPET_BAD_REQUEST", "OFPBRC_IS_SLAVE")})
 _BUNDLE_FAILED = 17
 _EXPERIMENTER_ERROR = 0xFFFF
 _EXPERIMENT = struct.Struct("!II")
@@ -40,6 +42,7 @@ _TABLE_STATS = struct.Struct("!B3xIQQ")
 _PORT_STATS_V13 = struct.Struct("!I4x8xQ8xQ64x8x")
 _PORT_STATS_V14 = struct.Struct("!H2xI8x8xQ8xQ32x")
 _AGGREGATE = struct.Struct("!QQI4x")
+_ROLE_STATUS = struct.Struct("!IB3xQ")
 _TABLE_FEATURES = struct.Struct("!HB5x32sQQII")
 
 
@@ -64,8 +67,20 @@ class ErrorMessage(NamedTuple):
     code: str
     data: bytes
 
+    @property
+    def is_fencing(self) -> bool:
+        """Whether the switch says by this error that it obeys another controller."""
+        return (self.kind, self.code) in _FENCING
+
     def __str__(self) -> str:
         return f"{self.kind} {self.code}"
+
+
+class Role(NamedTuple):
+    """What a switch says that a controller is to it, and the generation that it goes by."""
+
+    role: int
+    generation: int
 
 
 class ReplyPart(NamedTuple):
@@ -121,6 +136,15 @@ def bundle_reply(message: bytes) -> tuple[int, int] | None:
         at += _EXPERIMENT.size
     bundle, action, _ = _unpack(_CONTROL, message, at, "bundle control")
     return bundle, action
+
+
+def role(message: bytes) -> Role:
+    return Role(*_unpack(ROLE, message, 8, "role reply"))
+
+
+def role_status(message: bytes) -> Role:
+    role, _, generation = _unpack(_ROLE_STATUS, message, 8, "role status")
+    return Role(role, generation)
 
 
 def part(message: bytes) -> ReplyPart:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pleroma.errors import SwitchError, SwitchGone, SwitchRefused
+from pleroma.errors import SwitchError, SwitchRefused
 from pleroma.switches.openflow.messages import BARRIER_REPLY, BARRIER_REQUEST, MULTIPART_REPLY, plain
 from pleroma.switches.openflow.replies import ErrorMessage, ReplyPart
 
@@ -49,7 +49,7 @@ class PendingRequests:
         self._send = send
         self._next = 1
         self._open: dict[int, PendingRequest] = {}
-        self._ended: str | None = None
+        self._ended: SwitchError | None = None
 
     def number(self, count: int = 1) -> int:
         """The first of `count` unused numbers in a row. Zero is never used."""
@@ -63,7 +63,7 @@ class PendingRequests:
         """Send a message that a message of type `kind` answers."""
         request = PendingRequest(self.number(), kind, read, multipart, asyncio.get_running_loop().create_future())
         if self._ended is not None:
-            request.resolve(SwitchGone(self._ended, field="switch"))
+            request.resolve(self._ended)
             return request
         message = make(self.version, request.xid)
         self._open[request.xid] = request
@@ -123,11 +123,12 @@ class PendingRequests:
         request.resolve(refused(refusal))
         return True
 
-    def end(self, reason: str) -> None:
-        self._ended = reason
+    def end(self, error: SwitchError) -> None:
+        """All requests, and those that are still made, have this error for an answer."""
+        self._ended = error
         while self._open:
             _, request = self._open.popitem()
-            request.resolve(SwitchGone(reason, field="switch"))
+            request.resolve(error)
 
 
 def refused(refusal: ErrorMessage, index: int | None = None, value: object = None) -> SwitchRefused:
