@@ -38,12 +38,12 @@ class Filter:
         """The events whose attribute at `position` has its key in `ranges`."""
         if len(ranges) > work.max_boxes:
             raise work.too_large()
-        full = tuple(a.domain for a in schema.attributes)
+        full = schema.domains
         return cls(schema, tuple(Box((*full[:position], part, *full[position + 1 :])) for part in ranges))
 
     @classmethod
     def everything(cls, schema: Schema) -> Filter:
-        return cls(schema, (Box(tuple(a.domain for a in schema.attributes)),))
+        return cls(schema, (Box(schema.domains),))
 
     @classmethod
     def nothing(cls, schema: Schema) -> Filter:
@@ -99,8 +99,14 @@ class Filter:
     @property
     def terms(self) -> int:
         """How many values the filter has when it is written out: those of a category are listed."""
-        pairs = ((a, part) for box in self.boxes for a, part in zip(self.schema.attributes, box.ranges, strict=True))
-        return sum(a.terms(part) for a, part in pairs if part != a.domain)
+        attributes, domains = self.schema.attributes, self.schema.domains
+        named = (
+            a.terms(part)
+            for box in self.boxes
+            for a, part, domain in zip(attributes, box.ranges, domains, strict=True)
+            if part != domain
+        )
+        return sum(named)
 
     def _same_space(self, other: Filter) -> None:
         if other.schema is not self.schema and other.schema != self.schema:
@@ -118,8 +124,8 @@ class Filter:
     def _box_text(self, box: Box) -> str:
         parts = [
             _condition_text(a, part)
-            for a, part in zip(self.schema.attributes, box.ranges, strict=True)
-            if part != a.domain
+            for a, part, domain in zip(self.schema.attributes, box.ranges, self.schema.domains, strict=True)
+            if part != domain
         ]
         return " and ".join(parts) or "true"
 
@@ -139,9 +145,10 @@ def met(mine: Sequence[Box], others: Sequence[Box], work: WorkBudget) -> Iterato
 
 def _condition_text(attribute: Attribute, part: Range) -> str:
     name = attribute.name
-    if part == attribute.present:
+    present = attribute.present
+    if part == present:
         return f"exists {name}"
-    inside = part.meet(attribute.present)
+    inside = part.meet(present)
     if inside is None:
         return f"not exists {name}"
     text = " and ".join(f"{name} {op} {_operand_text(op, value)}" for op, value in attribute.conditions(inside))

@@ -22,11 +22,12 @@ from pleroma.errors import FilterSyntax, shown
 
 
 def to_json(filter: Filter) -> list[dict[str, Any]]:
+    schema = filter.schema
     return [
         {
             a.name: _conditions(a, part)
-            for a, part in zip(filter.schema.attributes, box.ranges, strict=True)
-            if part != a.domain
+            for a, part, domain in zip(schema.attributes, box.ranges, schema.domains, strict=True)
+            if part != domain
         }
         for box in filter.boxes
     ]
@@ -41,30 +42,40 @@ def from_json(schema: Schema, data: Any, work: WorkBudget = UNBOUNDED) -> Filter
 
 
 def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
-    if part == attribute.present:
+    present = attribute.present
+    if part == present:
         return {"exists": True}
-    inside = part.meet(attribute.present)
+    inside = part.meet(present)
     if inside is None:
         return {"exists": False}
     conditions: dict[str, Any] = dict(attribute.conditions(inside))
-    return conditions | ({"or_absent": True} if part.lo < inside.lo else {})
+    if part.lo < inside.lo:
+        conditions["or_absent"] = True
+    return conditions
 
 
 def _boxes(schema: Schema, data: Any, work: WorkBudget) -> Iterator[Box]:
     """Every choice of one range per attribute."""
     if not isinstance(data, Mapping):
         raise FilterSyntax("a box is an object of attribute to conditions", value=data)
-    chosen: list[Ranges] = [(a.domain,) for a in schema.attributes]
+    chosen: list[Range] = list(schema.domains)
+    several: dict[int, Ranges] = {}
     for name, conditions in data.items():
         position = schema.position(str(name))
-        chosen[position] = _ranges(schema.attributes[position], conditions, work)
-    return map(Box, product(*chosen))
+        ranges = _ranges(schema.attributes[position], schema.domains[position], conditions, work)
+        if len(ranges) == 1:
+            chosen[position] = ranges[0]
+        else:
+            several[position] = ranges
+    if not several:
+        return iter((Box(tuple(chosen)),))
+    return map(Box, product(*(several.get(position, (part,)) for position, part in enumerate(chosen))))
 
 
-def _ranges(attribute: Attribute, conditions: Any, work: WorkBudget) -> Ranges:
+def _ranges(attribute: Attribute, domain: Range, conditions: Any, work: WorkBudget) -> Ranges:
     if not isinstance(conditions, Mapping) or not conditions:
         raise FilterSyntax("conditions are an object of operator to value", field=attribute.name, value=conditions)
-    ranges: Ranges = (attribute.domain,)
+    ranges: Ranges = (domain,)
     or_absent = False
     for operator, operand in conditions.items():
         if operator == "or_absent":
@@ -75,7 +86,11 @@ def _ranges(attribute: Attribute, conditions: Any, work: WorkBudget) -> Ranges:
             continue
         work.spend(1 + 2 * len(operand) if isinstance(operand, list) else 1)
         selected = attribute.select(str(operator), operand)
-        ranges = common((ranges, selected), attribute.domain)
+        if len(ranges) == len(selected) == 1:  # as most are
+            met = ranges[0].meet(selected[0])
+            ranges = () if met is None else (met,)
+        else:
+            ranges = common((ranges, selected), domain)
     if or_absent:
         ranges = join((*ranges, *attribute.select("exists", False)))
     return ranges

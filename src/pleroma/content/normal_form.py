@@ -19,6 +19,8 @@ def normal(boxes: Iterable[Box], work: WorkBudget) -> tuple[Box, ...]:
     pieces = list(islice(boxes, work.max_pieces + 1))
     if len(pieces) > work.max_pieces:
         raise work.too_large()
+    if len(pieces) < 2:
+        return tuple(pieces)
     current = sorted(set(pieces))
     if len(current) < 2:
         return tuple(current)

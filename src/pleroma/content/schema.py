@@ -14,7 +14,7 @@ from pleroma.content.boolean import Boolean
 from pleroma.content.category import Category
 from pleroma.content.event import Event
 from pleroma.content.numeric import Integer, Real, whole
-from pleroma.content.range import Key
+from pleroma.content.range import Key, Range
 from pleroma.content.text import Text
 from pleroma.content.timestamp import Timestamp, moment_bound
 from pleroma.errors import ContentError, SchemaError, UnknownName, shown
@@ -38,6 +38,8 @@ class Schema:
     attributes: tuple[Attribute, ...]
     encrypted: bool = False
     """Whether the events are encrypted on their way (`pleroma.wire.event_encryption`)."""
+    domains: tuple[Range, ...] = field(init=False, repr=False, compare=False)
+    """Those of the attributes."""
     _position: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -51,6 +53,7 @@ class Schema:
             twice = next(n for n in names if names.count(n) > 1)
             raise SchemaError("the attribute is defined twice", field=twice)
         object.__setattr__(self, "_position", position)
+        object.__setattr__(self, "domains", tuple(a.domain for a in self.attributes))
 
     def __len__(self) -> int:
         return len(self.attributes)

@@ -15,6 +15,8 @@ from pleroma.index.coarsening import fewest
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 
 _ATOMS = 1 << MAX_LENGTH
+_CODE_BITS = MAX_LENGTH + 1
+"""The bits of the integer that the longest dz is."""
 PACKED_BYTES = 16
 """How many bytes a packed dz takes. In the order of these bytes, a dz follows right after those that cover it."""
 Bounds = tuple[int, ...]  # start, end, start, end, ... strictly increasing
@@ -38,9 +40,29 @@ class DzSet:
         return cls(map(Dz.parse, bits))
 
     @classmethod
+    def of_cells(cls, codes: Iterable[int]) -> DzSet:
+        """The region of cells that do not overlap, given as the integers that dz are."""
+        cells: list[int] = []
+        for _, code in sorted([(code << _CODE_BITS - code.bit_length(), code) for code in codes]):
+            merged = code
+            while cells and merged & 1 and cells[-1] == merged ^ 1:
+                cells.pop()
+                merged >>= 1
+            cells.append(merged)
+        return cls._of_members(tuple(map(Dz, cells)))
+
+    @classmethod
     def of_spans(cls, spans: Iterable[tuple[int, int]]) -> DzSet:
         """The region of these intervals of atoms, in the order of the line."""
         return cls._of(_merge(spans))
+
+    @classmethod
+    def _of_members(cls, members: tuple[Dz, ...]) -> DzSet:
+        """The members are in their order. Bounds are found when somebody asks."""
+        made = cls.__new__(cls)
+        made._known_members = members
+        made._known_bounds = made._packed = None
+        return made
 
     @classmethod
     def _of(cls, bounds: Bounds) -> DzSet:
@@ -53,7 +75,12 @@ class DzSet:
         """The members as bytes, in their order: for each, its first atom (14 bytes) and its length (2 bytes)."""
         if self._packed is not None:
             return self._packed
-        return b"".join(map(packed, self.members))
+        return b"".join(
+            [
+                ((dz << _CODE_BITS - (size := dz.bit_length())) - _ATOMS << 16 | size - 1).to_bytes(PACKED_BYTES)
+                for dz in self.members
+            ]
+        )
 
     @classmethod
     def unpack(cls, data: bytes) -> DzSet:
@@ -74,7 +101,10 @@ class DzSet:
     @property
     def _bounds(self) -> Bounds:
         if self._known_bounds is None:
-            return _merge((dz.start, dz.end) for dz in self.members)
+            found = _merge((dz.start, dz.end) for dz in self.members)
+            if self._packed is not None:  # to stay small
+                return found
+            self._known_bounds = found
         return self._known_bounds
 
     @property
@@ -92,7 +122,7 @@ class DzSet:
         return len(self._packed) // PACKED_BYTES if self._packed is not None else len(self.members)
 
     def __bool__(self) -> bool:
-        return bool(self._packed) if self._packed is not None else bool(self._known_bounds)
+        return bool(self._packed) if self._packed is not None else bool(self._known_bounds or self._known_members)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DzSet) and self._bounds == other._bounds
@@ -178,10 +208,10 @@ class DzSet:
 
     def under(self, prefix: Dz) -> DzSet:
         """This region inside a cell: each member behind the bits of the prefix."""
-        members = tuple([prefix.then(dz) for dz in self.members])  # refuses what becomes too long
-        made = DzSet._of(tuple([prefix.start + (bound >> prefix.length) for bound in self._bounds]))
-        made._known_members = members
-        return made
+        place = prefix - 1  # for the leading 1 of the dz is added to the last bit of the prefix
+        return DzSet._of_members(
+            tuple([Dz((place << dz.bit_length() - 1) + dz) for dz in self.members])  # refuses what becomes too long
+        )
 
     def inside(self, prefix: Dz) -> DzSet:
         """The part of this region in a cell, without the bits of the prefix: the reverse of `under`."""

@@ -16,6 +16,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from pleroma.content import Attribute, Event, Filter, Schema
+from pleroma.content.range import Range
 from pleroma.errors import ContentError, DomainError, PlanError
 from pleroma.index.axis import Axis
 from pleroma.index.cover import Cover
@@ -126,10 +127,24 @@ class GridIndex:
     def _cells(self, ranges: Sequence[Any]) -> list[tuple[int, int]]:
         """A box as the first and last cell on each axis."""
         cells = []
-        for d, axis in self.axes.items():
-            low, high = self.schema.attributes[d].span(ranges[d])
-            cells.append((axis.cell(low), axis.cell(high)))
+        for d, axis, attribute, domain, all_cells in self._whole_axes:
+            part = ranges[d]
+            if part == domain:
+                cells.append(all_cells)
+            else:
+                low, high = attribute.span(part)
+                cells.append((axis.cell(low), axis.cell(high)))
         return cells
+
+    @cached_property
+    def _whole_axes(self) -> list[tuple[int, Axis, Attribute, Range, tuple[int, int]]]:
+        """Each axis with its attribute, and the cells of a box that does not restrict it: most do not, most axes."""
+        whole = []
+        for d, axis in self.axes.items():
+            attribute = self.schema.attributes[d]
+            low, high = attribute.span(attribute.domain)
+            whole.append((d, axis, attribute, attribute.domain, (axis.cell(low), axis.cell(high))))
+        return whole
 
     def extent(self, dz: Dz) -> dict[int, tuple[float, float]]:
         """The coordinates `[low, high)` of a cell along every attribute, for drawing."""

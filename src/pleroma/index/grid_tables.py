@@ -11,7 +11,6 @@ from pleroma.arrays.types import Floats, Ints, Words
 from pleroma.errors import DomainError
 from pleroma.index.codes import WORD_BITS, Codes
 from pleroma.index.cover_kernels import HALF_CODE_BITS, BitOrder, Boxes, cover
-from pleroma.index.dz import Dz
 from pleroma.index.dzset import DzSet
 from pleroma.index.grid_kernels import SPREAD_BITS, GridAxes, encode
 
@@ -71,12 +70,12 @@ class GridTables:
 
     def cover(self, boxes: list[list[tuple[int, int]]], max_length: int, max_members: int | None) -> DzSet:
         """The cover of boxes that are given as their first and last cell on each axis."""
-        cells = np.array(boxes, np.int64)
-        # what this length cannot tell apart belongs to the boxes
-        room = self.bit_order.bits - self.bit_order.used[max_length]
-        low, high = cells[:, :, 0] >> room << room, cells[:, :, 1] | (1 << room) - 1
+        low, high = np.array(boxes, np.int64).transpose(2, 0, 1).copy()
+        if max_length < self.bits:  # what this length cannot tell apart belongs to the boxes
+            room = self.bit_order.bits - self.bit_order.used[max_length]
+            low, high = low >> room << room, high | (1 << room) - 1
         rows = cover(self.bit_order, Boxes(low, high), max_length, kernel_limit(max_members))
-        return DzSet(Dz(high_bits << HALF_CODE_BITS | low_bits) for high_bits, low_bits in rows.tolist())
+        return DzSet.of_cells([high_bits << HALF_CODE_BITS | low_bits for high_bits, low_bits in rows.tolist()])
 
 
 def kernel_limit(max_members: int | None) -> int:

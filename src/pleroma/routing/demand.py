@@ -95,15 +95,17 @@ class Demands:
         """How many cells each holder has registered."""
         self._touched: dict[_Cell, tuple[int, int]] = {}  # the (demand, demand above) of a cell before the request
 
-    def add(self, side: int, host: HostId, dz: Dz) -> None:
-        self._held[side, host] += 1
-        self._add(side, host, dz)
-
-    def _add(self, side: int, host: HostId, dz: Dz) -> None:
+    def add(self, side: int, host: HostId, cells: Iterable[Dz]) -> None:
         holder = side, host
+        for dz in cells:
+            self._held[holder] += 1
+            self._add(holder, dz)
+
+    def _add(self, holder: Holder, dz: Dz) -> None:
         if (above := self._held_above(holder, dz)) is not None:
             _count_inside(above, holder, dz)
             return
+        side, host = holder
         cell = self._materialise(dz)
         self._touch(cell)
         if cell.holders is None:
@@ -140,8 +142,11 @@ class Demands:
                 cell.ports[COVERED + side] = cell.ports[WITHIN + side] | inherited
         self.forget_changes()
 
-    def remove(self, side: int, host: HostId, dz: Dz) -> None:
-        holder = side, host
+    def remove(self, side: int, host: HostId, cells: Iterable[Dz]) -> None:
+        for dz in cells:
+            self._remove((side, host), dz)
+
+    def _remove(self, holder: Holder, dz: Dz) -> None:
         self._held[holder] -= 1
         if self._remove_inside(holder, dz):
             return
@@ -152,7 +157,7 @@ class Demands:
         if holders[holder]:
             return
         del holders[holder]
-        own = 0
+        own, (side, _) = 0, holder
         for its, other in holders:
             if its == side:
                 own |= self._reach[other][side]
@@ -160,7 +165,7 @@ class Demands:
         if cell.inside and holder in cell.inside:
             for inner, count in cell.inside.pop(holder).all().items():
                 for _ in range(count):
-                    self._add(side, host, inner)
+                    self._add(holder, inner)
 
     def _held_above(self, holder: Holder, dz: Dz) -> _Cell | None:
         """The largest cell that covers `dz`, other than `dz` itself, and that the holder has registered."""
@@ -249,6 +254,8 @@ class Demands:
     def changes(self) -> list[FlowOp]:
         """The flow operations since the last call, in no particular order."""
         ops: list[FlowOp] = []
+        if not self._touched:
+            return ops
         switch_at, masks, outputs = self._ports.switch_at, self._ports.mask, self._ports.outputs
         for cell, (was, was_above) in self._touched.items():
             now = cell.demand
@@ -374,4 +381,7 @@ class Demands:
 def _count_inside(cell: _Cell, holder: Holder, dz: Dz) -> None:
     if cell.inside is None:
         cell.inside = {}
-    cell.inside.setdefault(holder, CoveredByOwn()).change(dz, 1)
+    covered = cell.inside.get(holder)
+    if covered is None:
+        covered = cell.inside[holder] = CoveredByOwn()
+    covered.change(dz, 1)

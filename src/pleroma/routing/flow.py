@@ -151,7 +151,7 @@ def in_safe_order(ops: Iterable[Op]) -> list[Op]:
     before the last addition is in force. A deleted rule uncovers rules of the new state, never a shallower old rule.
     This is the one place that orders operations: those of the router, admissions, and what a switch is sent.
     """
-    kinds: dict[Change, list[Op]] = {change: [] for change in Change}
+    kinds: dict[Change, list[Op]] = {Change.ADD: [], Change.MODIFY: [], Change.DELETE: []}
     for op in ops:
         kinds[op.change].append(op)
     kinds[Change.ADD].sort(key=_depth, reverse=True)

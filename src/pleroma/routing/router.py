@@ -206,15 +206,13 @@ class Router:
         if request.host not in self.topology.host:
             return  # the registration waits for its host
         for number, part in self._parts(request):
-            for dz in part:
-                self._families[number][1].add(_side(request), request.host, dz)
+            self._families[number][1].add(_side(request), request.host, part)
 
     def _remove(self, registration: Registration) -> None:
         if registration.host not in self.topology.host:
             return  # the demands of the host went when the host did
         for number, part in self._parts(registration):
-            for dz in part:
-                self._families[number][1].remove(_side(registration), registration.host, dz)
+            self._families[number][1].remove(_side(registration), registration.host, part)
 
     def _parts(self, request: Registration) -> list[tuple[int, DzSet]]:
         """The region of a request, as far as it is in the share here, divided among the families."""
@@ -319,10 +317,8 @@ class Router:
             wanted = self._shared(request.region)
             if request.host in self.topology.host and wanted.overlaps(changed):
                 before, after = set(wanted & family.region), set(wanted & region)
-                for dz in before - after:
-                    demands.remove(_side(request), request.host, dz)
-                for dz in after - before:
-                    demands.add(_side(request), request.host, dz)
+                demands.remove(_side(request), request.host, before - after)
+                demands.add(_side(request), request.host, after - before)
 
     def _no_demands(self, family: Family) -> Demands:
         ports, tree = self._ports, family.tree
@@ -357,7 +353,7 @@ class Router:
             table = self.tables[switch] if exact is None else exact
             made = self._shadowed[switch].change(switch, table, asked)
             ops += made if exact is None else self._limited(switch, made)
-        return in_safe_order(ops)
+        return in_safe_order(ops) if ops else ops
 
     def _limited(self, switch: SwitchId, made: list[FlowOp]) -> list[FlowOp]:
         """The operations on the table of a limited switch, after these operations were made on its exact table."""

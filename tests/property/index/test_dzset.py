@@ -28,6 +28,15 @@ def test_a_set_is_prefix_free_sibling_merged_and_the_same_region(members):
     assert list(region) == sorted(region, key=lambda dz: dz.start)
 
 
+@given(st.lists(dzs, max_size=12), st.randoms(use_true_random=False))
+def test_cells_that_do_not_overlap_are_the_region_that_they_form_in_any_order(members, shuffled):
+    apart = [dz for n, dz in enumerate(members) if not any(dz.overlaps(other) for other in members[:n])]
+    shuffled.shuffle(apart)
+    region = DzSet.of_cells(map(int, apart))
+    assert (region.members, region.spans, bool(region)) == (DzSet(apart).members, DzSet(apart).spans, bool(apart))
+    assert region.pack() == b"".join(map(dzset.packed, region.members)) == DzSet(apart).pack()
+
+
 @given(dz_sets, dz_sets)
 def test_algebra_is_set_algebra(a, b):
     assert cells(a | b) == cells(a) | cells(b)

@@ -188,7 +188,9 @@ class NetworkRules:
         held = self.router.hold(_advertised(come.detoured)) if come.detoured else []
         flows = held + self.router.exchange([each.id for each in gone.forwarded], come.forwarded)
         flows += self._joined_to_fit()
-        guards: list[GuardOp] = _as_detours(self.detours.adopt(self.router.families))
+        guards: list[GuardOp] = []
+        if self.detours.families is not self.router.families:
+            guards += _as_detours(self.detours.adopt(self.router.families))
         if gone.detoured or come.detoured:
             guards += _as_detours(self.detours.exchange([each.id for each in gone.detoured], come.detoured))
             coming = {each.id for each in come.detoured}
