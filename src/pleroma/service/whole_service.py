@@ -11,7 +11,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -85,7 +85,7 @@ async def running(
             confirming = bind_tcp(deployment.host, 0)
             stack.enter_context(contextlib.closing(confirming))
             host, port = confirming.getsockname()[:2]
-            shared = SharedLead(store, Lead(this_process(), url, (host, port)), leading.generation)
+            shared = SharedLead(store, Lead(this_process(), url, (host, port)), leading.generation, leading.deposed.set)
             keys = await asyncio.to_thread(shared_keys, store) if deployment.event_tags else None
         elif deployment.event_tags:
             keys = EventKeys.open(folder)
@@ -135,6 +135,8 @@ def _plane(
             raise SetupError("a broker has a log of its own", field="log")
         return over_broker(folder, control, plane, datagrams, has_tags=deployment.event_tags)
     if plane is not None:
+        if shared is not None:
+            plane = replace(plane, generation=shared.generation, on_fenced=lambda _: shared.on_deposed())
         return over_openflow(folder, topology, control, plane, shared)
     return over_embedded(folder, topology, control, shared)
 

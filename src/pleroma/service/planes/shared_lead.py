@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -21,6 +22,8 @@ class SharedLead:
     log: Log
     lead: Lead
     generation: int
+    on_deposed: Callable[[], None]
+    """To be called when a switch says that another process leads."""
 
     @staticmethod
     def options(shared: SharedLead | None) -> SharedOptions:
