@@ -8,9 +8,9 @@ does no harm.
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 from pleroma.control.control_state import ControlState
 from pleroma.control.kept_answers import KeptAnswers
@@ -21,6 +21,25 @@ from pleroma.errors import KeyConflict, NotLeading
 
 FIRST_POSITION = 1
 """Where a log says for which network, and with which settings, it was begun."""
+
+
+class LogEntry(NamedTuple):
+    """An entry of the log as it is read."""
+
+    command: Command
+    key: str | None
+    leadership: int | None
+    """Under which it was appended, if it was under one."""
+    request: bytes
+    """Command and key: what may come again elsewhere."""
+
+    @property
+    def body(self) -> bytes:
+        command = self.command
+        known: dict[str, Any] = {} if self.leadership is None else {"leadership": self.leadership}
+        if isinstance(command, Register) and command.covered is not None:
+            known["covered"] = command.covered.to_json()
+        return canonical(known).encode() + b"\n" + self.request if known else self.request
 
 
 class Folded(NamedTuple):
@@ -37,13 +56,10 @@ class LogFold:
         self.state = state
         self.answers = answers
 
-    def fold(self, position: Position, body: bytes, command: Command | None = None, key: str | None = None) -> Folded:
-        """Fold an entry. Whoever has read its body may give command and key."""
-        if command is None:
-            key, command = read_body(body)
+    def fold(self, position: Position, body: bytes, entry: LogEntry | None = None) -> Folded:
+        """Fold an entry. Whoever has read its body may give what was read."""
+        command, key, leadership, request = read_body(body) if entry is None else entry
         self.answers.forget(position)
-        known, request = split_body(body)
-        leadership = known.get("leadership")
         if leadership is not None and leadership != self.state.leadership:
             reason = "another process leads the control plane by now"
             return Folded(position, CommandRefused(NotLeading(reason, field="leadership", value=leadership)))
@@ -62,26 +78,24 @@ class LogFold:
         return Folded(position, result)
 
 
-def log_body(command: Command, key: str | None = None, leadership: int | None = None) -> bytes:
-    """A command and its key as the body of a log entry; with a leadership, that of the process which leads."""
+def entry_of(command: Command, key: str | None = None, leadership: int | None = None) -> LogEntry:
+    """A command and its key as an entry; with a leadership, as one of the process that leads."""
     request = f'{{"command":{written(command)},"key":{"null" if key is None else canonical(key)}}}'
-    known: dict[str, Any] = {} if leadership is None else {"leadership": leadership}
-    if isinstance(command, Register) and command.covered is not None:
-        known["covered"] = command.covered.to_json()
-    return f"{canonical(known)}\n{request}".encode() if known else request.encode()
+    return LogEntry(command, key, leadership, request.encode())
 
 
-def read_body(body: bytes) -> tuple[str | None, Command]:
-    """The key and the command of a log entry."""
-    known, request = split_body(body)
-    data = json.loads(request)
-    command = command_from_json(data["command"])
-    if "covered" in known and isinstance(command, Register):
-        command = replace(command, covered=CoveredFilter.from_json(known["covered"]))
-    return data["key"], command
+def log_body(command: Command, key: str | None = None, leadership: int | None = None) -> bytes:
+    return entry_of(command, key, leadership).body
 
 
-def split_body(body: bytes) -> tuple[dict[str, Any], bytes]:
-    """What the process that appended an entry has said besides, and the request, which may come again elsewhere."""
+def read_body(body: bytes) -> LogEntry:
+    """An entry from what the log has of it."""
     before, _, request = body.rpartition(b"\n")  # neither has a line break in its JSON
-    return (json.loads(before) if before else {}), request
+    data = from_json(request)
+    command = command_from_json(data["command"])
+    if not before:
+        return LogEntry(command, data["key"], None, request)
+    known = from_json(before)
+    if "covered" in known and isinstance(command, Register):
+        object.__setattr__(command, "covered", CoveredFilter.from_json(known["covered"]))
+    return LogEntry(command, data["key"], known.get("leadership"), request)

@@ -20,7 +20,7 @@ from pleroma.control.kept_answers import KeptAnswers, check_key
 from pleroma.control.log.durable_log import LOG_START, Log, Position
 from pleroma.control.log.group_commit import GroupCommit
 from pleroma.control.log.sqlite_log import SqliteLog
-from pleroma.control.log_fold import Folded, LogFold, log_body, read_body, split_body
+from pleroma.control.log_fold import Folded, LogEntry, LogFold, entry_of, log_body, read_body
 from pleroma.control.state.command import Begin, Command, Register
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import CommandRefused, Done, Result
@@ -42,8 +42,7 @@ TOLD_PER_TURN = 50
 class _Call:
     """A command on its way through the log, with a place for what becomes of it."""
 
-    command: Command
-    key: str | None
+    entry: LogEntry
     is_own: bool = True
     """Whether it was made in this process."""
     folded: Folded | None = None
@@ -137,10 +136,10 @@ class LoggedState:
         if isinstance(command, Begin):
             raise ControlError("a log begins once")
         await self.settled()
-        body = log_body(command, key, self.leadership)
+        entry = entry_of(command, key, self.leadership)
         if key is not None:
             check_key(key)
-            kept = self._fold.answers.repeated(key, split_body(body)[1])
+            kept = self._fold.answers.repeated(key, entry.request)
             if kept is not None:
                 return Position(kept.position), _carried_out(kept.result)
         error = self.state.check(command)
@@ -148,12 +147,11 @@ class LoggedState:
             raise error
         if self._is_shared and isinstance(command, Register):
             self.state.cover_beforehand(self.position, command)
-            body = log_body(command, key, self.leadership)
-        call = _Call(command, key)
+        call = _Call(entry)
         try:
             if self._is_ahead:  # what follows in the log has to be read on top of that
                 await self.save_snapshot()
-            await self._commit.append(body, call)
+            await self._commit.append(entry.body, call)
         except LogError as error:
             self.log_failure = error
             self._save_later()
@@ -201,8 +199,7 @@ class LoggedState:
         await self._commit.close()
 
     def received(self, body: bytes) -> _Call:
-        key, command = read_body(body)
-        return _Call(command, key, is_own=False)
+        return _Call(read_body(body), is_own=False)
 
     def fold(self, position: Position, body: bytes, call: _Call | None) -> None:
         """Fold an entry into the state; without a call it is an entry of an earlier process."""
@@ -211,10 +208,10 @@ class LoggedState:
             return
         if self.is_large(call):
             self.state.registrations.hold_back()
-        call.folded = self._fold.fold(position, body, call.command, call.key)
+        call.folded = self._fold.fold(position, body, call.entry)
 
     def is_large(self, call: _Call) -> bool:
-        return self.state.is_large(call.command)
+        return self.state.is_large(call.entry.command)
 
     async def tell(self, position: Position, call: _Call) -> None:
         """Tell all listeners of a command that was folded, and save a snapshot after every so many.
@@ -225,7 +222,7 @@ class LoggedState:
         while self.state.registrations.tell(TOLD_PER_TURN):
             await asyncio.sleep(0)
         if call.folded.position == position:
-            await self._tell_listeners(position, call.command, call.folded.result)
+            await self._tell_listeners(position, call.entry.command, call.folded.result)
         for future in self._awaited.pop(position, ()):
             if not future.done():
                 future.set_result(None)
@@ -287,5 +284,5 @@ def _carried_out(result: Result) -> Done:
 
 def _written_anew(body: bytes) -> bytes:
     """The body as this version writes it."""
-    key, command = read_body(body)
-    return log_body(command, key)
+    entry = read_body(body)
+    return log_body(entry.command, entry.key)

@@ -14,7 +14,7 @@ from typing import TypeGuard
 from pleroma.background import collecting_later
 from pleroma.errors import PleromaError, RoutingError, UnknownName
 from pleroma.index.dz import MAX_LENGTH, Dz
-from pleroma.index.dzset import EVERYTHING, DzSet
+from pleroma.index.dzset import EVERYTHING, NOTHING, DzSet
 from pleroma.routing.budget import Coarsening, Weights, coarsen
 from pleroma.routing.demand import ADVERTISEMENTS, SUBSCRIPTIONS, Demands
 from pleroma.routing.family import Family, OneTree, Policy, held_by, released, repaired
@@ -219,7 +219,9 @@ class Router:
         return self._spans.parts(self._shared(request.region))
 
     def _shared(self, region: DzSet) -> DzSet:
-        return region if self._share is EVERYTHING else region & self._share
+        if self._share is EVERYTHING or not self._share:
+            return region if self._share else NOTHING
+        return region & self._share
 
     def _withdraw(self, id: str, kind: type[Registration]) -> list[FlowOp]:
         registration = self.registrations.get(id)

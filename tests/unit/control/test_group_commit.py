@@ -490,7 +490,7 @@ class SharedLog:
     def wait_beyond(self, position, seconds):
         with self._more:
             self._more.wait_for(lambda: self._closed or len(self.bodies) > position, seconds)
-            return len(self.bodies) > position
+            return len(self.bodies)
 
     def close(self):
         with self._more:

@@ -16,7 +16,7 @@ from pleroma.control.kept_answers import (
     request_digest,
     with_digests,
 )
-from pleroma.control.log_fold import LogFold, log_body, read_body
+from pleroma.control.log_fold import LogFold, entry_of, log_body, read_body
 from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.control.state.command import Begin
 from pleroma.errors import ControlError, KeyConflict, NotThere, OtherControl
@@ -122,9 +122,9 @@ class TestFold:
 
     def test_what_was_read_before_need_not_be_read_again(self, fold):
         command = subscribe("ann", "temperature < 2")
-        given = fold.fold(4, b"not read", command, "k")
+        given = fold.fold(4, b"not read", entry_of(command, "k"))
         assert given.result.value["id"] == "s4"
-        assert fold.answers.items()[-1].digest == request_digest(b"not read")
+        assert fold.answers.items()[-1].digest == request_digest(log_body(command, "k"))
 
     def test_a_log_of_another_network_is_not_followed_but_who_begins_it_late_is_only_refused(self, fold):
         strange = log_body(Begin({**SMALL.to_json(), "max_length": 9}, fold.state.network))
@@ -157,7 +157,7 @@ def test_a_log_of_the_format_before_keeps_its_keys(tmp_path):
         log.execute("CREATE TABLE keys (position INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, digest BLOB NOT NULL)")
         bodies = {4: log_body(asked, "before"), 5: log_body(later, "behind")}
         for position, body in bodies.items():
-            log.execute("INSERT INTO keys VALUES (?, ?, ?)", (position, read_body(body)[0], sha256(body).digest()))
+            log.execute("INSERT INTO keys VALUES (?, ?, ?)", (position, read_body(body).key, sha256(body).digest()))
         for position, state in log.execute("SELECT position, state FROM snapshots").fetchall():
             earlier = state
             for body in bodies.values():

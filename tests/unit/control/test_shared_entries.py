@@ -5,7 +5,7 @@ import pytest
 from pleroma.content import Filter
 from pleroma.control import ChangeGroup, ChangePrincipal, ControlState, CreatePrincipal, CreateSchema, Done
 from pleroma.control.kept_answers import KeptAnswers
-from pleroma.control.log_fold import LogFold, log_body, read_body, split_body
+from pleroma.control.log_fold import LogFold, log_body, read_body
 from pleroma.control.state.command import Begin, CoveredFilter, Lead
 from pleroma.control.state_snapshot import restore, snapshot
 from pleroma.errors import NotAllowed, NotLeading
@@ -70,13 +70,13 @@ class TestCoveredFilters:
     def test_it_is_read_as_it_was_written_and_is_no_part_of_the_request(self, fold):
         command, _ = covered(fold, "temperature > 7", position=3)
         body = log_body(command, "k", 9)
-        key, read = read_body(body)
-        assert (key, read) == ("k", subscribe("ann", "temperature < 2"))
-        assert read.covered == command.covered
-        known, request = split_body(body)
-        assert known == {"covered": command.covered.to_json(), "leadership": 9}
-        assert request == log_body(subscribe("ann", "temperature < 2"), "k")
-        assert split_body(request) == ({}, request)
+        read = read_body(body)
+        assert (read.key, read.command, read.leadership) == ("k", subscribe("ann", "temperature < 2"), 9)
+        assert read.command.covered == command.covered
+        assert read.request == log_body(subscribe("ann", "temperature < 2"), "k")
+        again = read_body(read.request)
+        assert (again.leadership, again.command.covered, again.request) == (None, None, read.request)
+        assert read.body == body
 
     @pytest.mark.parametrize("plan", [(0, 9), (5, 1)])
     def test_the_region_of_another_plan_or_schema_is_found_anew(self, fold, plan):

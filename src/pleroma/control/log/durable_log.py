@@ -72,8 +72,8 @@ class Log(Protocol):
     def read(self, after: int = LOG_START) -> Iterator[tuple[Position, bytes]]:
         """The entries after a position, in order. Few at a time are in memory, and others may append meanwhile."""
 
-    def wait_beyond(self, position: Position, seconds: float) -> bool:
-        """Wait until the log goes beyond a position, at most so long; whether it does. Closing the log ends it."""
+    def wait_beyond(self, position: Position, seconds: float) -> Position:
+        """Wait until the log goes beyond a position, at most so long; how far it goes. Closing the log ends it."""
 
     def save_snapshot(self, position: int, state: bytes) -> None:
         """Keep the state after the entry at this position, durably, and the newest intact snapshot before it."""

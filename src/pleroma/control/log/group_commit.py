@@ -30,6 +30,8 @@ _MAX_BATCH_BYTES = 4 * 2**20
 _MAX_ENTRIES_PER_READ = 256
 FOLLOW_WAIT_SECONDS = 30.0
 """How long one call waits for entries of other processes."""
+FOLLOW_PAUSE_SECONDS = 0.005
+"""After entries of others were folded, those that come in so long are read together."""
 FOLLOW_RETRY_SECONDS = 0.5
 """So long after a shared log could not be read, it is read again."""
 
@@ -169,17 +171,20 @@ class GroupCommit(Generic[Call]):
         """Have entries of other processes folded soon after they are in the log."""
         while self._refusal is None:
             try:
-                is_beyond = await asyncio.to_thread(self._log.wait_beyond, self.applied, FOLLOW_WAIT_SECONDS)
+                head = await asyncio.to_thread(self._log.wait_beyond, self.applied, FOLLOW_WAIT_SECONDS)
             except LogError as error:
                 if self._refusal is None:
                     log.warning("the log cannot be followed", reason=error.reason)
                     await asyncio.sleep(FOLLOW_RETRY_SECONDS)
                 continue
-            if is_beyond and self._refusal is None:
+            if self._work is not None:  # whoever appends here folds what others have appended before
+                await asyncio.wait([self._work])
+            if head > self.applied and self._refusal is None:
                 self._is_behind = True
                 self._begin()
                 assert self._work is not None  # noqa: S101 (it has begun)
                 await asyncio.wait([self._work])
+                await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
 
     async def _run(self, batch: list[_PendingEntry[Call]]) -> None:
         """One transaction after the other, until no entry waits and none of another process is left to fold."""
@@ -222,10 +227,10 @@ class GroupCommit(Generic[Call]):
                     raise
                 await asyncio.sleep(FOLLOW_RETRY_SECONDS)  # own entries are in the log, and their callers wait
                 continue
-            if not entries:
-                return
             for position, body in entries:
                 await self._advance(position, body, self._follower.received(body))
+            if len(entries) < most:
+                return
 
     def _next_entries(self, most: int) -> list[tuple[Position, bytes]]:
         return list(islice(self._log.read(self.applied), most))

@@ -171,9 +171,9 @@ class SqliteLog:
             raise EntriesDropped(f"the log begins at {first} by now", field="after", value=after)
         raise LogDamaged(f"entry {after + 1} is missing", field=str(self._file.path), value=after + 1)
 
-    def wait_beyond(self, position: Position, seconds: float) -> bool:  # noqa: ARG002
+    def wait_beyond(self, position: Position, seconds: float) -> Position:  # noqa: ARG002
         """Nobody else appends, so there is nothing to wait for."""
-        return self.head > position
+        return self.head
 
     def save_snapshot(self, position: int, state: bytes) -> None:
         """Keep the state after the entry at this position, durably, and the newest intact snapshot before it."""

@@ -263,15 +263,16 @@ class EtcdLog:
         if self._batch(self.gateway.find(*self.keys.batches_after(after), limit=1).only).first > after + 1:
             raise self._damaged(f"entry {after + 1} is missing", after + 1)
 
-    def wait_beyond(self, position: Position, seconds: float) -> bool:
-        """Wait until the log goes beyond a position, at most so long; whether it does. Closing the log ends it."""
+    def wait_beyond(self, position: Position, seconds: float) -> Position:
+        """Wait until the log goes beyond a position, at most so long; how far it goes. Closing the log ends it."""
         with self._watching:
             if self._is_closed:
                 raise closed_error(self.address)
             if self._watch is None:
                 self._watch = KeyWatch(self.gateway, self.keys.head, idle_seconds=self._idle_seconds)
             watch = self._watch
-        return watch.wait(lambda key: self._goes_beyond(key, position), seconds)
+        watch.wait(lambda key: self._goes_beyond(key, position), seconds)
+        return self._known.head.position
 
     def _goes_beyond(self, key: StoredKey | None, position: Position) -> bool:
         if key is None:
