@@ -25,7 +25,7 @@ async def main(port: int, generation: int, topology: Topology) -> None:
     ) as network:
         while bits := (await asyncio.to_thread(sys.stdin.readline)).strip():
             try:
-                await network.install([FlowOp(first, Change.ADD, Flow(Dz.parse(bits), (Output(1),)))])
+                await network.install([FlowOp(first, Change.ADD, Flow(Dz.parse(bits), (Output(Port(1)),)))])
                 print("installed", bits, flush=True)
             except SwitchFenced:
                 print("fenced", bits, flush=True)

@@ -32,6 +32,8 @@ FOLLOW_WAIT_SECONDS = 30.0
 """How long one call waits for entries of other processes."""
 FOLLOW_PAUSE_SECONDS = 0.005
 """After entries of others were folded, those that come in so long are read together."""
+GATHER_SECONDS = 0.005
+"""Between two transactions of a shared log, entries are gathered for so long: all who follow it read fewer of them."""
 FOLLOW_RETRY_SECONDS = 0.5
 """So long after a shared log could not be read, it is read again."""
 
@@ -204,6 +206,8 @@ class GroupCommit(Generic[Call]):
                 else:
                     self._is_behind = False
                     await self._catch_up(None)
+                if self._log.is_shared and self._pending:
+                    await asyncio.sleep(GATHER_SECONDS)
                 batch = self._take()
         except BaseException as error:  # also if the program stops the event loop in the middle
             self._refusal = LogError(f"the state stopped following the log after position {self.applied}")
