@@ -70,6 +70,8 @@ class ControllerApi:
         self.host: str | None = None
         """The host that the controller is asked at, if the address names one; of an agent, the path of its socket."""
         self.has_streams = False
+        self.has_batches = False
+        """Whether many registrations may go in one request: not through agents, which read the answers, nor in-band."""
         self.url = url
         if str(url).startswith(f"{UDP_SCHEME}:"):
             udp = UdpAddress.parse(url)
@@ -83,7 +85,7 @@ class ControllerApi:
             self._http = _client_of(transport, seconds)
         else:
             self._http, base = http_client(url, token, seconds, ca=ca)
-            self.has_streams = True
+            self.has_streams = self.has_batches = True
             self.url = f"{base.scheme}://{base.netloc.decode()}"
             self.host = base.host
 
@@ -237,16 +239,21 @@ def refusal(response: httpx.Response) -> RequestRefused:
         body = response.json()
     except ValueError:
         body = None
+    return refusal_of(response.status_code, body, _retry_after(response))
+
+
+def refusal_of(status: int, body: Any, retry_after: float = 0.0) -> RequestRefused:
+    """The error of an answer, or of one item in it, that has this status."""
     given = body.get("error") if isinstance(body, Mapping) else None
     given = given if isinstance(given, Mapping) else {}
     return RequestRefused(
-        str(given.get("reason") or f"status {response.status_code}"),
-        status=response.status_code,
+        str(given.get("reason") or f"status {status}"),
+        status=status,
         code=str(given.get("code") or "unknown"),
         field=given.get("field"),
         value=given.get("value"),
         allowed=given.get("allowed"),
-        retry_after=_retry_after(response),
+        retry_after=retry_after,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pleroma.content import Schema
+from collections.abc import Iterable
+
+from pleroma.content import Filter, Schema
 from pleroma.errors import ContentError, shown
 
 
@@ -37,3 +39,10 @@ def check_schema(value: object) -> None:
 def check_callable(name: str, value: object) -> None:
     if value is not None and not callable(value):
         raise ContentError(f"is a function of an event, not {shown(value)}", field=name, value=value)
+
+
+def check_filters(value: object) -> list[str | Filter]:
+    """Filters, one after the other; a single text is no list of them. What each of them is, is looked at later."""
+    if isinstance(value, str | Filter) or not isinstance(value, Iterable):
+        raise ContentError(f"are several texts or Filters, not {shown(value)}", field="filters", value=value)
+    return list(value)

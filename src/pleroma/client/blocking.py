@@ -229,6 +229,12 @@ class Client:
             self._called = [*(each for each in self._called if not each.is_over), subscription]
         return subscription
 
+    def subscribe_many(
+        self, schema: str, filters: Iterable[str | Filter], *, queue: int = QUEUE_EVENTS
+    ) -> list[Subscription]:
+        made = self._running.run(self._inner.subscribe_many(schema, filters, queue=queue))
+        return [Subscription(each, self._running) for each in made]
+
     def close(self) -> None:
         if self._loop is not None:
             loop, self._loop = self._loop, None

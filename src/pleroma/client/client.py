@@ -10,14 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pleroma.client.agent_address import AgentAddress
-from pleroma.client.arguments import check_callable, check_schema, check_schema_name, check_seconds, check_texts
+from pleroma.client.arguments import (
+    check_callable,
+    check_filters,
+    check_schema,
+    check_schema_name,
+    check_seconds,
+    check_texts,
+)
 from pleroma.client.links.network_link import NetworkLink
 from pleroma.client.session.attachment_keeper import AttachmentKeeper
 from pleroma.client.session.inbox import QUEUE_EVENTS
@@ -43,6 +50,8 @@ REPORT_SECONDS = 3.0
 IDLE_ATTRIBUTION_SECONDS = 0.1
 BUSY_ATTRIBUTION_SECONDS = 0.002
 """Between the covers of two subscriptions: datagrams that wait are read meanwhile."""
+MADE_PER_TURN = 50
+"""Subscriptions that are made before the event loop looks at something else."""
 
 log = logging.getLogger("pleroma.client")
 
@@ -189,20 +198,48 @@ class Client:
         `on_event` is called with each, one after another. An error that it raises is logged, and the next call follows.
         """
         check_callable("on_event", on_event)
-        registrations, channel = self._connected_parts.registrations, await self._channel(schema)
-        registration = _registration("subscriptions", channel, filter)
-        update = partial(registrations.update, patience=self.patience)
-        subscription = Subscription(registration, registrations.leave, update, queue)
-        # listening begins first: events may come before the controller's answer does
-        self._receiver.schemas.listen(channel, subscription.listener)
-        try:
-            await registrations.join(subscription, self.patience)
-        except BaseException:
-            self._receiver.schemas.ignore(subscription.listener)
-            raise
+        channel = await self._channel(schema)
+        subscription = self._subscription(channel, filter, queue)
+        await self._join(channel, subscription)
         if on_event is not None:
             subscription.call(on_event)
         return subscription
+
+    async def subscribe_many(
+        self, schema: str, filters: Iterable[str | Filter], *, queue: int = QUEUE_EVENTS
+    ) -> list[Subscription]:
+        """Subscribe with each of the filters, in few requests; all or none.
+
+        If one is refused, the others are closed, and that error is raised. Subscriptions that were made in this way
+        have no `share`.
+        """
+        channel = await self._channel(schema)
+        subscriptions = []
+        for each in check_filters(filters):
+            subscriptions.append(self._subscription(channel, each, queue))
+            if len(subscriptions) % MADE_PER_TURN == 0:
+                await asyncio.sleep(0)
+        joined = await asyncio.gather(*(self._join(channel, each) for each in subscriptions), return_exceptions=True)
+        failures = [each for each in joined if each is not None]
+        if failures:
+            await asyncio.gather(*(each.close() for each in subscriptions), return_exceptions=True)
+            raise failures[0]
+        return subscriptions
+
+    def _subscription(self, channel: SchemaChannel, filter: str | Filter, queue: int) -> Subscription:
+        registrations = self._connected_parts.registrations
+        registration = _registration("subscriptions", channel, filter)
+        update = partial(registrations.update, patience=self.patience)
+        return Subscription(registration, registrations.leave, update, queue)
+
+    async def _join(self, channel: SchemaChannel, subscription: Subscription) -> None:
+        # listening begins first: events may come before the controller's answer does
+        self._receiver.schemas.listen(channel, subscription.listener)
+        try:
+            await self._connected_parts.registrations.join(subscription, self.patience)
+        except BaseException:
+            self._receiver.schemas.ignore(subscription.listener)
+            raise
 
     async def __aenter__(self) -> Self:
         from pleroma.client.api import ControllerApi  # brings httpx, which takes a while to load

@@ -7,7 +7,7 @@ a filter printed and parsed is the filter one had. Whether two filters with diff
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,14 +116,11 @@ class Filter:
         return f"Filter({self.schema.name!r}, {shown(str(self))})"
 
     def __str__(self) -> str:
-        if not self.boxes:
-            return "false"
-        terms = [self._box_text(box) for box in self.boxes]
-        return terms[0] if len(terms) == 1 else " or ".join(f"({t})" if " and " in t else t for t in terms)
+        return joined_terms([self._box_text(box) for box in self.boxes])
 
     def _box_text(self, box: Box) -> str:
         parts = [
-            _condition_text(a, part)
+            condition_text(a.name, conditions_of(a, part))
             for a, part, domain in zip(self.schema.attributes, box.ranges, self.schema.domains, strict=True)
             if part != domain
         ]
@@ -143,16 +140,35 @@ def met(mine: Sequence[Box], others: Sequence[Box], work: WorkBudget) -> Iterato
             yield from (part for other in masks.of(masks.meeting(box)) if (part := box.meet(other)) is not None)
 
 
-def _condition_text(attribute: Attribute, part: Range) -> str:
-    name = attribute.name
+def conditions_of(attribute: Attribute, part: Range) -> dict[str, Any]:
+    """A part of a domain as conditions to be and-ed, by operator, as JSON has them."""
     present = attribute.present
     if part == present:
-        return f"exists {name}"
+        return {"exists": True}
     inside = part.meet(present)
     if inside is None:
-        return f"not exists {name}"
-    text = " and ".join(f"{name} {op} {_operand_text(op, value)}" for op, value in attribute.conditions(inside))
+        return {"exists": False}
+    conditions: dict[str, Any] = dict(attribute.conditions(inside))
     if part.lo < inside.lo:
+        conditions["or_absent"] = True
+    return conditions
+
+
+def joined_terms(terms: Sequence[str]) -> str:
+    """The texts of boxes as that of the filter that they form."""
+    if not terms:
+        return "false"
+    return terms[0] if len(terms) == 1 else " or ".join(f"({t})" if " and " in t else t for t in terms)
+
+
+def condition_text(name: str, conditions: Mapping[str, Any]) -> str:
+    """The conditions on an attribute in the filter language."""
+    if "exists" in conditions:
+        return f"exists {name}" if conditions["exists"] else f"not exists {name}"
+    text = " and ".join(
+        [f"{name} {op} {_operand_text(op, value)}" for op, value in conditions.items() if op != "or_absent"]
+    )
+    if "or_absent" in conditions:
         return f"(not exists {name} or ({text}))" if " and " in text else f"(not exists {name} or {text})"
     return text
 

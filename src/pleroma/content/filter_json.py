@@ -8,13 +8,13 @@ beside other conditions also lets events through that lack the attribute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
 from pleroma.content.attribute import Attribute
 from pleroma.content.box import Box
-from pleroma.content.filter import Filter
+from pleroma.content.filter import Filter, condition_text, conditions_of, joined_terms
 from pleroma.content.range import Range, Ranges, common, join
 from pleroma.content.schema import Schema
 from pleroma.content.work_budget import UNBOUNDED, WorkBudget
@@ -25,12 +25,18 @@ def to_json(filter: Filter) -> list[dict[str, Any]]:
     schema = filter.schema
     return [
         {
-            a.name: _conditions(a, part)
+            a.name: conditions_of(a, part)
             for a, part, domain in zip(schema.attributes, box.ranges, schema.domains, strict=True)
             if part != domain
         }
         for box in filter.boxes
     ]
+
+
+def written(boxes: Iterable[Mapping[str, Any]]) -> str:
+    """The filter language's text of what `to_json` gave: that of the filter, without looking at its ranges again."""
+    terms = [" and ".join(condition_text(*each) for each in box.items()) or "true" for box in boxes]
+    return joined_terms(terms)
 
 
 def from_json(schema: Schema, data: Any, work: WorkBudget = UNBOUNDED) -> Filter:
@@ -39,19 +45,6 @@ def from_json(schema: Schema, data: Any, work: WorkBudget = UNBOUNDED) -> Filter
     if not isinstance(data, list):
         raise FilterSyntax("a filter is a list of boxes", value=data)
     return Filter.of(schema, (box for each in data for box in _boxes(schema, each, work)), work)
-
-
-def _conditions(attribute: Attribute, part: Range) -> dict[str, Any]:
-    present = attribute.present
-    if part == present:
-        return {"exists": True}
-    inside = part.meet(present)
-    if inside is None:
-        return {"exists": False}
-    conditions: dict[str, Any] = dict(attribute.conditions(inside))
-    if part.lo < inside.lo:
-        conditions["or_absent"] = True
-    return conditions
 
 
 def _boxes(schema: Schema, data: Any, work: WorkBudget) -> Iterator[Box]:

@@ -102,6 +102,10 @@ class Integer(Attribute):
         return {"name": self.name, "kind": self.kind, "min": self.low, "max": self.high}
 
 
+_FEW_CHARACTERS = 12
+_LEAST_NORMAL = sys.float_info.min
+
+
 @lru_cache(maxsize=4096)
 def _as_written(low: float, high: float, least: float, most: float) -> tuple[tuple[str, float], tuple[str, float]]:
     """The two ends of `[low, high)`: of the two ways to write a bound, the shorter is the one a person wrote.
@@ -109,9 +113,18 @@ def _as_written(low: float, high: float, least: float, most: float) -> tuple[tup
     A filter is written as text and as JSON, one right after the other.
     """
     below, last = math.nextafter(low, -math.inf), math.nextafter(high, -math.inf)
-    lower = (">=", low) if len(repr(low)) <= len(repr(below)) or below < least else (">", below)
-    upper = ("<=", last) if len(repr(last)) <= len(repr(high)) or high > most else ("<", high)
+    lower = (">=", low) if _is_shorter(low, below) or below < least else (">", below)
+    upper = ("<=", last) if _is_shorter(last, high) or high > most else ("<", high)
     return lower, upper
+
+
+def _is_shorter(one: float, neighbour: float) -> bool:
+    """Whether a double is written with no more characters than the double beside it.
+
+    Of two neighbours one has 16 digits at least, unless they are as small as doubles can be.
+    """
+    length = len(repr(one))
+    return (length <= _FEW_CHARACTERS and abs(one) > _LEAST_NORMAL) or length <= len(repr(neighbour))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +198,19 @@ class Real(Attribute):
         return f"{'(' if self.open_low else '['}{plain(self.low)}, {plain(self.high)}{')' if self.open_high else ']'}"
 
     def conditions(self, part: Range) -> tuple[tuple[str, Any], ...]:
-        first, last = part.lo, math.nextafter(part.hi, -math.inf)
+        first, high = part
+        last = math.nextafter(high, -math.inf)
         if first == last:
             return (("==", first),)
-        lower, upper = _as_written(part.lo, part.hi, self.low, self.high)
-        ends = []
-        if first > self.present.lo:
-            ends.append(lower)
-        if part.hi < self.present.hi:
-            ends.append(upper)
-        if [op for op, _ in ends] == [">=", "<="]:
+        lower, upper = _as_written(first, high, self.low, self.high)
+        least, most = self._present
+        if first <= least:
+            return (upper,) if high < most else ()
+        if high >= most:
+            return (lower,)
+        if lower[0] == ">=" and upper[0] == "<=":
             return (("between", [first, last]),)
-        return tuple(ends)
+        return lower, upper
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -40,6 +40,7 @@ MAX_INLINE_FILTER_CHARACTERS = 2_000
 
 _ATTACHMENTS = re.compile("/v1/hosts/[^/]+/attachments")
 _REGISTRATIONS = re.compile("/v1/(advertisements|subscriptions)(?:/([^/]+))?")
+_BATCHES = re.compile("/v1/(advertisements|subscriptions):[a-z]+")
 _LEASE = re.compile("/v1/leases/([^/]+)")
 _PLAN = re.compile("/v1/schemas/([^/]+)/plan")
 _STREAM = "/v1/stream"
@@ -70,6 +71,8 @@ class RelayedCalls:
                 return _json(200, self._condition())
             if path == _STREAM:
                 return problem(400, "bad_request", "an agent relays no streams: ask now and then")
+            if _BATCHES.fullmatch(path):
+                return problem(404, "not_found", "an agent takes no batches: register one by one")
             if found := _LEASE.fullmatch(path):
                 return await self._lease(request, who, unquote(found[1]))
             plan = _PLAN.fullmatch(path)

@@ -7,7 +7,7 @@ dz that fit into them. Set algebra is then a sweep over two sorted lists, whatev
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from pleroma.errors import DzError
@@ -15,6 +15,7 @@ from pleroma.index.coarsening import fewest
 from pleroma.index.dz import MAX_LENGTH, ROOT, Dz
 
 _ATOMS = 1 << MAX_LENGTH
+_new = int.__new__
 _CODE_BITS = MAX_LENGTH + 1
 """The bits of the integer that the longest dz is."""
 PACKED_BYTES = 16
@@ -49,7 +50,7 @@ class DzSet:
                 cells.pop()
                 merged >>= 1
             cells.append(merged)
-        return cls._of_members(tuple(map(Dz, cells)))
+        return cls._of_members(_dz(cells))
 
     @classmethod
     def of_spans(cls, spans: Iterable[tuple[int, int]]) -> DzSet:
@@ -208,10 +209,8 @@ class DzSet:
 
     def under(self, prefix: Dz) -> DzSet:
         """This region inside a cell: each member behind the bits of the prefix."""
-        place = prefix - 1  # for the leading 1 of the dz is added to the last bit of the prefix
-        return DzSet._of_members(
-            tuple([Dz((place << dz.bit_length() - 1) + dz) for dz in self.members])  # refuses what becomes too long
-        )
+        place = prefix - 1  # for the leading 1 of a dz is added to the last bit of the prefix
+        return DzSet._of_members(_dz([(place << dz.bit_length() - 1) + dz for dz in self.members]))
 
     def inside(self, prefix: Dz) -> DzSet:
         """The part of this region in a cell, without the bits of the prefix: the reverse of `under`."""
@@ -235,6 +234,13 @@ class DzSet:
         cells, child = _joins(members)
         kept = fewest([1 << MAX_LENGTH - dz.length for dz in cells], child, max_members)
         return DzSet([cells[number] for number in kept])
+
+
+def _dz(codes: Sequence[int]) -> tuple[Dz, ...]:
+    """Integers as the dz that they are; refuses what is too long, or none, without looking at each twice."""
+    if codes and not 0 < min(codes) <= max(codes) < 1 << _CODE_BITS:
+        return tuple(map(Dz, codes))  # names the one that is none
+    return tuple([_new(Dz, code) for code in codes])
 
 
 def packed(dz: Dz) -> bytes:

@@ -5,7 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleroma.content.filter_json import from_json, to_json
+from pleroma.content import Filter
+from pleroma.content.filter_json import from_json, to_json, written
 from support.strategies import STOCK, conditions, events, filters, refusal, satisfies, schemas
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5)
@@ -28,8 +29,15 @@ anything = st.recursive(
 def test_a_filter_survives_json(data):
     schema = data.draw(schemas())
     wanted = data.draw(filters(schema))
-    written = json.dumps(to_json(wanted), allow_nan=False)
-    assert from_json(schema, json.loads(written)) == wanted
+    text = json.dumps(to_json(wanted), allow_nan=False)
+    assert from_json(schema, json.loads(text)) == wanted
+
+
+@given(st.data())
+def test_the_text_of_a_filter_can_be_made_from_its_json(data):
+    wanted = data.draw(filters(data.draw(schemas())))
+    assert written(to_json(wanted)) == str(wanted)
+    assert Filter.parse(wanted.schema, written(to_json(wanted))) == wanted
 
 
 @given(st.data())

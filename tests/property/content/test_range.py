@@ -1,10 +1,12 @@
 """Sets of ranges against sets of integers."""
 
+import math
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pleroma.content.numeric import _is_shorter
 from pleroma.content.range import Range, complement, join
 
 DOMAIN = Range(0, 12)
@@ -37,3 +39,14 @@ def test_meet_and_covers_agree_with_sets(a, b):
     assert keys([met] if met else []) == keys([a]) & keys([b])
     if a.lo < a.hi and b.lo < b.hi:
         assert a.covers(b) == (keys([a]) >= keys([b]))
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.decimals(-(10**6), 10**6, allow_nan=False, places=4).map(float)
+    | st.builds(lambda digits, e: float(f"{digits}e{e}"), st.integers(-(10**6), 10**6), st.integers(-323, 300)),
+    st.sampled_from([-math.inf, math.inf]),
+)
+def test_the_shorter_of_two_neighbouring_doubles_is_found_without_writing_both(one, towards):
+    neighbour = math.nextafter(one, towards)
+    assert _is_shorter(one, neighbour) == (len(repr(one)) <= len(repr(neighbour)))

@@ -23,6 +23,8 @@ async def ignore(_):
 class Controller:
     """Counts each batch once, and answers what the test says: None for an answer that is lost, or a refusal."""
 
+    has_batches = False
+
     def __init__(self):
         self.answers, self.asked, self.known = [], [], set()
         self.counted = {"published": 0, "sampled": 0}

@@ -36,7 +36,7 @@ class Controller:
     done is not answered.
     """
 
-    has_streams = False
+    has_streams = has_batches = False
 
     def __init__(self):
         self.schema, self.epoch, self.event_keys = STOCK, 1, "off"
@@ -264,7 +264,7 @@ def test_when_all_leave_those_are_named_that_still_stand():
         publisher, subscription = await world.both()
         publisher.publish(quote())
         stands = subscription.id
-        world.api.failures["DELETE", "subscriptions"].append(ControllerAway("away"))
+        world.api.failures["DELETE", "subscriptions"].append(refused(500))
         assert await world.keeper.leave_all(0.0) == [stands]
         assert list(world.api.standing) == [stands]
         assert len(world.api.reports) == 1

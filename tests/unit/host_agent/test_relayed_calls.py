@@ -401,3 +401,14 @@ def test_in_band_each_principal_has_a_conversation_of_its_own_and_they_are_bound
                 ControllerCalls(wrong)
 
     run(main)
+
+
+def test_a_batch_is_refused_since_the_agent_would_not_know_what_it_registered():
+    async def main():
+        agent = Agent()
+        for path in ("/v1/subscriptions:batch", "/v1/advertisements:withdraw"):
+            agent.says("POST", path, 200, {"results": []})
+            status, body = await agent.ask("POST", path)
+            assert (status, body["error"]["code"]) == (404, "not_found")
+
+    run(main)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
@@ -38,6 +39,7 @@ class PlanFollower:
         self._api = api
         self._adopt = adopt
         self._channels: dict[str, SchemaChannel] = {}
+        self._reading: dict[str, asyncio.Task[SchemaChannel]] = {}
         self._addresses = IPV6
         self._due = asyncio.Event()
 
@@ -63,6 +65,19 @@ class PlanFollower:
         if channel != before:
             self._adopt(channel, before)
         return channel
+
+    async def read_together(self, name: str) -> SchemaChannel:
+        """As `read`, but all who ask for a schema while it is being read share the answer."""
+        reading = self._reading.get(name)
+        if reading is None:
+            reading = self._reading[name] = asyncio.create_task(self.read(name))
+            reading.add_done_callback(partial(self._has_read, name))
+        return await asyncio.shield(reading)
+
+    def _has_read(self, name: str, reading: asyncio.Task[SchemaChannel]) -> None:
+        del self._reading[name]
+        if not reading.cancelled():
+            reading.exception()  # it is no mistake if nobody waits for it any more
 
     def use(self, addresses: AddressRange) -> None:
         """Go by this range of addresses, which events have in the network that the client is attached to."""

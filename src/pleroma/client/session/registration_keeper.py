@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 CLOSE_SECONDS = 3.0
 """How long closing may take when the controller does not answer."""
-MAX_REGISTRATIONS_IN_FLIGHT = 8
-"""Registrations that are restored at the same time."""
+MAX_SEARCHES_IN_FLIGHT = 8
+"""Registrations that are looked for at the same time. Those that have to be made again share requests."""
 
 log = logging.getLogger("pleroma.client")
 
@@ -80,7 +80,7 @@ class RegistrationKeeper:
         self._undoing: set[asyncio.Task[None]] = set()
         self._replaced: dict[str, ClientRegistration] = {}
         """By id: registrations of subscriptions that have others now, and that are still to be withdrawn."""
-        self._slots = asyncio.Semaphore(MAX_REGISTRATIONS_IN_FLIGHT)
+        self._slots = asyncio.Semaphore(MAX_SEARCHES_IN_FLIGHT)
 
     @property
     def publishers(self) -> list[Publisher]:
@@ -322,6 +322,9 @@ class RegistrationKeeper:
             return
         if renewal is None:
             log.warning("the lease expired; registering everything again")
+            for member, id_before in before.items():
+                if member.id == id_before:  # nothing stands under the lease, so there is nothing to look for
+                    member.registration.lost()
             self._restore(self.members)
             return
         if self._event_keys not in (None, renewal.event_keys):
@@ -356,8 +359,7 @@ class RegistrationKeeper:
         backoff, registration = Backoff(), member.registration
         while member in self.members:
             try:
-                async with self._slots:
-                    await self._find_or_register(member)
+                await self._find_or_register(member)
                 return
             except RequestRefused as refused:
                 if refused.status in (400, 401, 403):
@@ -372,8 +374,9 @@ class RegistrationKeeper:
     async def _find_or_register(self, member: Member) -> None:
         """See that a member's registration stands at the host of the present link, or make it again."""
         registration, link = member.registration, self._link()
-        channel = await self.plans.read(registration.schema)
-        there = await self._registrar.find(registration, link.attachment.host)
+        channel = await self.plans.read_together(registration.schema)
+        async with self._slots:
+            there = await self._registrar.find(registration, link.attachment.host)
         if there is not None:
             if isinstance(member, Publisher):
                 member.reroute(channel, there["publisher"], link, publisher_seal(channel.schema, there))

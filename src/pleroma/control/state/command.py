@@ -408,7 +408,9 @@ def written(command: Command) -> str:
     return f'{{"do":"register","filter":{command.boxes},{rest}}}'
 
 
-_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+_JSON = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, check_circular=False
+)
 
 
 def canonical(data: Any) -> str:

@@ -16,13 +16,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from pleroma.client import Client, Subscription, connect
-from pleroma.content import Filter, filter_json
+from pleroma.content import filter_json
 from pleroma.experiments.demonstration.running_controller import at_host
 
 COUNT_SECONDS = 0.5
 """The time between two reports to the parent."""
-SUBSCRIBES_IN_FLIGHT = 8
-"""How many subscribe requests each client has under way at the same time."""
 
 
 async def main() -> None:
@@ -57,14 +55,11 @@ class _Crowd:
     async def join(self, asked: Mapping[str, Any], host: str, filters: Sequence[Any]) -> None:
         client = self.clients[host]
         schema = await client.schema(asked["schema"])
-        slots = asyncio.Semaphore(SUBSCRIBES_IN_FLIGHT)
-
-        async def subscribe(number: int, wanted: Filter) -> None:
-            async with slots:
-                self.members[number] = await client.subscribe(asked["schema"], wanted)
-            self._tasks.append(asyncio.create_task(self._listen(self.members[number])))
-
-        await asyncio.gather(*(subscribe(n, filter_json.from_json(schema, data)) for n, data in filters))
+        wanted = [filter_json.from_json(schema, data) for _, data in filters]
+        made = await client.subscribe_many(asked["schema"], wanted)
+        for (number, _), subscription in zip(filters, made, strict=True):
+            self.members[number] = subscription
+            self._tasks.append(asyncio.create_task(self._listen(subscription)))
 
     async def _listen(self, subscription: Subscription) -> None:
         while True:

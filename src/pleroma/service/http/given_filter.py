@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pleroma.content import Filter, Schema
-from pleroma.content.filter_json import from_json, to_json
+from pleroma.content.filter_json import from_json, to_json, written
 from pleroma.content.work_budget import WorkBudget
 from pleroma.control import Principal, Register, SchemaEntry
 from pleroma.control.state.command import RegistrationKind
@@ -54,7 +54,8 @@ async def read_registration(
     def read(work: WorkBudget) -> Register:
         wanted, within = _allowed(principal, kind, entry, new, work)
         region = known_region(entry, kind, wanted) if len(wanted.boxes) > _MAX_BOXES_IN_LOOP else None
-        return _command(principal, kind, new, wanted, within, str(wanted), region)
+        boxes = to_json(wanted)
+        return _command(principal, kind, new, boxes, wanted, within, written(boxes), region)
 
     return await _read(service, principal, new, read)
 
@@ -72,7 +73,7 @@ async def read_batch_item(
     def read(work: WorkBudget) -> Register:
         wanted, within = _allowed(principal, kind, entry, new, work)
         region = known_region(entry, kind, wanted) if wanted else None
-        return _command(principal, kind, new, wanted, within, None, region)
+        return _command(principal, kind, new, to_json(wanted), wanted, within, None, region)
 
     return await _read(service, principal, new, read, batch), entry
 
@@ -87,10 +88,8 @@ def _allowed(
     return wanted, within
 
 
-def _command(
-    principal: Principal, kind: RegistrationKind, new: NewRegistration, wanted: Filter, *known: Any
-) -> Register:
-    command = Register(kind, principal.name, new.host, new.name, to_json(wanted), new.lease, wanted, *known)
+def _command(principal: Principal, kind: RegistrationKind, new: NewRegistration, boxes: Any, *known: Any) -> Register:
+    command = Register(kind, principal.name, new.host, new.name, boxes, new.lease, *known)
     _ = command.boxes  # is kept
     return command
 

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from pleroma.service.http.connections.caller_address import caller_address
 from pleroma.service.http.connections.connection_table import ConnectionTable, Seat
+from pleroma.service.http.connections.joined_writes import JoinedWrites
 from pleroma.service.http.json_answers import to_bytes
 
 CONNECTION_SCOPE = "pleroma.connection"
@@ -142,6 +143,7 @@ class GuardedHttp(HttpToolsProtocol):
         if self._is_too_much:
             raise ValueError("the head is too large")  # the parser stops here, and `send_400_response` is called
         super().on_headers_complete()
+        self.cycle.transport = JoinedWrites(self.transport)  # type: ignore[assignment]
         self._in_head = False
         if not self.pipeline:
             self._answering = self.cycle
