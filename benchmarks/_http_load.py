@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 
@@ -45,9 +46,22 @@ class Connection:
         self._writer.close()
 
 
-async def flat_out(port: int, token: str, path: str, bodies: Sequence[bytes], clients: int) -> float:
-    """Requests a second, each client sending one after the other; all must be accepted."""
-    connections = [await Connection.open(port, token) for _ in range(clients)]
+async def principals(port: int, token: str, count: int, subscriptions: int) -> list[str]:
+    """The tokens of so many new principals, which may read everything."""
+    admin = await Connection.open(port, token)
+    tokens = []
+    for number in range(count):
+        asked = {"name": f"load{number}", "role": "both", "read": {"*": "true"}, "subscriptions": subscriptions}
+        status, body = await admin.ask("POST", "/v1/principals", json.dumps(asked).encode())
+        assert status == 201, body
+        tokens.append(json.loads(body)["token"])
+    admin.close()
+    return tokens
+
+
+async def flat_out(port: int, tokens: Sequence[str], path: str, bodies: Sequence[bytes], clients: int) -> float:
+    """Requests a second, each client sending one after the other; all must be accepted. Clients share the tokens."""
+    connections = [await Connection.open(port, tokens[number % len(tokens)]) for number in range(clients)]
     start = time.perf_counter()
 
     async def work(number: int) -> None:
@@ -62,11 +76,30 @@ async def flat_out(port: int, token: str, path: str, bodies: Sequence[bytes], cl
     return len(bodies) / seconds
 
 
+async def batches(port: int, tokens: Sequence[str], path: str, bodies: Sequence[bytes], items: int) -> float:
+    """Items a second, in batches of so many; a client for each token. All items must be accepted."""
+    connections = [await Connection.open(port, token) for token in tokens]
+    parts = [bodies[at : at + items] for at in range(0, len(bodies), items)]
+    start = time.perf_counter()
+
+    async def work(number: int) -> None:
+        for part in parts[number :: len(tokens)]:
+            status, answer = await connections[number].ask("POST", path, b'{"items":[' + b",".join(part) + b"]}")
+            assert status == 200, f"status {status}"
+            assert answer.count(b'"status":201') == len(part)
+
+    await asyncio.gather(*map(work, range(len(tokens))))
+    seconds = time.perf_counter() - start
+    for each in connections:
+        each.close()
+    return len(bodies) / seconds
+
+
 async def paced(
-    port: int, token: str, path: str, bodies: Sequence[bytes], clients: int, due: Sequence[float]
+    port: int, tokens: Sequence[str], path: str, bodies: Sequence[bytes], clients: int, due: Sequence[float]
 ) -> list[float]:
     """How many seconds each request took, counted from when it was due; `due` are seconds from the start."""
-    connections = [await Connection.open(port, token) for _ in range(clients)]
+    connections = [await Connection.open(port, tokens[number % len(tokens)]) for number in range(clients)]
     start = time.perf_counter()
     took: list[float] = []
 
