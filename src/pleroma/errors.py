@@ -384,7 +384,8 @@ class RequestRefused(ClientError):
 
 
 class ControllerAway(ClientError):
-    pass
+    was_asked = True
+    """False where there was no connection, so that the request cannot have been carried out."""
 
 
 class ClientClosed(ClientError):

@@ -20,7 +20,9 @@ STATE_FOLDER = Path(".pleroma")
 DEFAULT_URL = "http://127.0.0.1:8470"
 COMMAND_ANSWER_SECONDS = 30.0
 
-UrlOption = Annotated[str, typer.Option(envvar="PLEROMA_URL", help="Where the controller listens.")]
+UrlOption = Annotated[
+    str, typer.Option(envvar="PLEROMA_URL", help="Where the controller listens; of several, with commas between.")
+]
 TokenOption = Annotated[
     str | None,
     typer.Option(envvar="PLEROMA_TOKEN", help="Your token; without one, that of the context or .pleroma/admin.token."),

@@ -5,7 +5,8 @@ in its blocking form (`blocking_api`). It speaks HTTP, over TCP or to the Unix s
 messages to `inband://` and `udp://` addresses.
 
 Only a request that may be repeated is tried again: reading, deleting, attaching, and registering, where a key tells
-the controller that a request is a repetition.
+the controller that a request is a repetition. Of several controllers the next is tried when one cannot be reached or
+does not serve; a request that may not be repeated goes to another only if it was surely not carried out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ import httpx
 
 from pleroma.client.agent_address import AGENT_SCHEME, AgentAddress
 from pleroma.client.backoff import Backoff
+from pleroma.client.controller_ring import AskedController, ControllerRing, urls_of
 from pleroma.client.inband.inband_address import INBAND_SCHEME, InbandAddress
 from pleroma.client.inband.transport import InbandTransport
 from pleroma.client.inband.udp_address import UDP_SCHEME, UdpAddress
@@ -38,6 +40,15 @@ MAX_CONNECTIONS = 16
 ITEMS_PER_PAGE = 1000
 BUSY_STATUSES = (429, 502, 503, 504)
 """Statuses that mean: ask again later."""
+ELSEWHERE_STATUSES = (502, 503, 504)
+"""Statuses that mean: another controller may be able to."""
+EVERYWHERE_CODES = ("not_installed",)
+"""Codes of errors that every controller would give: it is the network that they wait for."""
+NOT_DONE_CODES = ("controller_closed", "not_ready")
+"""Codes of errors that say that nothing was done."""
+CONNECT_SECONDS = 3.0
+"""How long one of several controllers may take to accept a connection."""
+READING_METHODS = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +56,15 @@ class Answer:
     status: int
     body: Any
     etag: str | None
+    host: str | None = None
+    """Of the controller that answered, if its address names one."""
+    url: str = ""
 
 
 class ControllerApi:
-    """`inband://` and `udp://` need the name of a principal besides its token, and so does an agent that asks in-band.
+    """`url` has the addresses of several controllers with commas between them, or one.
 
+    `inband://` and `udp://` need the name of a principal besides its token, and so does an agent that asks in-band.
     `wanted_host` is the name that this machine asks to have as a host, where `inband://` introduces it. `ca` is a file
     with the authority of an `https://` controller; without it, that of the variable PLEROMA_CA or those of the system
     are trusted. `seconds` is how long one request may take.
@@ -67,30 +82,35 @@ class ControllerApi:
     ) -> None:
         if token and not (token.isascii() and token.isprintable()):
             raise ClientError("is no token: it has letters that no token has", field="token")
-        self.host: str | None = None
-        """The host that the controller is asked at, if the address names one; of an agent, the path of its socket."""
         self.has_streams = False
         self.has_batches = False
         """Whether many registrations may go in one request: not through agents, which read the answers, nor in-band."""
-        self.url = url
         if str(url).startswith(f"{UDP_SCHEME}:"):
             udp = UdpAddress.parse(url)
-            self.host = udp.host
-            self._http = _client_of(udp.transport(principal, token), seconds)
+            asked = [AskedController(url, udp.host, _client_of(udp.transport(principal, token), seconds))]
         elif str(url).startswith(f"{AGENT_SCHEME}:"):
-            self.host = AgentAddress.parse(url).path
-            self._http = _agent_client(self.host, principal, token, seconds)
+            path = AgentAddress.parse(url).path
+            asked = [AskedController(url, path, _agent_client(path, principal, token, seconds))]
         elif str(url).startswith(f"{INBAND_SCHEME}:"):
             transport = InbandAddress.parse(url).transport(principal, token, wanted_host)
-            self._http = _client_of(transport, seconds)
+            asked = [AskedController(url, None, _client_of(transport, seconds))]
         else:
-            self._http, base = http_client(url, token, seconds, ca=ca)
             self.has_streams = self.has_batches = True
-            self.url = f"{base.scheme}://{base.netloc.decode()}"
-            self.host = base.host
+            asked = http_controllers(url, token, seconds, ca=ca)
+        self._ring = ControllerRing(asked)
+
+    @property
+    def url(self) -> str:
+        """Of the controller that is asked at the moment."""
+        return self._ring.current.url
+
+    @property
+    def host(self) -> str | None:
+        """The host that the controller is asked at, if the address names one; of an agent, the path of its socket."""
+        return self._ring.current.host
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._ring.close()
 
     async def ask(
         self,
@@ -102,18 +122,28 @@ class ControllerApi:
         patience: float = 0.0,
         etag: str | None = None,
     ) -> Answer:
-        """Make a request. While the controller does not answer or is busy, it is repeated for `patience` seconds."""
-        if self._http.is_closed:
+        """Make a request. While the controller does not answer or is busy, it is repeated for `patience` seconds.
+
+        Only what may be repeated has patience. Of several controllers each is tried once, without patience too.
+        """
+        if self._ring.current.http.is_closed:
             raise ClientClosed("the client is closed")
         loop, backoff = asyncio.get_running_loop(), Backoff(max_seconds=1.0)
         end = loop.time() + patience
+        may_be_repeated = patience > 0 or method in READING_METHODS or (isinstance(body, Mapping) and "key" in body)
+        failures: dict[AskedController, ControllerAway | RequestRefused] = {}
         while True:
+            asked = self._ring.current
             try:
-                return await self._ask_once(method, path, body, parameters, etag)
+                return await self._ask_once(asked, method, path, body, parameters, etag)
             except (ControllerAway, RequestRefused) as error:
-                pause = backoff.pause(at_least=getattr(error, "retry_after", 0.0))
-                if not is_temporary(error) or loop.time() + pause > end:
-                    raise
+                failures[asked] = error
+                if is_of_one_controller(error):
+                    self._ring.move_on(asked)
+                is_next = self._ring.current not in failures and (may_be_repeated or not _may_be_done(error))
+                pause = backoff.pause(at_least=0.0 if is_next else getattr(error, "retry_after", 0.0))
+                if not is_temporary(error) or (not is_next and loop.time() + pause > end):
+                    raise _as_one(error, failures.values()) from None
             await asyncio.sleep(pause)
 
     async def pages(
@@ -132,30 +162,61 @@ class ControllerApi:
     async def stream(self, path: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
         """Server-sent events, as (type, data). The iterator ends when the connection does."""
         timeout = httpx.Timeout(REQUEST_SECONDS, read=STREAM_SILENCE_SECONDS)
+        asked = self._ring.current
         try:
-            async with self._http.stream("GET", path, timeout=timeout) as response:
+            async with asked.http.stream("GET", path, timeout=timeout) as response:
                 if response.status_code >= 400:
                     await response.aread()
-                    raise refusal(response)
+                    refused = refusal(response)
+                    if is_of_one_controller(refused):
+                        self._ring.move_on(asked)
+                    raise refused
                 yield parsed(response.aiter_lines())
         except httpx.RequestError as error:
-            raise ControllerAway(f"the stream of {self.url} broke: {_short(error)}", field="url") from None
+            self._ring.move_on(asked)
+            raise ControllerAway(f"the stream of {asked.url} broke: {_short(error)}", field="url") from None
 
     async def _ask_once(
-        self, method: str, path: str, body: Any, parameters: Mapping[str, Any] | None, etag: str | None
+        self,
+        asked: AskedController,
+        method: str,
+        path: str,
+        body: Any,
+        parameters: Mapping[str, Any] | None,
+        etag: str | None,
     ) -> Answer:
         headers = {"If-None-Match": etag} if etag else {}
         try:
-            response = await self._http.request(method, path, json=body, params=parameters, headers=headers)
+            response = await asked.http.request(method, path, json=body, params=parameters, headers=headers)
         except (httpx.RequestError, httpx.InvalidURL) as error:
-            raise ControllerAway(f"no controller answers at {self.url}: {_short(error)}", field="url") from None
+            away = ControllerAway(f"no controller answers at {asked.url}: {_short(error)}", field="url")
+            away.was_asked = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
+            raise away from None
         if response.status_code >= 400:
             raise refusal(response)
         try:
             content = response.json() if response.content else None
         except ValueError:
-            raise ControllerAway(f"{self.url} does not answer like a controller", field="url") from None
-        return Answer(response.status_code, content, response.headers.get("etag"))
+            raise ControllerAway(f"{asked.url} does not answer like a controller", field="url") from None
+        return Answer(response.status_code, content, response.headers.get("etag"), asked.host, asked.url)
+
+
+def http_controllers(
+    address: str,
+    token: str | None,
+    seconds: float,
+    connections: int = MAX_CONNECTIONS,
+    *,
+    ca: str | Path | None = None,
+) -> list[AskedController]:
+    """The controllers of an address: one, or several with commas between their URLs."""
+    urls, asked = urls_of(address), []
+    for url in urls:
+        client, base = http_client(url, token, seconds, connections, ca=ca)
+        if len(urls) > 1:
+            client.timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+        asked.append(AskedController(f"{base.scheme}://{base.netloc.decode()}", base.host, client))
+    return asked
 
 
 def http_client(
@@ -210,6 +271,28 @@ def _client_of(transport: InbandTransport, seconds: float) -> httpx.AsyncClient:
 def is_temporary(error: Exception) -> bool:
     """Whether the same request may succeed later."""
     return isinstance(error, ControllerAway) or (isinstance(error, RequestRefused) and error.status in BUSY_STATUSES)
+
+
+def is_of_one_controller(error: Exception) -> bool:
+    """Whether another controller may be able to do what this one does not."""
+    if isinstance(error, RequestRefused):
+        return error.status in ELSEWHERE_STATUSES and error.code not in EVERYWHERE_CODES
+    return isinstance(error, ControllerAway)
+
+
+def _may_be_done(error: ControllerAway | RequestRefused) -> bool:
+    """Whether the request that ended so may have been carried out."""
+    return error.code not in NOT_DONE_CODES if isinstance(error, RequestRefused) else error.was_asked
+
+
+def _as_one(
+    error: ControllerAway | RequestRefused, all_of_them: Iterable[ControllerAway | RequestRefused]
+) -> ControllerAway | RequestRefused:
+    """The last error, or if none of several controllers was there, one that names them all."""
+    reasons = [each.reason for each in all_of_them if isinstance(each, ControllerAway)]
+    if isinstance(error, RequestRefused) or len(reasons) < 2:
+        return error
+    return ControllerAway("; ".join(reasons), field="url")
 
 
 async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, Any]]:

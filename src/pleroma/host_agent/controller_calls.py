@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from pleroma.client.api import REQUEST_SECONDS, http_client
+from pleroma.client.api import ELSEWHERE_STATUSES, EVERYWHERE_CODES, REQUEST_SECONDS, http_controllers
+from pleroma.client.controller_ring import ControllerRing
 from pleroma.client.inband.inband_address import INBAND_SCHEME, InbandAddress
 from pleroma.client.inband.transport import InbandTransport
 from pleroma.client.inband.udp_address import UDP_SCHEME, UdpAddress
@@ -44,14 +45,16 @@ class _Conversation:
 
 
 class ControllerCalls:
-    """`url` is the controller's; `host` is the name that this machine asks to have as a host, where it needs one."""
+    """`url` is the controller's; those of several have commas between them.
+
+    `host` is the name that this machine asks to have as a host, where it needs one.
+    """
 
     def __init__(self, url: str, host: str = "") -> None:
         self.url = url
-        self.host = urlsplit(url).hostname
         self._wanted_host = host
         self._conversations: dict[Credentials, _Conversation] = {}
-        self._http: httpx.AsyncClient | None = None
+        self._ring: ControllerRing | None = None
         if url.startswith(f"{INBAND_SCHEME}:"):
             InbandAddress.parse(url)
         elif url.startswith(f"{UDP_SCHEME}:"):
@@ -60,29 +63,48 @@ class ControllerCalls:
             reason = f"{url!r} is no address of a controller: expected http://, https://, inband:// or udp://"
             raise ClientError(reason, field="url", value=url)
         else:
-            self._http = http_client(url, None, REQUEST_SECONDS, MAX_UPSTREAM_CONNECTIONS)[0]
+            self._ring = ControllerRing(http_controllers(url, None, REQUEST_SECONDS, MAX_UPSTREAM_CONNECTIONS))
+
+    @property
+    def host(self) -> str | None:
+        return urlsplit(self.url).hostname if self._ring is None else self._ring.current.host
 
     async def ask(self, request: ApiRequest, who: Credentials) -> ApiResponse:
-        if self._http is not None:
-            token = {"authorization": f"Bearer {who.token}"} if who.token else {}
-            return await self._ask(self._http, request, dict(request.headers) | token)
+        if self._ring is not None:
+            return await self._ask_one_of(self._ring, request, who)
         conversation = await self._conversation(who)
         conversation.running += 1
         try:
-            return await self._ask(conversation.client, request, dict(request.headers))
+            return await self._ask(conversation.client, self.url, request, dict(request.headers))
         finally:
             conversation.running -= 1
 
     async def close(self) -> None:
-        for client in (self._http, *(each.client for each in self._conversations.values())):
-            if client is not None:
-                await client.aclose()
+        if self._ring is not None:
+            await self._ring.close()
+        for each in self._conversations.values():
+            await each.client.aclose()
 
-    async def _ask(self, client: httpx.AsyncClient, request: ApiRequest, headers: dict[str, str]) -> ApiResponse:
+    async def _ask_one_of(self, ring: ControllerRing, request: ApiRequest, who: Credentials) -> ApiResponse:
+        """Ask a controller; if it does not serve, the next request, such as a repetition of this one, asks another."""
+        token = {"authorization": f"Bearer {who.token}"} if who.token else {}
+        asked = ring.current
+        try:
+            answer = await self._ask(asked.http, asked.url, request, dict(request.headers) | token)
+        except ControllerAway:
+            ring.move_on(asked)
+            raise
+        if answer.status in ELSEWHERE_STATUSES and not any(code.encode() in answer.body for code in EVERYWHERE_CODES):
+            ring.move_on(asked)
+        return answer
+
+    async def _ask(
+        self, client: httpx.AsyncClient, url: str, request: ApiRequest, headers: dict[str, str]
+    ) -> ApiResponse:
         try:
             response = await client.request(request.method, request.path, content=request.body, headers=headers)
         except (httpx.RequestError, httpx.InvalidURL) as error:
-            reason = f"no controller answers at {self.url}: {str(error) or type(error).__name__}"
+            reason = f"no controller answers at {url}: {str(error) or type(error).__name__}"
             raise ControllerAway(reason, field="url") from None
         told = tuple((name, response.headers[name]) for name in ANSWER_HEADERS if name in response.headers)
         return ApiResponse(response.status_code, told, response.content)

@@ -8,7 +8,7 @@ import sys
 
 from pleroma.errors import SwitchFenced
 from pleroma.index import Dz
-from pleroma.routing import Change, Flow, FlowOp, Output, Topology, build
+from pleroma.routing import Change, Flow, FlowOp, Output, Port, Topology, build
 from pleroma.switches.openflow.discovered_topology import DiscoveredTopology
 from pleroma.switches.openflow.openflow_network import OpenFlowNetwork
 from support.network.world import STEADY

@@ -74,8 +74,8 @@ def answering(*answers):
             raise answer
         return answer
 
-    api._http._transport = httpx.MockTransport(handle)
-    api._http._mounts = {}
+    api._ring.current.http._transport = httpx.MockTransport(handle)
+    api._ring.current.http._mounts = {}
     return api, asked
 
 

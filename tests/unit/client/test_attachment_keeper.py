@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from pleroma.client.api import Answer
 from pleroma.client.links.network_link import HostAttachment
 from pleroma.client.session import attachment_keeper
 from pleroma.client.session.attachment_keeper import AttachmentKeeper
@@ -54,7 +55,8 @@ class Api:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return type("Answer", (), {"body": {"host": answer, "port": 7, "secret": "00" * 16, "seconds": 30}})
+        body = {"host": answer, "port": 7, "secret": "00" * 16, "seconds": 30}
+        return Answer(200, body, None, "controller")
 
 
 @pytest.fixture

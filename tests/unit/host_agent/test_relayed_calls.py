@@ -2,6 +2,7 @@
 
 import json
 
+import httpx
 import pytest
 
 from pleroma.client.links.network_link import HostAttachment
@@ -410,5 +411,40 @@ def test_a_batch_is_refused_since_the_agent_would_not_know_what_it_registered():
             agent.says("POST", path, 200, {"results": []})
             status, body = await agent.ask("POST", path)
             assert (status, body["error"]["code"]) == (404, "not_found")
+
+    run(main())
+
+
+def test_of_several_controllers_another_is_asked_after_one_that_did_not_serve():
+    async def main():
+        calls = ControllerCalls("http://a:1,http://b:2")
+        asked, answers = [], {}
+
+        def answer(request):
+            asked.append(request.url.host)
+            given = answers[request.url.host]
+            if isinstance(given, Exception):
+                raise given
+            return given
+
+        for each in calls._ring._controllers:
+            each.http._transport = httpx.MockTransport(answer)
+            each.http._mounts = {}
+        answers |= {"a": httpx.ConnectError("refused"), "b": httpx.Response(200, json={})}
+        assert calls.host == "a"
+        with pytest.raises(ControllerAway, match="http://a:1: refused"):
+            await calls.ask(ApiRequest("GET", "/health"), ME)
+        assert (await calls.ask(ApiRequest("GET", "/health"), ME)).status == 200
+        assert calls.host == "b"
+        answers["b"] = httpx.Response(503, json={"error": {"code": "not_installed"}})
+        for _ in range(2):
+            assert (await calls.ask(ApiRequest("GET", "/health"), ME)).status == 503
+        answers |= {"b": httpx.Response(503, json={"error": {"code": "controller_closed"}})}
+        answers["a"] = httpx.Response(200, json={})
+        for _ in range(2):
+            await calls.ask(ApiRequest("GET", "/health"), ME)
+        assert asked == ["a", "b", "b", "b", "b", "a"]
+        await calls.close()
+        assert all(each.http.is_closed for each in calls._ring._controllers)
 
     run(main)

@@ -33,6 +33,8 @@ class AttachmentKeeper:
         self._wanted_host = wanted_host
         self._receiver = receiver
         self._link: NetworkLink | None = None
+        self._url = api.url
+        """Of the controller that gave the link."""
         self._overrun = 0
         self._connected = asyncio.Event()
 
@@ -72,13 +74,13 @@ class AttachmentKeeper:
             old = self.link()
             await old.stay()
             self._connected.clear()
-            log.warning("lost the controller at %s; trying to come back", self._api.url)
+            log.warning("lost the controller at %s; trying to come back", self._url)
             self._link = await self._attached_again(old.attachment.host)
             self._overrun += old.overrun
             old.close()
             await on_return(self._link)
             self._connected.set()
-            log.warning("connected again to %s", self._api.url)
+            log.warning("connected again to %s", self._url)
 
     def doubt(self) -> None:
         """Something suggests that the controller is gone: have the link find out."""
@@ -95,11 +97,12 @@ class AttachmentKeeper:
     async def _attached(self, host: str, patience: float) -> NetworkLink:
         """A link by a new attachment, that the network has accepted."""
         path = f"/v1/hosts/{quote(host, safe='')}/attachments?lease={self._lease}&tags=true"
-        answer = (await self._api.ask("POST", path, patience=patience)).body
-        attachment = HostAttachment.from_json(answer, self._api.host)
+        answer = await self._api.ask("POST", path, patience=patience)
+        attachment = HostAttachment.from_json(answer.body, answer.host)
         link = open_link(attachment, self._receiver.receive, self._receiver.echo, self._receiver.charge)
         try:
             if await link.attach():
+                self._url = answer.url or self._api.url
                 return link
         except BaseException:
             link.close()

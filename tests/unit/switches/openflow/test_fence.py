@@ -230,11 +230,13 @@ def test_without_a_generation_no_switch_is_claimed():
             assert not switch.is_claimed
             assert not [kind for kind, _, _ in switch.seen if kind == ROLE_REQUEST]
             assert not made.is_fenced
+            assert made.status()["R1"].state == "ready"
+            assert switch.committed
 
     run(work)
 
 
-@pytest.mark.parametrize("generation", [0, 5, MAX_GENERATION])
+@pytest.mark.parametrize("generation", [0, 5, 2**63 - 1])
 def test_a_switch_is_claimed_before_its_rules_are_read_or_changed(generation):
     async def work():
         switch = ScriptedSwitch(datapath=1)
@@ -247,7 +249,7 @@ def test_a_switch_is_claimed_before_its_rules_are_read_or_changed(generation):
     run(work)
 
 
-@pytest.mark.parametrize("generation", [-1, MAX_GENERATION + 1])
+@pytest.mark.parametrize("generation", [-1, 2**63])
 def test_a_generation_that_switches_cannot_compare_is_refused(generation):
     with pytest.raises(SwitchError, match="generation"):
         OpenFlowNetwork(DiscoveredTopology(ONE), generation=generation)
@@ -314,6 +316,27 @@ def test_one_switch_that_obeys_another_is_enough_to_leave_all_alone():
             assert made.is_cut_off
             assert len(told) == 1
             assert not made.send("R2", 1, b"frame")
+
+    run(work)
+
+
+def test_however_many_switches_obey_another_it_is_told_once():
+    async def work():
+        switches, told = [ScriptedSwitch(datapath=1), ScriptedSwitch(datapath=2)], Told()
+        for switch in switches:
+            switch.generation = 6
+            switch.silent.add(ROLE_REQUEST)
+        async with network(*switches, generation=5, told=told, topology=TWO) as made:
+            installing = asyncio.create_task(made.install([adding("0")]))
+            asked = [await switch.saw(ROLE_REQUEST) for switch in switches]
+            for switch, ((_, xid, body),) in zip(switches, asked, strict=True):
+                switch._claim(xid, *struct.unpack("!I4xQ", body))
+            with pytest.raises(SwitchFenced):
+                await installing
+            for switch in switches:
+                await asyncio.wait_for(switch.closed.wait(), PATIENCE)
+            await until(lambda: told)
+            assert len(told) == 1
 
     run(work)
 

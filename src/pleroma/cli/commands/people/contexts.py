@@ -22,7 +22,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="What the context is c
 @app.command()
 def add(
     name: Name,
-    url: Annotated[str, typer.Option(help="Where the controller listens.")],
+    url: Annotated[str, typer.Option(help="Where the controller listens; of several, with commas between.")],
     token: Annotated[
         str | None, typer.Option(help="The token, or - to read it from standard input; it is kept with the context.")
     ] = None,
