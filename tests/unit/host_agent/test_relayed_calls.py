@@ -412,7 +412,7 @@ def test_a_batch_is_refused_since_the_agent_would_not_know_what_it_registered():
             status, body = await agent.ask("POST", path)
             assert (status, body["error"]["code"]) == (404, "not_found")
 
-    run(main())
+    run(main)
 
 
 def test_of_several_controllers_another_is_asked_after_one_that_did_not_serve():
