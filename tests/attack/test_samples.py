@@ -125,7 +125,7 @@ def test_who_hands_over_more_samples_than_it_published_events_does_not_count_for
     async def main():
         async with collecting(tmp_path) as (api, collection, lake):
             service = api.app.state.service
-            counters = service.plane.network.hosts["h1"]
+            published_by = service.plane.network.published_by("h1")
             flood = sample_body(ages=[0.0] * 1000, columns={name: values * 500 for name, values in COLUMNS.items()})
 
             async def flooded(times):
@@ -133,7 +133,9 @@ def test_who_hands_over_more_samples_than_it_published_events_does_not_count_for
 
             assert await flooded(5) == FIRST_SAMPLES
             assert await flooded(5) == 0
-            counters.published += 600  # of which 300 samples are drawn at 0.5
+            published_by["somebody else"] += 6_000
+            assert await flooded(5) == 0
+            published_by["admin"] += 600  # of which 300 samples are drawn at 0.5
             assert await flooded(5) == 300 * CREDIT_RATIO
             assert service.samples.recent.counts["stock"] == FIRST_SAMPLES + 450 == collection.waiting.count
             (made,) = (await api.get("/v1/advertisements"))["items"]
@@ -143,7 +145,7 @@ def test_who_hands_over_more_samples_than_it_published_events_does_not_count_for
             await collection.land(everything=True)
             assert {row["principal"] for row in landed(lake)} == {"admin"}
             text = (await api("GET", "/metrics")).text
-            assert "pleroma_samples_beyond_share_total 15500" in text
+            assert "pleroma_samples_beyond_share_total 20500" in text
 
     run(main)
 

@@ -1,9 +1,12 @@
 """A publisher that floods samples of one corner does not draw the plan there, at the cost of the traffic of others."""
 
+import httpx
 import numpy as np
 
+import pleroma
 from pleroma.content import Filter, Schema
 from pleroma.content.batch import EventBatch
+from pleroma.control import CreatePrincipal, CreateSchema
 from pleroma.control.state.records import Registered
 from pleroma.control.state.registrations import Registrations
 from pleroma.index import DzSet, GridIndex
@@ -12,11 +15,14 @@ from pleroma.replanning.decisions import WatchSettings
 from pleroma.replanning.plan_in_force import PlanInForce
 from pleroma.replanning.proposals import outlook, propose
 from pleroma.replanning.situation import NetworkSituation
-from pleroma.routing import HostId
+from pleroma.routing import HostId, build
 from pleroma.selection.traffic_summary import summarise_traffic
-from pleroma.service.collecting.influence_limit import InfluenceLimit
+from pleroma.service import CollectingSettings, Deployment, running
+from pleroma.service.collecting.influence_limit import FIRST_SAMPLES, InfluenceLimit
 from pleroma.service.collecting.sample_intake import SampleIntake
 from pleroma.service.collecting.sampling_rates import FIRST_RATE, SamplingRates
+from pleroma.service.http.tokens import digest
+from support.waiting import run, until
 
 SCHEMA = Schema.from_json(
     {
@@ -42,6 +48,7 @@ class Counted:
     """A network that counts the events of each host; a host has the name of its principal."""
 
     count_lag_seconds = 0.0
+    counts_by_principal = True
 
     def __init__(self):
         self.events = dict.fromkeys((*HONEST, HOSTILE), 0)
@@ -124,3 +131,37 @@ def test_honest_samples_are_not_cut():
     learned = learned_from(influence, witness, is_attacked=False)
     assert influence.left_out == 0
     assert len(learned) > 0.9 * SECONDS * HONEST_RATE * len(HONEST) * FIRST_RATE
+
+
+def test_who_advertises_where_others_publish_has_no_credit_for_their_events(tmp_path):
+    """On the simulated network everybody may be at every host."""
+    corner = {"price": [1.0] * 1000, "size": [1.0] * 1000}
+    flood = {"schema": "quotes", "epoch": 1, "rate": 0.5, "ages": [0.0] * 1000, "columns": corner}
+
+    async def main():
+        collecting = CollectingSettings(str(tmp_path / "lake"), sample=0.5)
+        deployment = Deployment(port=0, collecting=collecting)
+        async with running(tmp_path / "state", build("line:3"), deployment) as started:
+            controller, network = started.service.controller, started.service.plane.network
+            await controller.submit(CreateSchema(SCHEMA))
+            for name in ("ann", HOSTILE):
+                right = {"*": "true"}
+                await controller.submit(CreatePrincipal(name, "publisher", digest(f"plr_{name}"), right))
+            async with (
+                pleroma.connect(started.url, "plr_ann", "h1") as ann,
+                httpx.AsyncClient(base_url=started.url, headers={"Authorization": f"Bearer plr_{HOSTILE}"}) as hostile,
+            ):
+
+                async def flooded():
+                    return [(await hostile.post("/v1/samples", json=flood)).json()["taken"] for _ in range(3)]
+
+                for host in ("h1", "h2", "h3"):
+                    body = {"schema": "quotes", "filter": "true", "host": host}
+                    (await hostile.post("/v1/advertisements", json=body)).raise_for_status()
+                assert await flooded() == [FIRST_SAMPLES, 0, 0]
+                publisher = await ann.advertise("quotes")
+                publisher.publish_many(SCHEMA.event(price=50.0, size=50.0) for _ in range(600))
+                await until(lambda: network.hosts["h1"].published == 600)
+                assert await flooded() == [0, 0, 0]
+
+    run(main)

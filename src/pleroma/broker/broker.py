@@ -99,6 +99,10 @@ class Broker:
         self.programs.sessions.expire(self._clock())
         return len(self.programs.sessions)
 
+    def forget(self, principal: str) -> None:
+        """The principal was removed."""
+        self.published_by.pop(principal, None)
+
     def send(self, data: bytes, target: SocketAddress) -> bool:
         """Send a datagram from the broker's socket; False if the kernel did not take it.
 

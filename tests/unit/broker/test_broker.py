@@ -11,7 +11,7 @@ import pytest
 from pleroma.broker import ProgramOwner
 from pleroma.content import Event, Filter
 from pleroma.content.filter_json import to_json
-from pleroma.control import Register, Withdraw
+from pleroma.control import Register, RemovePrincipal, Withdraw
 from pleroma.service.planes.broker_plane import _learn
 from pleroma.wire import Codec, EventPacket, attach, tunnel
 from pleroma.wire.event_encryption import PublisherCipher
@@ -111,6 +111,22 @@ def test_an_event_goes_once_to_each_program_that_wants_it_and_not_back(tmp_path)
             assert await other.event() == quote(600.0)
             assert [each.waiting() for each in (sender, twice, other)] == [None] * 3
             assert (broker.counters.published, broker.counters.delivered) == (2, 3)
+
+    run(work())
+
+
+def test_events_are_counted_by_who_sent_them_and_nothing_is_kept_of_who_is_gone(tmp_path):
+    async def work():
+        async with world(tmp_path, ("ann", None), ("admin", None)) as (broker, ann, admin):
+            await broker.principal("ann")
+            for sender, events in ((ann, 3), (admin, 1)):
+                number = (await sender.register("advertisement", "true"))["publisher"]
+                for _ in range(events):
+                    sender.publish(number, quote(1.0))
+            await until(lambda: broker.counters.published == 4)
+            assert broker.plane.broker.published_by == {"ann": 3, "admin": 1}
+            await broker.controller.submit(RemovePrincipal("ann"))
+            assert broker.plane.broker.published_by == {"admin": 1}
 
     run(work())
 

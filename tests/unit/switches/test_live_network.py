@@ -97,12 +97,12 @@ async def network(topology=LINE, ops=EVERYBODY_WANTS_1, **options):
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     peers = []
 
-    async def peer(host, *, seconds=60.0, attach=True):
+    async def peer(host, *, seconds=60.0, attach=True, principal=""):
         secret = random.randbytes(16)
         made = Peer(net, host, secret)
         peers.append(made)
         if attach:
-            net.admit(host, secret, seconds)
+            net.admit(host, secret, seconds, principal)
             assert await made.say(AttachKind.ATTACH) == [(AttachKind.ATTACHED, secret)]
         return made
 
@@ -322,6 +322,24 @@ async def test_everything_is_counted():
         assert net.hosts["h4"].unclaimed == 2
         assert sum(traffic.sent for traffic in net.by_line().values()) == 12
         assert not any(net.misaddressed.values())
+
+
+@run
+async def test_events_are_counted_by_who_sent_them_and_nothing_is_kept_of_who_is_gone():
+    async with network() as (net, peer):
+        ann, again, bob, stranger = [
+            await peer("h1", principal="ann"),
+            await peer("h1", principal="ann"),
+            await peer("h1", principal="bob"),
+            await peer("h1", attach=False),
+        ]
+        for sender in (ann, again, again, bob, stranger):
+            sender.publish("1")
+        await rest()
+        assert net.published_by("h1") == {"ann": 3, "bob": 1}
+        assert not net.published_by("h2")
+        net.forget("ann")
+        assert net.published_by("h1") == {"bob": 1}
 
 
 @run

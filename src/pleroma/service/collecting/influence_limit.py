@@ -4,6 +4,7 @@ Plans are learned from samples, and a publisher says itself what it has sampled.
 corner of the event space would draw the plan's resolution there, at the cost of all others. So a principal has credit:
 every event that the network let in at one of its hosts adds to it, and a sample costs as many events as it stands for.
 The network's count is independent of what the publisher says, and to raise it takes real events that are advertised.
+Switches cannot tell who at a host has sent an event, so the principals that advertise there have equal parts of it.
 Where a network counts nothing, all principals that publish may bring equal parts of the samples that are wanted.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -35,11 +37,11 @@ class TrafficWitness(Protocol):
     count_lag_seconds: float
     """So long after an event came in it is counted, at the latest."""
 
-    def published(self, host: HostId, principal: str) -> int | None:
-        """How many events the network has let in at a host's port; None if it does not count them.
+    counts_by_principal: bool
+    """Whether a count is of the principal alone, and not of all who send at the host."""
 
-        Only those of the principal are counted, if the network can tell them from others at the host.
-        """
+    def published(self, host: HostId, principal: str) -> int | None:
+        """How many events the network has let in at a host's port; None if it does not count them."""
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ class InfluenceLimit:
         self._witness = witness
         self._clock = clock
         self._credits: dict[str, _Credit] = {}
+        self._principals_at: Counter[HostId] = Counter()
+        """By host: how many principals advertise something there."""
         for each in registrations.values():
             self._add(each, None)  # nobody knows how much of a count is from before
         registrations.subscribe(self)
@@ -80,6 +84,7 @@ class InfluenceLimit:
         if registered.host not in credit.advertised:
             count = self._witness.published(registered.host, registered.principal)
             credit.seen[registered.host] = unknown if count is None else count
+            self._principals_at[registered.host] += 1
         credit.advertised.setdefault(registered.host, set()).add(registered.id)
 
     def on_withdrawn(self, registered: Registered) -> None:
@@ -91,10 +96,19 @@ class InfluenceLimit:
         credit.advertised[registered.host].discard(registered.id)
         if not credit.advertised[registered.host]:
             del credit.advertised[registered.host], credit.seen[registered.host]
+            self._leave(registered.host)
 
     def forget(self, principal: str) -> None:
         """The principal was removed, and all that it advertised."""
-        self._credits.pop(principal, None)
+        gone = self._credits.pop(principal, None)
+        for host in () if gone is None else gone.advertised:
+            self._leave(host)
+
+    def _leave(self, host: HostId) -> None:
+        """A principal advertises nothing more at a host."""
+        self._principals_at[host] -= 1
+        if not self._principals_at[host]:
+            del self._principals_at[host]
 
     async def settled(self, principal: str, samples: int, rate: float) -> None:
         """Wait until so many samples may count, or the network has counted all events that they may be of."""
@@ -123,14 +137,15 @@ class InfluenceLimit:
 
     def _earned(self, principal: str, credit: _Credit, rate: float) -> float:
         """The events that a principal is credited with since it was asked last."""
-        now, events, is_counted = self._clock(), 0, False
+        now, events, is_counted = self._clock(), 0.0, False
         for host, before in credit.seen.items():
             count = self._witness.published(host, principal)
             credit.seen[host] = count
             if count is not None:
                 is_counted = True
                 # a switch that lost its rules counts from 0
-                events += count - before if before is not None and count >= before else 0
+                more = count - before if before is not None and count >= before else 0
+                events += more if self._witness.counts_by_principal else more / max(self._principals_at[host], 1)
         seconds, credit.paid_until = now - credit.paid_until, now
         if is_counted:
             return CREDIT_RATIO * events

@@ -25,6 +25,8 @@ class DataPlane(Protocol):
     addresses: AddressRange
     count_lag_seconds: float
     """So long after an event came in `published` counts it, at the latest."""
+    counts_by_principal: bool
+    """Whether `published` counts the events of the principal alone, and not all that came in at the host."""
     forwards_by_rules: bool
     """Whether rules of switches lead the events; a broker has none."""
     base_priority: int
@@ -80,10 +82,7 @@ class DataPlane(Protocol):
         """The counters of the hosts' ports."""
 
     def published(self, host: HostId, principal: str) -> int | None:
-        """How many events the network has let in at a host's port; None if it does not count them.
-
-        Only those of the principal are counted, if the network can tell them from others at the host.
-        """
+        """How many events the network has let in at a host's port; None if it does not count them."""
 
     def switches(self) -> Mapping[SwitchId, SwitchStatus]:
         """The state of each switch, and what else is known of it beyond its rules."""

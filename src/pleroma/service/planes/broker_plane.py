@@ -115,6 +115,7 @@ class BrokerPlane:
     addresses = IPV6
     learns = False
     count_lag_seconds = 0.0
+    counts_by_principal = True
     forwards_by_rules = False
     base_priority = 0
 
@@ -128,6 +129,7 @@ class BrokerPlane:
         )
         self.upstream = upstream
         self._controller = controller
+        controller.state.principals.on_removed(self.broker.forget)
         self.requests: InbandServer[tuple[bytes, SocketAddress]] | None = None
         """Answers API requests that come as datagrams, while `serving`."""
 

@@ -38,6 +38,7 @@ async def over_embedded(
         await Controller.open(folder, topology, network, control, **SharedLead.options(shared)) as controller,
     ):
         entry.follow(controller.state.registrations)
+        controller.state.principals.on_removed(network.forget)
         yield controller, EmbeddedPlane(network)
 
 
@@ -46,6 +47,7 @@ class EmbeddedPlane:
     addresses = IPV6
     learns = False
     count_lag_seconds = 0.0
+    counts_by_principal = True
     forwards_by_rules = True
     base_priority = 0
 
@@ -100,8 +102,8 @@ class EmbeddedPlane:
     def hosts(self) -> Mapping[str, dict[str, int]]:
         return {name: asdict(counted) for name, counted in self.network.hosts.items()}
 
-    def published(self, host: HostId, principal: str) -> int | None:  # noqa: ARG002
-        return self.network.published(host)
+    def published(self, host: HostId, principal: str) -> int | None:
+        return self.network.published_by(host)[principal]
 
     def switches(self) -> Mapping[SwitchId, SwitchStatus]:
         return {name: SwitchStatus() for name in self.network.topology.switches}

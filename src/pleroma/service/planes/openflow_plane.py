@@ -129,6 +129,7 @@ class OpenFlowPlane:
 
     kind = "openflow"
     count_lag_seconds = 3.0
+    counts_by_principal = False
     forwards_by_rules = True
     base_priority = CELL_PRIORITY
 

@@ -13,6 +13,7 @@ import ipaddress
 import math
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,6 +64,8 @@ class _Outlet:
     start: bytes
     sessions: SocketSessions[str] = field(default_factory=SocketSessions)
     counters: HostCounters = field(default_factory=HostCounters)
+    published_by: Counter[str] = field(default_factory=Counter)
+    """Events that were let in, by the principal who sent them."""
     socket: DatagramSocket | None = None
 
 
@@ -210,9 +213,14 @@ class LiveNetwork:
     def hosts(self) -> Mapping[HostId, HostCounters]:
         return {name: outlet.counters for name, outlet in self._outlets.items()}
 
-    def published(self, host: HostId) -> int:
-        """How many events of a host were let in."""
-        return self._outlets[host].counters.published
+    def published_by(self, host: HostId) -> Counter[str]:
+        """How many events were let in at a host, by the principal who sent them."""
+        return self._outlets[host].published_by
+
+    def forget(self, principal: str) -> None:
+        """The principal was removed."""
+        for outlet in self._outlets.values():
+            outlet.published_by.pop(principal, None)
 
     @property
     def forged(self) -> Mapping[tuple[HostId, str], int]:
@@ -278,6 +286,7 @@ class LiveNetwork:
         counted.packets += 1
         counted.bytes += size
         counters.published += 1
+        outlet.published_by[session.owner] += 1
         counters.published_bytes += size
         if counted.path.looped:
             counters.looped += 1

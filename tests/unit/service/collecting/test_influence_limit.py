@@ -20,8 +20,9 @@ ENTRY = type("Entry", (), {"schema": STOCK})()
 
 
 class Witness:
-    def __init__(self, lag=0.0, **counts):
+    def __init__(self, lag=0.0, *, counts_by_principal=True, **counts):
         self.count_lag_seconds = lag
+        self.counts_by_principal = counts_by_principal
         self.counts = counts
 
     def published(self, host, _principal):
@@ -90,6 +91,25 @@ def test_a_host_counts_from_its_first_advertisement_to_its_last():
     assert made.counted("ann", 100, 1.0) == 0
 
 
+def test_principals_at_one_host_have_equal_parts_of_a_count_that_is_of_all():
+    witness = Witness(counts_by_principal=False, h1=0, h2=0)
+    here, there = advertisement("ann"), advertisement("ann", "h2", 1)
+    another, second = advertisement("bob", number=2), advertisement("bob", number=3)
+    standing, made = limited(witness, here, there, another, second)
+    for name in ("ann", "bob"):
+        made.counted(name, FIRST_SAMPLES, 1.0)
+    witness.counts |= {"h1": 100, "h2": 10}
+    assert made.counted("ann", 1_000, 1.0) == (50 + 10) * CREDIT_RATIO
+    assert made.counted("bob", 1_000, 1.0) == 50 * CREDIT_RATIO
+    standing.remove(another)  # the other one stands
+    standing.tell(1_000)
+    witness.counts["h1"] += 100
+    assert made.counted("bob", 1_000, 1.0) == 50 * CREDIT_RATIO
+    made.forget("ann")
+    witness.counts["h1"] += 100
+    assert made.counted("bob", 1_000, 1.0) == 100 * CREDIT_RATIO
+
+
 def test_after_a_restart_a_count_of_before_is_no_credit():
     standing = Registrations()
     standing.add(advertisement("ann"))
@@ -155,4 +175,5 @@ def test_nothing_is_kept_of_a_principal_that_was_removed():
     standing.remove(one)  # listeners may hear of it later
     standing.tell(1_000)
     assert made._credits == {}
+    assert not made._principals_at
     assert made.counted("ann", 10, 1.0) == 0

@@ -34,7 +34,7 @@ def samples(service: Service) -> APIRouter:
     async def take(request: Request, given: NewSamples) -> Response:
         """Only what the caller advertises now, drawn at a rate that a plan's answer told, and at most its share.
 
-        No more samples count than the network has seen events from the caller's hosts; others are left out. Events get
+        No more samples count than the network has seen events from the caller; others are left out. Events get
         the controller's time: now, less their ages. A batch that comes again is answered, and landed once.
         """
         if not service.samples.is_open:
