@@ -108,9 +108,15 @@ class PlanLoop:
             elif loop.time() - changed >= CALM_SECONDS and position != self._checked:
                 self._checked = position
                 await self._controller.settled()
-                if any(map(self._planner.has_newcomers, self._controller.state.schemas.values())):
+                if await self._has_newcomers():
                     return True
         return loop.time() - changed >= CALM_SECONDS
+
+    async def _has_newcomers(self) -> bool:
+        for entry in list(self._controller.state.schemas.values()):
+            if await self._planner.has_newcomers(entry):
+                return True
+        return False
 
     async def _run(self) -> None:
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -70,10 +70,11 @@ class Planner:
         """The schema has a later version now: the planning process is told everything about it anew."""
         self.forget(entry.name)
 
-    def has_newcomers(self, entry: SchemaEntry) -> bool:
+    async def has_newcomers(self, entry: SchemaEntry) -> bool:
         """Whether subscriptions have come since the planning process was told of them last."""
-        mirror, registered = self._mirrors.get(entry.name), self._registered(entry)
-        return any(each.kind == "subscription" and (mirror is None or not mirror.knows(each)) for each in registered)
+        await self._controller.settled()
+        everyone, mirror = self._everyone(), self._mirrors.get(entry.name)
+        return await asyncio.to_thread(_has_newcomers, everyone, entry, mirror)
 
     async def look(self, entry: SchemaEntry, is_calm: bool = False) -> Look:
         """Close a window of a schema, and search for a better plan if there is a reason."""
@@ -113,10 +114,12 @@ class Planner:
                 mirror = self._mirrors[entry.name] = SchemaMirror(self._process.incarnation)
             is_first = mirror.is_new
             events = tuple(each.events for each in self._samples.fresh(entry.name)) if plan is None else ()
-            network, trees = self._topology(entry), self._trees(entry)
-            news = mirror.news(self._now(), entry, self._registered(entry), network, trees, events)
-            news = replace(news, is_calm=is_calm)
+            there = entry.plan, self._topology(entry), self._trees(entry)
             try:
+                everyone = self._everyone()
+                registered = await asyncio.to_thread(_of_schema, everyone, entry)
+                news = await asyncio.to_thread(mirror.news, self._now(), registered, *there, events)
+                news = replace(news, is_calm=is_calm)
                 return await self._process.ask(Ask(entry.schema, self.settings.looking, news, is_first, plan))
             except PleromaError:
                 if plan is None:
@@ -127,8 +130,9 @@ class Planner:
         """The time by a clock that nobody sets: after a step back, all looks would seem too early for as long."""
         return self._begun + timedelta(seconds=time.monotonic())
 
-    def _registered(self, entry: SchemaEntry) -> list[Registered]:
-        return [each for each in self._controller.state.registrations.values() if each.entry is entry]
+    def _everyone(self) -> list[Registered]:
+        """All registrations of now. There may be very many, so a thread looks at them, while others come and go."""
+        return list(self._controller.state.registrations.values())
 
     def _topology(self, entry: SchemaEntry) -> Topology:
         """The network without the links that are down, with the rules that each switch has left for a schema."""
@@ -149,3 +153,12 @@ class Planner:
         """The trees that the schema's events travel on now, and how those of its next version are dealt out."""
         state = self._controller.state
         return SchemaTrees(state.trees, dealt_under(state.router.families, entry.prefix))
+
+
+def _of_schema(everyone: Sequence[Registered], entry: SchemaEntry) -> list[Registered]:
+    return [each for each in everyone if each.entry is entry]
+
+
+def _has_newcomers(everyone: Sequence[Registered], entry: SchemaEntry, mirror: SchemaMirror | None) -> bool:
+    wanted = (each for each in _of_schema(everyone, entry) if each.kind == "subscription")
+    return any(mirror is None or not mirror.knows(each) for each in wanted)

@@ -51,7 +51,7 @@ class PlanningProcess:
         """Have the process look at a schema. It is stopped if it takes too long or says something else."""
         try:
             async with asyncio.timeout(self._max_search_seconds):
-                answer = await self._exchange(framed(ask))
+                answer = await self._exchange(await asyncio.to_thread(framed, ask))  # it may be large
         except BaseException as error:
             await self.stop()
             if isinstance(error, TimeoutError):

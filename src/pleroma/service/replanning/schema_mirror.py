@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pleroma.content.batch import EventBatch
-from pleroma.control import Registered, SchemaEntry
+from pleroma.control import Registered
 from pleroma.control.state.tree_choice import SchemaTrees
+from pleroma.index import IndexPlan
 from pleroma.replanning.decisions import Outcome
 from pleroma.replanning.live_replanner import RegistrationNews, SchemaNews
 from pleroma.replanning.plan_in_force import PlanInForce
@@ -37,17 +38,17 @@ class SchemaMirror:
     def news(
         self,
         now: datetime,
-        entry: SchemaEntry,
         registered: list[Registered],
+        in_force: IndexPlan,
         topology: Topology,
         trees: SchemaTrees,
         events: tuple[EventBatch, ...],
     ) -> SchemaNews:
-        """What has changed since the last call; everything at the first."""
+        """What has changed since the last call; everything at the first. It may run in another thread."""
         plan = None
-        if entry.epoch != self._epoch:
-            self._epoch = entry.epoch
-            plan = PlanInForce(entry.epoch, entry.index, entry.plan.members)
+        if in_force.epoch != self._epoch:
+            self._epoch = in_force.epoch
+            plan = PlanInForce(in_force.epoch, in_force.index, in_force.members)
         network = None if topology == self._topology else topology
         on_trees = None if trees == self._trees else trees
         self._topology, self._trees = topology, trees

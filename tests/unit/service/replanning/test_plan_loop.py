@@ -67,7 +67,7 @@ class Finds:
     def has_work(self, _entry):
         return True
 
-    def has_newcomers(self, _entry):
+    async def has_newcomers(self, _entry):
         return self.newcomers
 
     def has_room_beside(self, _entry, rules):

@@ -29,24 +29,24 @@ def test_everything_is_told_once():
     held = [registered(of, "s1"), registered(of, "a2", "advertisement", "h1")]
     assert mirror.is_new
     assert not mirror.knows(held[0])
-    first = mirror.news(NOW, of, held, NETWORK, TREES, ())
+    first = mirror.news(NOW, held, of.plan, NETWORK, TREES, ())
     assert (first.plan, first.topology, first.trees) == (PlanInForce(1, INDEX, 8), NETWORK, TREES)
     assert first.subscriptions == ({"s1": ("h2", "[{}]")}, [])
     assert first.advertisements == ({"a2": ("h1", "[{}]")}, [])
     assert not mirror.is_new
     assert all(map(mirror.knows, held))
-    again = mirror.news(NOW, of, held, NETWORK, TREES, ())
+    again = mirror.news(NOW, held, of.plan, NETWORK, TREES, ())
     assert (again.plan, again.topology, again.trees, again.handed) == (None, None, None, None)
     assert again.subscriptions == again.advertisements == ({}, [])
 
 
 def test_what_has_changed_is_told():
     mirror, of = SchemaMirror(1), entry()
-    mirror.news(NOW, of, [registered(of, "s1"), registered(of, "s2")], NETWORK, TREES, ())
+    mirror.news(NOW, [registered(of, "s1"), registered(of, "s2")], of.plan, NETWORK, TREES, ())
     of.plans.append(IndexPlan(2, INDEX, 99))
     mirror.handed = "adopted", 2
-    news = mirror.news(NOW, of, [registered(of, "s2"), registered(of, "s3")], OTHER, OTHER_TREES, ())
+    news = mirror.news(NOW, [registered(of, "s2"), registered(of, "s3")], of.plan, OTHER, OTHER_TREES, ())
     assert (news.plan, news.handed) == (PlanInForce(2, INDEX, 99), ("adopted", 2))
     assert (news.topology, news.trees) == (OTHER, OTHER_TREES)
     assert news.subscriptions == ({"s3": ("h2", "[{}]")}, ["s1"])
-    assert mirror.news(NOW, of, [], OTHER, OTHER_TREES, ()).handed is None
+    assert mirror.news(NOW, [], of.plan, OTHER, OTHER_TREES, ()).handed is None
