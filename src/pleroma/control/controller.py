@@ -18,7 +18,7 @@ from pleroma.background import in_background
 from pleroma.control.client_counters import ClientCounters
 from pleroma.control.control_state import ControlState
 from pleroma.control.feed import Feed
-from pleroma.control.feed_items import command_items
+from pleroma.control.feed_items import command_items, shortened
 from pleroma.control.installer import Awaited, Installer
 from pleroma.control.lane import SwitchDelay
 from pleroma.control.log.durable_log import Log, Position
@@ -320,7 +320,8 @@ class Controller:
         if is_new and "counters" in self.feed.wanted:
             self.feed.tell(
                 {"type": "counters", "principal": principal, "published": 0, **(sums or {})}
-                | {"subscriptions": dict(subscriptions or {}), "totals": self.client_counters.totals}
+                | shortened({"subscriptions": subscriptions or {}})
+                | {"totals": self.client_counters.totals}
             )
         return is_new
 
@@ -367,6 +368,7 @@ class Controller:
         if isinstance(command, PeopleCommand):
             for listener in self._on_people:
                 listener()
+            self.feed.stir()  # some may read no longer
         if isinstance(command, ExtendSchema) and isinstance(result, Done) and "unchanged" not in result.value:
             for hearing in self._on_extended:
                 hearing(self.state.schemas[command.schema.name])

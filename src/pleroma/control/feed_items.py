@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from pleroma.control.feed import FeedItem
+from pleroma.control.short_values import ShortValues
 from pleroma.control.state.command import Command, Register
 from pleroma.control.state.result import CommandRefused, Result
 from pleroma.routing import FlowOp
@@ -17,10 +18,11 @@ MAX_LISTED_FLOW_OPS = 100
 def command_items(position: int, command: Command, result: Result, wanted: Set[str]) -> Iterator[FeedItem]:
     """Items of the wanted types about a command that was applied at a position of the log."""
     if "request" in wanted:
-        listed = command.to_json().items()
+        # whose command it is, is never cut off: it tells who may see the item
+        listed = sorted(command.to_json().items(), key=lambda each: isinstance(each[1], (list, dict)))
         public = {name: value for name, value in listed if name not in ("verifier", "layout", "index")}
         outcome = {"refused": str(result.error)} if isinstance(result, CommandRefused) else {"value": result.value}
-        yield {"type": "request", "position": position, "command": public} | outcome
+        yield {"type": "request", "position": position} | shortened({"command": public} | outcome)
     if isinstance(result, CommandRefused):
         return
     if result.flows and "flows" in wanted:
@@ -29,6 +31,13 @@ def command_items(position: int, command: Command, result: Result, wanted: Set[s
     if "plan" in wanted and "epoch" in value and (not isinstance(command, Register) or value.get("opened")):
         item = {"type": "plan", "position": position, "schema": value["schema"], "epoch": value["epoch"]}
         yield item | {name: value[name] for name in ("phase",) if name in value}
+
+
+def shortened(fields: Mapping[str, Any]) -> FeedItem:
+    """Fields of an item without what is too long to be told to many, and then with one that says so."""
+    rooms = {name: ShortValues() for name in fields}
+    cut = {name: rooms[name].cut(value) for name, value in fields.items()}
+    return cut | ({"shortened": True} if any(each.is_cut for each in rooms.values()) else {})
 
 
 def flows_item(position: int, ops: Sequence[FlowOp]) -> FeedItem:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from pleroma.control import Principal
@@ -38,30 +39,42 @@ def seen_by(principal: Principal, item: Mapping[str, Any]) -> Mapping[str, Any] 
     return None
 
 
+def _is_seen(principals: Mapping[str, Principal], name: str, item: Mapping[str, Any]) -> bool:
+    principal = principals.get(name)
+    return principal is not None and seen_by(principal, item) is not None
+
+
 async def events(service: Service, digest: str, types: frozenset[str] = FEED_TYPES) -> AsyncIterator[bytes]:
     """The stream, until the client goes, the service stops, or the token with this digest is worth nothing any more."""
-    feed = service.controller.feed.subscribe(types=types)
+    opened = service.controller.principals.with_digest(digest)
+    if opened is None:
+        return
+    sees = partial(_is_seen, service.controller.principals, opened[0].name)
+    feed = service.controller.feed.subscribe(types=types, sees=sees)
     closing = asyncio.ensure_future(service.closing.wait())
     waiting: asyncio.Future[Any] | None = None
     try:
         yield HEARTBEAT  # so that the client sees at once that it is connected
         while True:
-            waiting = waiting or asyncio.ensure_future(anext(feed))
+            waiting = waiting or asyncio.ensure_future(feed.woken())
             seconds = service.settings.heartbeat_seconds
             done, _ = await asyncio.wait((waiting, closing), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             found = service.controller.principals.with_digest(digest)
             if closing in done or found is None or service.tokens.is_over(found[1]):
                 return
             if waiting in done:
-                item, waiting = seen_by(found[0], waiting.result()), None
-                if item is not None:
-                    yield formatted(item)
+                waiting = None
+                seen = (seen_by(found[0], item) for item in feed.unread())
+                if lines := b"".join(formatted(item) for item in seen if item is not None):
+                    yield lines
+                if feed.is_over:
+                    return
             elif not done:
                 yield HEARTBEAT
     finally:
         closing.cancel()
         if waiting is not None:
             waiting.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration):
+            with suppress(asyncio.CancelledError):
                 await waiting
         feed.close()
