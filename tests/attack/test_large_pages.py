@@ -1,4 +1,7 @@
-"""Large filters that are listed: pages end by bytes too, others go on meanwhile, and a principal has so many boxes."""
+"""Large filters that are listed: pages end by bytes too, others go on meanwhile, and a principal has so many boxes.
+
+To list 200 filters of a thousand boxes kept the event loop for 12 s, and 24 for more than one.
+"""
 
 import asyncio
 import json
@@ -8,13 +11,11 @@ from pleroma.control import Register
 from pleroma.service import ServiceSettings
 from pleroma.service.http.paging import MAX_PAGE_BYTES
 from support.service.in_process import ADMIN, world
-from support.stalls import longest_stall
+from support.stalls import MAX_BUSY_SECONDS, longest_stall
 from support.waiting import run
 
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 LARGE = 200 if LONG else 24
-MAX_STALL_SECONDS = 0.5
-"""Of a busy machine. To list 200 of these filters took 12 s, and 24 more than one."""
 
 
 def large(number, boxes=1000):
@@ -54,7 +55,7 @@ def test_large_filters_are_listed_in_pages_that_end_by_bytes_and_others_go_on(tm
             assert len({each["id"] for each in items}) == len(items) == LARGE
             assert len(sizes) > 1
             assert max(sizes) < MAX_PAGE_BYTES + largest + 1000
-            assert stall.seconds < MAX_STALL_SECONDS
+            assert stall.busy_seconds < MAX_BUSY_SECONDS
             return items
 
     before = run(main)
@@ -64,7 +65,7 @@ def test_large_filters_are_listed_in_pages_that_end_by_bytes_and_others_go_on(tm
             async with longest_stall() as stall:
                 items, _ = await listed(api, "/v1/subscriptions")
             assert items == before
-            assert stall.seconds < MAX_STALL_SECONDS
+            assert stall.busy_seconds < MAX_BUSY_SECONDS
 
     run(again)
 

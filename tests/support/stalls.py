@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 TICK_SECONDS = 0.005
+MAX_BUSY_SECONDS = 0.05
+"""Nothing on an event loop may take longer, whatever is stored. How late a tick comes is no measure of that: it depends
+on who else uses the machine."""
 
 
 class Stall:

@@ -63,6 +63,8 @@ CheckedCommand = Callable[[int], Done]
 NO_LEADERSHIP = 0
 MAX_QUICK_REGISTRATIONS = 20
 """A command that concerns more registrations may take longer than others should wait."""
+MAX_QUICK_BOXES = 200
+"""So may one that covers more boxes by another plan: a filter can have a thousand of them."""
 
 
 class ControlState:
@@ -121,6 +123,8 @@ class ControlState:
         match command:
             case Expire():
                 concerned = len(self.registrations.by_lease.get((command.principal, command.lease), ()))
+            case ExtendSchema() | AdoptPlan() | ChangePlan() | Advance() if self.registrations.boxes > MAX_QUICK_BOXES:
+                return True
             case ExtendSchema() | AdoptPlan() | ChangePlan() | Advance() | Rewire() | LearnHost() | ForgetHost():
                 concerned = len(self.registrations)
             case _:

@@ -84,6 +84,11 @@ class Registrations(Mapping[str, Registered]):
         """How many subscriptions a principal has."""
         return self._subscriptions.get(principal, 0)
 
+    @property
+    def boxes(self) -> int:
+        """How many boxes the filters of all registrations have together."""
+        return sum(self._boxes.values())
+
     def boxes_of(self, principal: str) -> int:
         """How many boxes the filters of a principal's registrations have together."""
         return self._boxes.get(principal, 0)
