@@ -14,6 +14,7 @@ import pytest
 
 from pleroma.control import ChangePlan, RemovePrincipal
 from pleroma.control.state.present_network import rewire_of
+from pleroma.errors import LogError
 from pleroma.index import GridIndex
 from pleroma.routing import Presence, build
 from pleroma.service import CollectingSettings, Deployment, running
@@ -95,6 +96,30 @@ def test_a_change_of_the_network_with_many_rules_does_not_keep_the_loop(tmp_path
                     await controller.rewire(rewire_of(there, {}, None))
                     await controller.confirmed()
             assert controller.position == before + 2
+
+    asyncio.run(main())
+
+
+def test_a_change_of_the_network_that_a_full_disk_keeps_from_the_log_does_not_keep_the_loop(tmp_path, monkeypatch):
+    """Events find their way on what is there whatever the disk does, and the log is told later."""
+    write_many(tmp_path, NARROW)
+
+    def is_full(*_):
+        raise LogError("no space left on device")
+
+    async def main():
+        topology = build("testbed")
+        async with over_embedded(tmp_path, topology, None) as (controller, _):
+            down = frozenset({(topology.links[0].a, topology.links[0].a_port)})
+            before = controller.position
+            with monkeypatch.context() as failing:
+                failing.setattr(controller._logged._commit._log, "append", is_full)
+                async with watched("a link goes, and the disk is full"):
+                    await controller.rewire(rewire_of(Presence(down=down), {}, None))
+                    await controller.confirmed()
+                assert controller.state.there == rewire_of(Presence(down=down), {}, None)
+            await controller.rewire(rewire_of(Presence(), {}, None))
+            assert controller.position == before + 1
 
     asyncio.run(main())
 

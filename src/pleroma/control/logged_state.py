@@ -172,8 +172,21 @@ class LoggedState:
         """Apply a command that cannot wait until the log can be written. Nothing is logged then before a snapshot."""
         await self.settled()
         self._is_ahead = True
-        result = self.state.apply(self.position, command)
-        await self._tell_listeners(self.position, command, result)
+        if not self.state.is_large(command):
+            result = self.state.apply(self.position, command)
+            await self._tell_listeners(self.position, command, result)
+            return
+        applied: list[Result] = []
+
+        def fold() -> None:
+            self.state.registrations.hold_back()
+            applied.append(self.state.apply(self.position, command))
+
+        async def tell() -> None:
+            await self._tell_held_back()
+            await self._tell_listeners(self.position, command, applied[0])
+
+        await self._commit.fold_unlogged(fold, tell)
 
     async def save_snapshot(self) -> Position:
         """Save the state, so that the next restart has little to apply."""
@@ -219,8 +232,7 @@ class LoggedState:
         Of several processes that follow a shared log, the one that appended an entry saves the snapshot there.
         """
         assert call.folded is not None  # noqa: S101 (it was)
-        while self.state.registrations.tell(TOLD_PER_TURN):
-            await asyncio.sleep(0)
+        await self._tell_held_back()
         if call.folded.position == position:
             await self._tell_listeners(position, call.entry.command, call.folded.result)
         for future in self._awaited.pop(position, ()):
@@ -232,6 +244,11 @@ class LoggedState:
             is_due = position - self._saved >= self._snapshot_every
         if is_due:
             self._begin_saving()
+
+    async def _tell_held_back(self) -> None:
+        """Tell of the registrations that another thread has changed, and let others have their turn meanwhile."""
+        while self.state.registrations.tell(TOLD_PER_TURN):
+            await asyncio.sleep(0)
 
     async def _tell_listeners(self, position: Position, command: Command, result: Result) -> None:
         for listener in self._listeners:

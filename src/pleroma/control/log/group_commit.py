@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -86,6 +87,9 @@ class GroupCommit(Generic[Call]):
         self._calm = asyncio.Event()
         """Set unless a large entry is being folded, or has been and not all are told of it."""
         self._calm.set()
+        self._turn = asyncio.Lock()
+        """Held while anything is folded, and all are told of it."""
+        self._unlogged: set[asyncio.Task[None]] = set()
         self._work: asyncio.Task[None] | None = None
         self._saving = asyncio.Lock()
         self._refusal: LogError | None = None
@@ -139,11 +143,28 @@ class GroupCommit(Generic[Call]):
                 await loop.run_in_executor(self._syncing, self._log.checkpoint)
             return position
 
+    async def fold_unlogged(self, fold: Callable[[], None], tell: Callable[[], Awaitable[None]]) -> None:
+        """Fold something large that is not in the log, in another thread; then have others told, on the event loop.
+
+        It is folded and told to the end, even if the caller is cancelled.
+        """
+
+        async def in_turn() -> None:
+            async with self._turn:
+                await self._fold_apart(fold, tell)
+
+        task = asyncio.create_task(in_turn())
+        self._unlogged.add(task)
+        task.add_done_callback(self._unlogged.discard)
+        await asyncio.shield(task)
+
     async def close(self) -> None:
         """Take no more entries, finish those that wait, and close the log."""
         self._refusal = self._refusal or LogError("the log is being closed")
         while self._work is not None:
             await asyncio.wait([self._work])
+        if self._unlogged:
+            await asyncio.wait(self._unlogged)
         async with self._saving:
             await asyncio.to_thread(self._finish)
         if self._following is not None:
@@ -258,24 +279,34 @@ class GroupCommit(Generic[Call]):
                 pending.position.set_result(Position(position))
 
     async def _advance(self, position: Position, body: bytes, call: Call) -> None:
-        if not self._follower.is_large(call):
-            self._follower.fold(position, body, call)
-            self.applied = position
-            await self._follower.tell(position, call)
-            return
+        async with self._turn:
+            if not self._follower.is_large(call):
+                self._follower.fold(position, body, call)
+                self.applied = position
+                await self._follower.tell(position, call)
+                return
+
+            async def tell() -> None:
+                self.applied = position
+                await self._follower.tell(position, call)
+
+            await self._fold_apart(partial(self._follower.fold, position, body, call), tell)
+
+    async def _fold_apart(self, fold: Callable[[], None], tell: Callable[[], Awaitable[None]]) -> None:
+        """Fold something large in another thread. Nobody reads the state until all are told."""
         self._calm.clear()
         try:
-            self._fold = self._folding.submit(self._fold_large, position, body, call)
+            self._fold = self._folding.submit(_without_garbage_collection, fold)
             await asyncio.wait([asyncio.wrap_future(self._fold)])
             self._fold.result()
-            self.applied = position
-            await self._follower.tell(position, call)
+            await tell()
         finally:
             self._calm.set()
 
-    def _fold_large(self, position: Position, body: bytes, call: Call) -> None:
-        with collecting_later():
-            self._follower.fold(position, body, call)
+
+def _without_garbage_collection(fold: Callable[[], None]) -> None:
+    with collecting_later():
+        fold()
 
 
 def _fail(batch: Sequence[_PendingEntry[Call]], error: BaseException) -> None:
