@@ -73,6 +73,28 @@ def test_the_work_that_a_filter_takes_is_bounded_whatever_its_text(name):
     assert time.thread_time() - began < 3
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda n: chained("volume", n),
+        lambda n: f"volume in ({', '.join(str(2 * i) for i in range(n))})",
+        lambda n: f"not ({points(n)})",
+        lambda n: " and ".join(f"not (price < {i + 1} and price > {i} and volume = {i})" for i in range(n)),
+    ],
+    ids=["chained", "in", "not", "nots"],
+)
+def test_twice_as_many_values_or_boxes_that_are_left_out_are_twice_the_work(text):
+    """Two hundred boxes that are left out were too much work; a hundred took more than a hundred thousand units."""
+
+    def units(count):
+        budget = WorkBudget(MAX_FILTER_WORK_UNITS)
+        Filter.parse(WIDE, text(count), budget)
+        return MAX_FILTER_WORK_UNITS - budget.left
+
+    assert units(300) <= 2.1 * units(150) + 10
+    assert units(300) <= 50 * 300
+
+
 def test_hostile_filters_of_many_at_once_do_not_stop_the_loop(tmp_path):
     async def main():
         async with world(tmp_path) as api:

@@ -23,6 +23,7 @@ from pleroma.content.filter import Filter, met
 from pleroma.content.normal_form import normal
 from pleroma.content.range import Range, Ranges, common, complement
 from pleroma.content.schema import Schema
+from pleroma.content.slabs import outside
 from pleroma.content.work_budget import UNBOUNDED, WorkBudget
 from pleroma.errors import ContentError, FilterSyntax, shown
 
@@ -87,11 +88,15 @@ class _Evaluation:
 
     def _all_of(self, parts: Iterable[Any], negated: bool) -> tuple[Box, ...]:
         """The boxes of all these parts together. They are brought to normal form when they have become many."""
+        terms = [_without_not(part, negated) for part in parts]
         boxes: Sequence[Box] = Filter.everything(self._schema).boxes
-        many = 1
+        left_out = [node for node, is_negated in terms if is_negated and node.data == "all_of"]
+        if len(left_out) > _LEFT_OUT_ONE_BY_ONE and (rest := self._outside(left_out)) is not None:
+            boxes = rest
+            terms = [(node, is_negated) for node, is_negated in terms if not is_negated or node.data != "all_of"]
+        many = len(boxes)
         conditions: dict[int, list[Ranges]] = defaultdict(list)
-        for part in parts:
-            node, is_negated = _without_not(part, negated)
+        for node, is_negated in terms:
             if node.data not in _COMPOSED:
                 position, ranges = _condition(self._schema, node, is_negated)
                 conditions[position].append(ranges)
@@ -104,6 +109,11 @@ class _Evaluation:
                 many = 2 * len(boxes)
             boxes = self._some(met(boxes, others, self._work))
         return normal(self._within(boxes, conditions), self._work)
+
+    def _outside(self, nodes: Iterable[Any]) -> list[Box] | None:
+        """What is in none of these parts, if that can be said in as many boxes as are allowed."""
+        boxes = self._some(box for node in nodes for box in self.of(node, negated=False).boxes)
+        return outside(boxes, Filter.everything(self._schema).boxes[0], self._work, self._work.max_boxes)
 
     def _within(self, boxes: Sequence[Box], conditions: Mapping[int, Sequence[Ranges]]) -> Sequence[Box]:
         """The parts of the boxes in which all conditions hold."""
@@ -120,6 +130,8 @@ class _Evaluation:
         return some
 
 
+_LEFT_OUT_ONE_BY_ONE = 8
+"""More boxes that are left out are left out all at once."""
 _COMPOSED = ("any_of", "all_of", "true", "false")
 
 
