@@ -42,7 +42,7 @@ from pleroma.control.state.records import SchemaEntry
 from pleroma.control.state.result import Done, Result
 from pleroma.control.state.tree_choice import TreeChoice
 from pleroma.control.transition.plan_change_runner import PlanChangeRunner, PlanChangeTiming
-from pleroma.errors import ControllerClosed, LogError, NotInstalled, PleromaError
+from pleroma.errors import ControllerClosed, LogError, NotInstalled, NotLeading, PleromaError
 from pleroma.index import Dz
 from pleroma.routing import SwitchId, Topology
 from pleroma.routing.family import left_trees
@@ -81,6 +81,8 @@ class Controller:
         """Those that the last command left."""
         self._reported: Rewire = state.there
         """What there is of the network, as it was last reported."""
+        self._retry: asyncio.Task[None] | None = None
+        """Says again what the log could not be told of the network."""
         self._rest_until = 0.0
         """Before this time of the event loop, no other change of the network is taken."""
         self._installer = Installer(network, logged.position)
@@ -119,7 +121,7 @@ class Controller:
             if lead is not None:
                 logged.leadership, _ = await logged.submit(lead)
             there = None if resume is None else resume(logged.state)
-            if there is not None:
+            if there is not None and shared is None:
                 await logged.apply_unlogged(there)
             await network.install(await in_background(logged.state.rules.everything))
         except BaseException:
@@ -290,10 +292,19 @@ class Controller:
             there, started = self._reported, clock()
             try:
                 await self._logged.submit(there)
+            except NotLeading:
+                return  # it is for another process to say now
             except LogError as error:
                 log.warning("the network has changed, and the log cannot say so", reason=str(error))
-                await self._logged.apply_unlogged(there)
+                if self._logged.is_shared:  # others follow the log, too: it has to say so before anybody acts on it
+                    asyncio.get_running_loop().call_later(MAX_REST_SECONDS, self._rewire_again)
+                else:
+                    await self._logged.apply_unlogged(there)
             self._rest_until = clock() + min(clock() - started, MAX_REST_SECONDS)
+
+    def _rewire_again(self) -> None:
+        if not self._closing:
+            self._retry = asyncio.get_running_loop().create_task(self.rewire(self._reported), name="rewire")
 
     async def choose_trees(self, trees: TreeChoice) -> None:
         """Deal trees out in this way, and move the schemas that are on other trees, one after the other."""

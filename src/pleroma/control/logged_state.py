@@ -64,7 +64,7 @@ class LoggedState:
         self._listeners: list[Callable[[Position, Command, Result], Awaitable[None]]] = []
         self.leadership: int | None = None
         """Under which leadership this process appends, if it leads."""
-        self._is_shared = log.is_shared
+        self.is_shared = log.is_shared
         self._snapshot_every = snapshot_every
         self._saved = after
         self._saving: asyncio.Task[None] | None = None
@@ -145,7 +145,7 @@ class LoggedState:
         error = self.state.check(command)
         if error is not None:
             raise error
-        if self._is_shared and isinstance(command, Register):
+        if self.is_shared and isinstance(command, Register):
             self.state.cover_beforehand(self.position, command)
         call = _Call(entry)
         try:
@@ -238,7 +238,7 @@ class LoggedState:
         for future in self._awaited.pop(position, ()):
             if not future.done():
                 future.set_result(None)
-        if self._is_shared:
+        if self.is_shared:
             is_due = call.is_own and position % self._snapshot_every == 0
         else:
             is_due = position - self._saved >= self._snapshot_every

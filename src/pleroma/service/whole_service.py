@@ -16,15 +16,14 @@ from pathlib import Path
 
 import structlog
 
-from pleroma.content import Filter, Integer, Schema
 from pleroma.control import Controller
 from pleroma.control.log.etcd.etcd_log import EtcdLog
 from pleroma.control.log.private_files import make_private
 from pleroma.control.state.command import Lead
 from pleroma.errors import SetupError
-from pleroma.index import GridIndex
 from pleroma.routing import Topology
 from pleroma.service.collecting.collection import Collection
+from pleroma.service.compiled_ahead import compile_ahead
 from pleroma.service.deployment import Deployment
 from pleroma.service.http.admin_token import make_admin_token
 from pleroma.service.http.application import create_app
@@ -72,7 +71,7 @@ async def running(
     if tightened:
         log.warning("others could read what is here; now only its owner can", names=tightened)
     certificate = None if deployment.https is None else ServerCertificate(deployment.https)
-    _warm_up()  # before anybody can connect
+    compile_ahead()  # before anybody can connect
     async with AsyncExitStack() as stack:
         watch = stack.enter_context(LoopWatch().watching())
         listening, datagrams = _bound(deployment)
@@ -139,9 +138,3 @@ def _plane(
             plane = replace(plane, generation=shared.generation, on_fenced=lambda _: shared.on_deposed())
         return over_openflow(folder, topology, control, plane, shared)
     return over_embedded(folder, topology, control, shared)
-
-
-def _warm_up() -> None:
-    """Load the filter language and the compiled covers now: the first request would wait for them, and all others."""
-    schema = Schema("warm", (Integer("up", False, 0, 1),))
-    GridIndex.regular(schema, 1).cover(Filter.parse(schema, "up > 0"), max_members=1)

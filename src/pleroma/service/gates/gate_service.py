@@ -12,6 +12,7 @@ from pleroma.control.log.etcd.etcd_log import EtcdLog
 from pleroma.control.relayed_controller import RelayedController
 from pleroma.control.state.command import Lead
 from pleroma.routing import Topology
+from pleroma.service.compiled_ahead import compile_ahead
 from pleroma.service.deployment import Deployment
 from pleroma.service.gates.gate_application import create_gate_app
 from pleroma.service.gates.relayed_requests import RelayedRequests
@@ -32,6 +33,7 @@ async def running_gate(
     """A gate inside a program's own event loop. `has_lead` says whether any process leads at the moment."""
     certificate = None if deployment.https is None else ServerCertificate(deployment.https)
     settings = deployment.settings or ServiceSettings()
+    compile_ahead()  # before anybody can connect
     async with AsyncExitStack() as stack:
         watch = stack.enter_context(LoopWatch().watching())
         listening = stack.enter_context(contextlib.closing(bind_tcp(deployment.host, deployment.port)))
