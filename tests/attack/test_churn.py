@@ -28,10 +28,11 @@ BOUNDED = (Buckets, type(lru_cache(lambda: None)))
 
 
 async def life(api, number):
-    """A program that nobody has seen before comes, registers, reports, hands a sample over, and goes."""
+    """A program that nobody has seen before comes, attaches, registers, reports, hands a sample over, and goes."""
     name, lease = f"p{number}", f"lease-{number}"
     made = await api.principal(name, "both", publish={"*": "true"}, read={"*": "true"})
     async with made.client:
+        await made.post("/v1/hosts/h2/attachments", None)
         wanted = await made.subscribe(f"price < {number % 8 + 1}", "h2", lease=lease)
         offered = await made.advertise(f"volume > {number % 8}", "h1", lease=lease)
         await made("PUT", f"/v1/leases/{lease}", 200)
