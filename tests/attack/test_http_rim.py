@@ -350,6 +350,29 @@ def test_a_flood_of_connections_does_not_close_one_that_has_shown_a_token(tmp_pa
     run(main)
 
 
+def test_a_connection_counts_as_that_of_whoever_asked_by_it_last(tmp_path):
+    """Else one request with a token would keep a place among those who have shown one, also when the token is gone."""
+
+    async def main():
+        async with served(tmp_path) as service:
+            reader, writer = await service.connect()
+            wrong = b"Authorization: Bearer wrong\r\n"
+            for shown, path, is_known in (
+                (b"", b"/health", False),
+                (service.token, b"/v1/hosts", True),
+                (b"", b"/health", False),
+                (service.token, b"/health", True),
+                (wrong, b"/v1/hosts", False),
+            ):
+                writer.write(b"GET " + path + b" HTTP/1.1\r\n" + shown + b"\r\n")
+                await reader.readuntil(b"\r\n\r\n")
+                assert (len(service.table.known), len(service.table.anonymous)) == (is_known, not is_known), shown
+                while reader._buffer:
+                    await reader.read(2**16)
+
+    run(main)
+
+
 def test_endless_heads_and_thousands_of_half_requests_leave_memory_and_others_alone(tmp_path):
     """One such head took 1.5 GB, and `/health` 8 s; 1,100 half requests left no descriptor for anybody else."""
 

@@ -70,6 +70,42 @@ def test_a_principal_that_goes_is_seen_with_all_its_subscriptions_or_with_none(t
     asyncio.run(main())
 
 
+def test_who_waits_until_the_state_is_settled_does_not_keep_the_loop_and_then_finds_it_settled(tmp_path, monkeypatch):
+    remove, removed, ticks = Registrations.remove, threading.Event(), 0
+
+    def slowly(self, registered):
+        time.sleep(0.02)
+        remove(self, registered)
+        removed.set()
+
+    async def ticking():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.001)
+
+    async def main():
+        async with world(tmp_path) as api:
+            controller = api.app.state.service.controller
+            guest = await api.principal("guest", read={"stock": "true"})
+            for number in range(GUESTS):
+                await guest.subscribe(f"price > {number}", host="h2")
+            monkeypatch.setattr(Registrations, "remove", slowly)
+            going = asyncio.create_task(api("DELETE", "/v1/principals/guest", 204))
+            while not removed.is_set():
+                await asyncio.sleep(0.001)
+            tick = asyncio.create_task(ticking())
+            await controller.settled()
+            tick.cancel()
+            before = time.perf_counter()
+            assert len(controller.state.registrations) == 0
+            assert time.perf_counter() - before < 0.2
+            assert ticks > GUESTS
+            await going
+
+    asyncio.run(main())
+
+
 @pytest.mark.skipif(not LONG, reason="takes a minute; PLEROMA_LONG=1 runs it")
 def test_requests_of_all_kinds_are_answered_rightly_while_plans_change_and_principals_go(tmp_path):
     async def main():

@@ -486,6 +486,20 @@ class TestTheFeed:
             assert items[3]["ops"][0].keys() == {"switch", "change", "dz", "ports"}
             assert items[6] == {"type": "plan", "position": 11, "schema": "weather", "epoch": 2}
             assert items[7]["totals"]["delivered"] == 3
+            assert items[7]["subscriptions"] == {"s10": {"delivered": 3, "wasted": 1}}
+            assert (items[7]["principal"], items[7]["published"]) == ("sue", 2)
+
+        run(scenario())
+
+    def test_counters_that_are_reported_again_are_told_once(self, tmp_path):
+        async def scenario():
+            async with await begun(tmp_path) as controller:
+                await controller.submit(subscribe("sue", "temperature < 4"))
+                with controller.feed.subscribe() as news:
+                    for is_new in (True, False):
+                        assert controller.report("sue", {"s8": {"delivered": 1}}, batch=("sender", 1)) is is_new
+                items = [item async for item in news]
+            assert [(item["type"], item["totals"]["delivered"]) for item in items] == [("counters", 1)]
 
         run(scenario())
 

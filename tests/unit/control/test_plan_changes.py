@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import wraps
-from itertools import groupby
+from itertools import groupby, pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +20,7 @@ from pleroma.control import (
     CreateSchema,
     Expire,
     PlanChangeTiming,
+    Withdraw,
 )
 from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.state.command import command_from_json
@@ -29,6 +30,7 @@ from pleroma.errors import (
     ControlError,
     ControllerClosed,
     LimitReached,
+    NotInstalled,
     PlanChanging,
     PlanError,
     PlanTooOld,
@@ -252,6 +254,17 @@ class TestPartsOfTrees:
         assert made.region == in_force.under(prefix)
         if method == "versioning" or not first:
             assert state.plans.change.other[made.id] == other.under(prefix)
+        else:  # nobody sends it anything by the plan before
+            assert made.id not in state.plans.change.other
+
+    @METHODS
+    @pytest.mark.parametrize("steps", [0, 1])
+    def test_who_goes_between_two_steps_leaves_no_region_behind(self, method, steps):
+        state = peopled(*IN_PARTS)
+        after(state, change(BY_WIND_WHEN_WARM, method), *[SWAP][:steps])
+        assert "s11" in state.plans.change.other
+        after(state, Withdraw("s11", "ben"))
+        assert set(state.plans.change.other) == {"a9"}
 
     @METHODS
     @pytest.mark.parametrize("steps", [0, 1])
@@ -507,6 +520,25 @@ async def test_each_step_after_the_first_waits_for_packets_under_way_if_anybody_
                 go_on.release()
         await asyncio.wait_for(task, 20)
         assert len(waits) == (2 if people is LIVELY else 0)
+
+
+@ran
+async def test_a_step_that_fails_is_tried_again_after_a_pause_until_it_succeeds(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan_change_runner, "STEP_RETRY_SECONDS", 0.1)
+    async with controlled(tmp_path, Held(), *PEOPLE, *LIVELY) as controller:
+        runner, failed, confirmed = controller.plan_changes, [], controller.confirmed
+
+        async def behind(_cells):
+            failed.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(0)
+            raise NotInstalled("the network is behind")
+
+        runner._confirmed = behind
+        task = asyncio.create_task(runner.change(change()))
+        await until(lambda: len(failed) >= 4)
+        runner._confirmed = confirmed
+        assert (await asyncio.wait_for(task, 20))["epoch"] == 2
+        assert min(after - before for before, after in pairwise(failed)) > 0.05
 
 
 @ran

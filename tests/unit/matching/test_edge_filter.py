@@ -27,6 +27,7 @@ def test_the_engine_takes_over_and_nobody_notices():
     wanting = EdgeFilter()
     for owner, wanted in filter_of.items():
         wanting.add(owner, wanted)
+    assert wanting._engine is not None
     for owner in range(0, 100, 3):
         wanting.remove(owner)
         del filter_of[owner]

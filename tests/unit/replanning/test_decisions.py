@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pleroma.errors import LakeError, SetupError
 from pleroma.index import Waste
 from pleroma.replanning.decisions import (
+    CALM_SHARE,
     FREE_CHANGES,
     MAX_CREDIT,
     Decision,
@@ -185,9 +186,9 @@ def test_when_it_is_calm_a_search_or_two_need_not_wait_and_then_they_do():
 
 def test_windows_with_few_events_or_none_decide_nothing():
     empty = TrafficWindow.of(SCHEMA, BEGIN + 3 * WINDOW, WINDOW, {MetricKey("refused"): 500})
-    for last in (empty, window(3, 0.9, events=99)):
+    for last, why in ((empty, "there was no event"), (window(3, 0.9, events=99), "99 events say too little")):
         found = decide([*history(0.5, 0.5, 0.5), last], [], SETTINGS)
-        assert (found.verdict, found.outcome) == ("keep", None)
+        assert (found.verdict, found.outcome, found.detail) == ("keep", None, why)
     # they do not interrupt a row either
     assert decide([window(0, 0.5), window(1, 0.0, events=5), window(2, 0.5)], [], SETTINGS).verdict == "tune"
 
@@ -236,6 +237,13 @@ def test_decisions_survive_being_written():
             Decision.from_json(broken)
 
 
+def test_what_a_plan_is_expected_to_do_says_where_waste_was_counted():
+    found = looked(window(0, 0.5), after=Waste(8, 6))
+    assert found.predicted == {"waste_at_subscriptions": 0.25}
+    assert replace(found, rules=7, rules_by_switch={}).predicted == {"waste_at_hosts": 0.25, "rules": 7}
+    assert replace(found, after=None).predicted == {}
+
+
 @pytest.mark.parametrize(
     "wrong", [{"window": 0}, {"threshold": 1.5}, {"margin": -0.1}, {"lateness": -1}, {"patience": 0}, {"period": 0}]
 )
@@ -265,6 +273,7 @@ def test_when_no_more_subscriptions_come_a_few_are_a_reason_at_once():
     before = [looked(window(0, 0.5))]
     assert arriving(0.05, before, 1, settings=settings).reason == "subscriptions"
     assert arriving(0.05, before, 1, is_calm=False, settings=settings).reason is None
+    assert arriving(settings.newcomers * CALM_SHARE, before, 1, settings=settings).reason is None
     assert arriving(0.001, before, 1, settings=settings).reason is None
     assert arriving(0.0, before, 1, settings=settings).reason is None
 

@@ -2,10 +2,12 @@ import pytest
 
 from pleroma.errors import PleromaError, RoutingError
 from pleroma.index import EVERYTHING, Dz, DzSet
+from pleroma.routing.family import Family
 from pleroma.routing.forest import PublisherForest
 from pleroma.routing.request import Advertise, Subscribe, Unadvertise, Unsubscribe
 from pleroma.routing.router import Router
 from pleroma.routing.topology import Host, Link, Topology
+from pleroma.routing.tree import low_latency_tree
 from support.routing_oracle import walk
 
 
@@ -75,6 +77,51 @@ def test_a_covered_subscription_costs_no_operation_upstream():
     router.apply(Subscribe("wide", "h2", DzSet.parse("0")))
     assert router.apply(Subscribe("narrow", "h2", DzSet.parse("001"))) == []
     assert router.apply(Unsubscribe("narrow")) == []
+
+
+def test_what_a_host_asks_for_inside_of_what_it_has_takes_no_cell_until_it_needs_one():
+    router, plain = Router(square()), Router(square())
+    inner = [DzSet.parse("010"), DzSet.parse("011"), *(DzSet([Dz(1 << 6 | number)]) for number in range(16, 32, 3))]
+    cells = []
+    for each in (router, plain):
+        each.apply(Advertise("a", "h1", EVERYTHING))
+    router.apply(Subscribe("wide", "h2", DzSet.parse("01")))
+    for number, region in enumerate(inner):
+        assert router.apply(Subscribe(f"s{number}", "h2", region)) == []
+        plain.apply(Subscribe(f"s{number}", "h2", region))
+        cells.append(len(list(router._families[0][1]._cells())))
+    assert len(set(cells)) == 1
+    router.apply(Unsubscribe("wide"))
+    assert router.tables == plain.tables
+    for number in range(len(inner)):
+        router.apply(Unsubscribe(f"s{number}"))
+    assert all(len(table) == 0 for table in router.tables.values())
+
+
+def test_after_families_were_joined_a_request_changes_what_it_is_about_and_nothing_else():
+    ours, others = low_latency_tree(square()), low_latency_tree(square().without([low_latency_tree(square()).links[0]]))
+    zero, one = DzSet.parse("0"), DzSet.parse("1")
+    router = Router(square(), families=[Family(zero, ours), Family(one, others)])
+    for number in range(1, 5):
+        router.apply(Advertise(f"a{number}", f"h{number}", EVERYTHING))
+        router.apply(Subscribe(f"s{number}", f"h{number}", DzSet.parse(f"0{number:03b}", f"1{number:03b}")))
+    assert router.adopt([Family(EVERYTHING, ours)])
+    assert router.apply(Subscribe("again", "h1", DzSet.parse("0001"))) == []
+    ops = router.apply(Subscribe("new", "h1", DzSet.parse("0111")))
+    assert ops
+    assert {str(op.flow.dz) for op in ops} == {"0111"}
+    anew = Router(square(), families=router.families)
+    anew.load(router.registrations.values())
+    assert router.tables == anew.tables
+
+
+def test_what_is_held_for_others_has_a_tree_of_its_own_until_it_is_let_go():
+    router = Router(square(), policy=PublisherForest())
+    held = Advertise("a", "h2", DzSet.parse("01"))
+    router.hold([held])
+    assert [str(family.region) for family in router.families] == ["{01}"]
+    router.let_go(["a"])
+    assert not any(family.region for family in router.families)
 
 
 def test_a_cut_link_reroutes_and_a_useless_one_changes_nothing():

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from pleroma.control import Expire
 from pleroma.errors import DiskFull, NotFound
@@ -129,6 +130,7 @@ def test_leases_look_at_the_state_only_when_it_is_settled(tmp_path, monkeypatch,
                 if fails:
                     raise DiskFull("the disk is full")
                 await submit(command, **options)
+                is_settled = False  # somebody else's large command has begun
 
             def held(_keeper):
                 looked.append(is_settled)
@@ -195,6 +197,35 @@ def test_while_nothing_can_be_written_it_goes_on_trying(tmp_path, monkeypatch):
             leases.renew("admin", "yours")  # it came back in time
             await leases.expire()
             assert [each.lease for each in api.app.state.service.state.registrations.values()] == ["yours"]
+
+    run(main)
+
+
+def test_a_lease_that_cannot_expire_is_said_once_until_it_was_renewed(tmp_path, monkeypatch):
+    async def main():
+        async with world(tmp_path) as api:
+            await api.subscribe("price > 7", lease="mine")
+            clock, controller = Clock(), api.app.state.service.controller
+            leases = leases_of(api, clock)
+
+            async def full(_command, **_options):
+                raise DiskFull("the disk is full")
+
+            async def said(times):
+                with capture_logs() as logged:
+                    for _ in range(times):
+                        await leases.expire()
+                return [(each["event"], each["lease"], each["reason"]) for each in logged]
+
+            line = ("a lease cannot expire now", "mine", "the disk is full")
+            with monkeypatch.context() as patched:
+                patched.setattr(controller, "submit", full)
+                clock.now += 30
+                assert await said(3) == [line]
+                leases.renew("admin", "mine")
+                assert await said(1) == []
+                clock.now += 30
+                assert await said(2) == [line]
 
     run(main)
 
