@@ -219,6 +219,32 @@ def test_a_schema_that_is_gone_does_not_keep_others_from_being_read():
     asyncio.run(followed(work, StreamingController))
 
 
+@pytest.mark.parametrize(("status", "is_known"), [(404, False), (503, True)])
+def test_a_schema_that_was_removed_is_forgotten_and_one_that_cannot_be_asked_for_is_not(status, is_known):
+    """Else the next schema of that name would be taken for another plan of the one before."""
+
+    class Refusing(Controller):
+        status = None
+
+        async def ask(self, method, path, **more):
+            if self.status is not None:
+                raise refused(self.status)
+            return await super().ask(method, path, **more)
+
+    async def main():
+        controller, adopted = Refusing(), []
+        plans = PlanFollower(controller, lambda new, before: adopted.append((new.epoch, before and before.epoch)))
+        await plans.read("stock")
+        controller.status = status
+        with pytest.raises(RequestRefused):
+            await plans.read("stock")
+        controller.status, controller.epoch = None, 2
+        await plans.read("stock")
+        assert adopted == [(1, None), (2, 1 if is_known else None)]
+
+    asyncio.run(main())
+
+
 def test_another_range_of_addresses_makes_other_channels():
     async def work(_controller, plans, adopted):
         plans.use(IPV6)
