@@ -73,21 +73,16 @@ Each carries the offending field and value, so that a program can react and a pe
 from __future__ import annotations
 
 import copyreg
-import difflib
 import reprlib
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from pleroma.near_names import MAX_COMPARED_NAMES, near_name
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
 _SHORT.maxlevel = 1
-_MAX_COMPARED_NAMES, _MAX_COMPARED_CHARACTERS = 256, 200
-"""Of so many names the nearest is looked for: to compare thousands takes longer than the request that named none."""
-_MIN_LIKENESS = 0.7
-"""From 0 to 1, as `difflib` measures it: one wrong letter of four is 0.75."""
-_MIN_COMMON_START = 3
-"""Characters with which a name begins another, for the other to be meant."""
 
 
 def shown(value: object) -> str:
@@ -144,22 +139,11 @@ class UnknownName(ContentError):
     """A name that is not defined, with the nearest one that is."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], *, field: str | None = None) -> None:
-        names = list(islice(known, _MAX_COMPARED_NAMES))
-        folded = {each.lower(): each for each in names}
-        short = name[:_MAX_COMPARED_CHARACTERS].lower()
-        near = [folded[match] for match in _near(short, folded)]
-        hint = f"did you mean {shown(near[0])}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
+        names = list(islice(known, MAX_COMPARED_NAMES))
+        meant = near_name(name, names)
+        hint = f"did you mean {shown(meant)}?" if meant else f"known: {', '.join(names[:8]) or 'none'}"
         super().__init__(f"unknown {what} {shown(name)}; {hint}", field=field, value=name)
-        self.suggestion = near[0] if near else None
-
-
-def _near(name: str, known: Iterable[str]) -> list[str]:
-    """The known name that somebody may have meant, or none: one with a slip or two, or one that begins the other."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=_MIN_LIKENESS)
-    if close:
-        return close
-    begins = (each for each in known if each.startswith(name) or name.startswith(each))
-    return [each for each in begins if min(len(each), len(name)) >= _MIN_COMMON_START][:1]
+        self.suggestion = meant
 
 
 class NoValue(ContentError, KeyError):

@@ -60,6 +60,8 @@ from pleroma.routing.topology_files import to_json as topology_to_json
 CheckedCommand = Callable[[int], Done]
 """A command that was found to be in order. Called with a position of the log, it is carried out there."""
 
+MAX_PUBLISHER_NUMBER = 2**32 - 1
+"""Packets have four bytes for the number of a publisher, which is the position of its advertisement in the log."""
 NO_LEADERSHIP = 0
 MAX_QUICK_REGISTRATIONS = 20
 """A command that concerns more registrations may take longer than others should wait."""
@@ -289,6 +291,9 @@ class ControlState:
                 raise LimitReached(f"{reason} and asks for {more} more", field="boxes", value=more)
 
     def _add(self, position: int, command: Register, entry: SchemaEntry, known: DzSet | None) -> Done:
+        if command.kind == "advertisement" and position > MAX_PUBLISHER_NUMBER:
+            reason = f"the log has {position} entries, and packets have no room for the number of this publisher"
+            raise LimitReached(reason, field="position", value=position)
         opened = False
         if known is None:
             wanted = command.parsed(entry.schema)

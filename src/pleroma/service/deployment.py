@@ -12,7 +12,7 @@ from pleroma.service.logs import LogSettings
 from pleroma.service.planes.broker_plane import BrokerSettings
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from pleroma.service.replanning.replanning_settings import ReplanningSettings
-from pleroma.service.roles.role import ALL_ROLES, Role
+from pleroma.service.roles.process_role import ALL_ROLES, ProcessRole
 from pleroma.service.service_settings import ServiceSettings
 
 API_HOST = "127.0.0.1"
@@ -40,6 +40,6 @@ class Deployment:
     """How trees are dealt out; None leaves it as the log has it, and is a single tree for a new log."""
     log: str | None = None
     """Where a log is that several processes share (`etcd://…/NAME`); None is a log of this process's own."""
-    roles: frozenset[Role] = ALL_ROLES
+    roles: frozenset[ProcessRole] = ALL_ROLES
     """What this process does, where several share a log."""
     logs: LogSettings = field(default_factory=LogSettings)

@@ -22,7 +22,7 @@ from pleroma.routing import Topology
 from pleroma.service.deployment import Deployment
 from pleroma.service.gates.gate_service import running_gate
 from pleroma.service.roles.lead_office import LeadOffice
-from pleroma.service.roles.role import LEADING_ROLES, Role
+from pleroma.service.roles.process_role import LEADING_ROLES, ProcessRole
 from pleroma.service.running_service import Running
 from pleroma.service.whole_service import Leading, running
 
@@ -43,7 +43,7 @@ class SharedService:
         self._deployment = deployment
         self._announce = announce
         self._may_lead = deployment.roles >= LEADING_ROLES
-        self._is_gate = Role.GATE in deployment.roles
+        self._is_gate = ProcessRole.GATE in deployment.roles
 
     async def run(self) -> None:
         assert self._deployment.log is not None  # noqa: S101 (or it would not be shared)

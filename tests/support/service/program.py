@@ -9,7 +9,7 @@ from pleroma.broker.upstream import BrokerAbove
 from pleroma.routing import build
 from pleroma.service import BrokerSettings, CollectingSettings, Deployment, ServiceSettings, serve
 from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
-from pleroma.service.roles.role import ALL_ROLES, read_roles
+from pleroma.service.roles.process_role import ALL_ROLES, read_roles
 
 
 def main(text: str) -> None:

@@ -8,7 +8,7 @@ from pleroma.control.kept_answers import KeptAnswers
 from pleroma.control.log_fold import LogFold, log_body, read_body
 from pleroma.control.state.command import Begin, CoveredFilter, Lead
 from pleroma.control.state_snapshot import restore, snapshot
-from pleroma.errors import NotAllowed, NotLeading
+from pleroma.errors import LimitReached, NotAllowed, NotLeading
 from pleroma.index import NOTHING
 from support.control_cases import ANN, DIGEST, LINE, SMALL, WEATHER, advertise, subscribe
 
@@ -113,3 +113,13 @@ def test_a_state_without_a_share_comes_to_the_same_but_for_the_rules(fold):
     assert sum(map(len, gate.state.router.tables.values())) == 0 < sum(map(len, whole.state.router.tables.values()))
     restored, _ = restore(snapshot(whole.state, whole.answers), LINE, SMALL, NOTHING)
     assert sum(map(len, restored.router.tables.values())) == 0
+
+
+def test_publishers_have_numbers_that_packets_have_room_for(fold):
+    last = fold.fold(2**32 - 1, log_body(advertise("ann", "true")))
+    assert last.result.value["publisher"] == 2**32 - 1
+    refused = fold.fold(2**32, log_body(advertise("ann", "true"))).result
+    assert isinstance(refused.error, LimitReached)
+    assert (refused.error.field, refused.error.value) == ("position", 2**32)
+    assert isinstance(fold.fold(2**32 + 1, log_body(subscribe("ann", "true"))).result, Done)
+    assert list(fold.state.registrations) == ["a4294967295", "s4294967297"]

@@ -164,7 +164,7 @@ def up(
     from pleroma.routing import build, with_ipv4
     from pleroma.service import Deployment, serve
     from pleroma.service.replanning.replanning_settings import ReplanningSettings
-    from pleroma.service.roles.role import read_roles
+    from pleroma.service.roles.process_role import read_roles
 
     network = with_ipv4(build(topology)) if switches.addresses is Addresses.V4 else build(topology)
     control = ControlSettings.within(switches.address_range.bits)

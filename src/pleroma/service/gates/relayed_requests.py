@@ -17,7 +17,7 @@ from pleroma.control.state.command import Lead
 from pleroma.errors import NotReady, TooLarge
 from pleroma.service.http.problems import problem_response
 
-CONNECT_SECONDS = 2.0
+LEAD_CONNECT_SECONDS = 2.0
 LEAD_ANSWER_SECONDS = 30.0
 """How long the leading process may take to begin its answer, and between two parts of it."""
 _STREAM_PATH = "/v1/stream"
@@ -35,7 +35,7 @@ class RelayedRequests:
         self._max_body_bytes = max_body_bytes
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
-            limits=limits, timeout=httpx.Timeout(LEAD_ANSWER_SECONDS, connect=CONNECT_SECONDS)
+            limits=limits, timeout=httpx.Timeout(LEAD_ANSWER_SECONDS, connect=LEAD_CONNECT_SECONDS)
         )
 
     async def close(self) -> None:
@@ -82,7 +82,7 @@ class RelayedRequests:
         query = scope["query_string"].decode("ascii")
         url = f"{lead.url}{path}?{query}" if query else f"{lead.url}{path}"
         is_stream = scope["path"] == _STREAM_PATH
-        timeout = {"connect": CONNECT_SECONDS, "read": None if is_stream else LEAD_ANSWER_SECONDS}
+        timeout = {"connect": LEAD_CONNECT_SECONDS, "read": None if is_stream else LEAD_ANSWER_SECONDS}
         extensions = {"timeout": timeout | {"write": LEAD_ANSWER_SECONDS, "pool": LEAD_ANSWER_SECONDS}}
         return httpx.Request(scope["method"], url, headers=headers, content=body, extensions=extensions)
 

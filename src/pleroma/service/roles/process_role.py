@@ -8,7 +8,7 @@ from enum import StrEnum
 from pleroma.errors import SetupError
 
 
-class Role(StrEnum):
+class ProcessRole(StrEnum):
     GATE = "gate"
     """Answers requests: rights, filters, regions. Any number of processes do at a time."""
     CONFIGURATOR = "configurator"
@@ -19,22 +19,22 @@ class Role(StrEnum):
     """Expires leases, and looks for better plans."""
 
 
-LEADING_ROLES = frozenset({Role.CONFIGURATOR, Role.OWNER, Role.MONITOR})
+LEADING_ROLES = frozenset({ProcessRole.CONFIGURATOR, ProcessRole.OWNER, ProcessRole.MONITOR})
 """One process at a time has these, and all of them: it leads."""
-ALL_ROLES = frozenset(Role)
+ALL_ROLES = frozenset(ProcessRole)
 
 
-def read_roles(text: str) -> frozenset[Role]:
+def read_roles(text: str) -> frozenset[ProcessRole]:
     """Roles with commas between them."""
     try:
-        roles = frozenset(Role(each.strip()) for each in text.split(","))
+        roles = frozenset(ProcessRole(each.strip()) for each in text.split(","))
     except ValueError:
-        known = ", ".join(Role)
+        known = ", ".join(ProcessRole)
         raise SetupError(f"roles are {known}, with commas between them, not {text!r}", field="roles") from None
     return check_roles(roles)
 
 
-def check_roles(roles: Iterable[Role]) -> frozenset[Role]:
+def check_roles(roles: Iterable[ProcessRole]) -> frozenset[ProcessRole]:
     given = frozenset(roles)
     if given & LEADING_ROLES and not given >= LEADING_ROLES:
         raise SetupError("configurator, owner and monitor go together: one process has all three", field="roles")
