@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pleroma.errors import SwitchGone, SwitchRefused, SwitchSilent
+from pleroma.errors import SwitchFenced, SwitchGone, SwitchRefused, SwitchSilent
 from pleroma.index import Dz
 from pleroma.index.address import IPV6
 from pleroma.routing import Change, DetourOp, Flow, Output
@@ -409,6 +409,23 @@ def test_a_new_connection_takes_the_place_of_one_that_was_not_seen_to_end():
         assert old.closed
         agent.disconnected(old)  # which comes late
         assert agent.state == "ready"
+
+    run(work)
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_an_agent_that_is_fenced_confirms_nothing_any_more(is_gone):
+    async def work(agent, _told):
+        fenced = SwitchFenced("another")
+        waiting = asyncio.create_task(confirmed(agent, rule("0")))
+        await asyncio.sleep(0)
+        agent.fence(fenced)
+        if is_gone:
+            agent.give_up()
+        for asked in (waiting, agent.confirmed()):
+            with pytest.raises(SwitchFenced) as error:
+                await asked
+            assert error.value is fenced
 
     run(work)
 

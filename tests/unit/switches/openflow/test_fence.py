@@ -266,8 +266,9 @@ def test_a_controller_that_comes_back_too_late_touches_nothing_and_knows_it():
             await until(lambda: told)
             assert not [kind for kind, _, _ in switch.seen if kind in (BUNDLE, PACKET_OUT)]
             assert not switch.is_claimed
-            with pytest.raises(SwitchFenced):
-                await made.install([adding("1")])
+            for nothing_or_more in ([], [adding("1")], [adding("1", "R9")]):
+                with pytest.raises(SwitchFenced):
+                    await asyncio.wait_for(made.install(nothing_or_more), 1)
             again = ScriptedSwitch(datapath=1)
             await again.connect(made.address)
             await asyncio.wait_for(again.closed.wait(), PATIENCE)
@@ -337,6 +338,25 @@ def test_however_many_switches_obey_another_it_is_told_once():
                 await asyncio.wait_for(switch.closed.wait(), PATIENCE)
             await until(lambda: told)
             assert len(told) == 1
+
+    run(work)
+
+
+def test_a_switch_whose_claim_is_answered_after_another_obeys_a_later_controller_is_left_alone():
+    async def work():
+        first, slow = ScriptedSwitch(datapath=1), ScriptedSwitch(datapath=2)
+        slow.silent.add(ROLE_REQUEST)
+        async with network(first, slow, generation=5, topology=TWO) as made:
+            installing = asyncio.create_task(made.install([adding("0"), adding("0", "R2")]))
+            ((_, xid, body),) = await slow.saw(ROLE_REQUEST)
+            await until(lambda: made.status()["R1"].state == "ready")
+            first.obey_another(6, says_so=True)
+            with pytest.raises(SwitchFenced):
+                await installing
+            slow._claim(xid, *struct.unpack("!I4xQ", body))
+            await asyncio.wait_for(slow.closed.wait(), PATIENCE)
+            assert BUNDLE not in [kind for kind, _, _ in slow.seen]
+            assert made.is_cut_off
 
     run(work)
 
