@@ -178,7 +178,7 @@ def test_the_items_of_a_batch_count_against_the_rate_of_the_principal(tmp_path):
 
 
 def test_filters_that_take_long_share_one_budget(tmp_path):
-    points = " or ".join(f"(price = {i} and volume = {5 * i})" for i in range(200))
+    points = " or ".join(f"(price = {i} and volume = {2 * i})" for i in range(400))
 
     async def main():
         async with world(tmp_path) as api:

@@ -113,7 +113,7 @@ def test_an_error_in_a_filter_says_where(tmp_path):
 
 
 def test_a_filter_that_takes_long_to_read_does_not_hold_up_others(tmp_path):
-    points = " or ".join(f"(price = {i} and volume = {7 * i})" for i in range(200))
+    points = " or ".join(f"(price = {i} and volume = {2 * i})" for i in range(400))
 
     async def main():
         async with world(tmp_path) as api:
