@@ -284,7 +284,8 @@ class Router:
     def _take(self, families: Sequence[Family]) -> bool:
         """Adopt these families. One that keeps its tree keeps its demands, and gains or loses what its region does.
 
-        True if a family is gone, so that the tables have to be computed anew.
+        True if a family is gone, or a new one has taken cells over that are in use: then `Demands.changes` does not
+        tell all, and the tables have to be computed anew.
         """
         if families is self.families and len(families) == len(self._families):
             return False
@@ -305,7 +306,7 @@ class Router:
         self.families = tuple(families)
         self._families = adopted
         self._spans = FamilySpans(family.region for family in families)
-        return bool(left)
+        return bool(left) or any(next(demands.flows(), None) is not None for _, demands in fresh)
 
     def _reshape(self, family: Family, demands: Demands, region: DzSet) -> None:
         """A family has another region now: its demands are by the dz that registrations have in that region.

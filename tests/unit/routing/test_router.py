@@ -18,6 +18,18 @@ def square(limit=None):
     return Topology(("R1", "R2", "R3", "R4"), hosts, links).with_limit(limit)
 
 
+def two_trees():
+    ours = low_latency_tree(square())
+    return ours, low_latency_tree(square().without([ours.links[0]]))
+
+
+def made_anew(router):
+    """A router that has the same families and registrations from the start."""
+    made = Router(router.topology, families=router.families)
+    made.load(router.registrations.values())
+    return made
+
+
 def snapshot(router):
     return {s: table.copy() for s, table in router.tables.items()}, dict(router.registrations)
 
@@ -98,8 +110,23 @@ def test_what_a_host_asks_for_inside_of_what_it_has_takes_no_cell_until_it_needs
     assert all(len(table) == 0 for table in router.tables.values())
 
 
+@pytest.mark.parametrize("kind", [Advertise, Subscribe])
+def test_a_cell_that_is_full_by_its_halves_and_asked_for_as_a_whole_stays_full_without_them(kind):
+    router, other, gone = Router(square()), Router(square()), Unadvertise if kind is Advertise else Unsubscribe
+    facing = (Subscribe if kind is Advertise else Advertise)("other", "h3", EVERYTHING)
+    whole = kind("whole", "h1", DzSet.parse("01"))
+    for request in (facing, kind("low", "h1", DzSet.parse("010")), kind("high", "h1", DzSet.parse("011")), whole):
+        router.apply(request)
+    for request in (facing, whole):
+        other.apply(request)
+    assert router.tables == other.tables
+    for half in ("low", "high"):
+        router.apply(gone(half))
+        assert router.tables == other.tables
+
+
 def test_after_families_were_joined_a_request_changes_what_it_is_about_and_nothing_else():
-    ours, others = low_latency_tree(square()), low_latency_tree(square().without([low_latency_tree(square()).links[0]]))
+    ours, others = two_trees()
     zero, one = DzSet.parse("0"), DzSet.parse("1")
     router = Router(square(), families=[Family(zero, ours), Family(one, others)])
     for number in range(1, 5):
@@ -110,9 +137,42 @@ def test_after_families_were_joined_a_request_changes_what_it_is_about_and_nothi
     ops = router.apply(Subscribe("new", "h1", DzSet.parse("0111")))
     assert ops
     assert {str(op.flow.dz) for op in ops} == {"0111"}
-    anew = Router(square(), families=router.families)
-    anew.load(router.registrations.values())
-    assert router.tables == anew.tables
+    assert router.tables == made_anew(router).tables
+
+
+def test_a_host_that_comes_later_brings_a_tree_for_what_it_advertised_before():
+    router = Router(square().without(switches=["R4"]), policy=PublisherForest())
+    router.expect("h4")
+    router.apply(Advertise("a", "h4", DzSet.parse("01")))
+    router.apply(Subscribe("s", "h2", EVERYTHING))
+    assert not any(family.region for family in router.families)
+    router.change_topology(square())
+    assert [str(family.region) for family in router.families if family.region] == ["{01}"]
+    assert walk(router.topology, router.tables, "h4", Dz.parse("0101")) == [("h2", "fd00::2")]
+
+
+def test_a_family_that_takes_cells_over_has_their_rules():
+    ours, others = two_trees()
+    for tree in (ours, others):
+        router = Router(square(), families=[Family(EVERYTHING, ours)])
+        router.apply(Advertise("a", "h1", EVERYTHING))
+        for number in range(8):
+            router.apply(Subscribe(f"s{number}", f"h{number % 3 + 2}", DzSet([Dz(1 << 3 | number)])))
+        router.adopt([Family(DzSet.parse("0"), ours), Family(DzSet.parse("1"), tree)])
+        assert router.tables == made_anew(router).tables
+
+
+def test_a_coarse_rule_makes_way_for_a_family_that_comes():
+    ours, others = two_trees()
+    around, between = DzSet.parse("00", "11"), DzSet.parse("01")
+    router = Router(square(1), families=[Family(around, ours)])
+    router.apply(Advertise("a", "h1", around))
+    router.apply(Subscribe("low", "h2", DzSet.parse("00")))
+    router.apply(Subscribe("high", "h2", DzSet.parse("11")))
+    assert [str(flow.dz) for flow in router.tables["R1"]] == ["ε"]
+    router.adopt([Family(around, ours), Family(between, others)])
+    assert sorted(str(flow.dz) for flow in router.tables["R1"]) == ["00", "11"]
+    assert router.tables == made_anew(router).tables
 
 
 def test_what_is_held_for_others_has_a_tree_of_its_own_until_it_is_let_go():
