@@ -70,7 +70,10 @@ def test_a_principal_that_goes_is_seen_with_all_its_subscriptions_or_with_none(t
     asyncio.run(main())
 
 
-def test_who_waits_until_the_state_is_settled_does_not_keep_the_loop_and_then_finds_it_settled(tmp_path, monkeypatch):
+@pytest.mark.parametrize("waits_until", ["settled", "confirmed"])
+def test_who_waits_for_a_large_command_does_not_keep_the_loop_and_then_finds_it_done(
+    tmp_path, monkeypatch, waits_until
+):
     remove, removed, ticks = Registrations.remove, threading.Event(), 0
 
     def slowly(self, registered):
@@ -95,7 +98,7 @@ def test_who_waits_until_the_state_is_settled_does_not_keep_the_loop_and_then_fi
             while not removed.is_set():
                 await asyncio.sleep(0.001)
             tick = asyncio.create_task(ticking())
-            await controller.settled()
+            await getattr(controller, waits_until)()
             tick.cancel()
             before = time.perf_counter()
             assert len(controller.state.registrations) == 0

@@ -212,6 +212,8 @@ def test_a_schema_is_removed_only_when_no_switch_has_rules_of_it(tmp_path):
                 with pytest.raises(NotInstalled):
                     await controller.submit(Withdraw(each, "ann"), patience=0.01)
             before = controller.position
+            with pytest.raises(UnknownName):
+                await controller.submit(RemoveSchema("nothing"))
             with pytest.raises(NotInstalled, match=r"not taken: .* has not confirmed that rules of weather are gone"):
                 await controller.submit(RemoveSchema("weather"), patience=0.01)
             assert controller.position == before

@@ -74,6 +74,14 @@ def test_where_nothing_better_was_found_it_is_not_looked_for_again():
     assert verdicts(history(*[0.5] * 30)).count("tune") == 1
 
 
+def test_why_nothing_is_looked_for_is_told_and_of_a_foreign_plan_what_was_said_of_it():
+    windows = history(*[0.5] * 8)
+    own = looked(windows[1])
+    foreign = replace(own, reason=None, detail="ann has put plan 2 into force", outcome="adopted")
+    for last, why in ((own, "the traffic is as it was at the last search"), (foreign, foreign.detail)):
+        assert decide(windows, [last], SETTINGS).detail == f"50.0% of the packets at hosts are wasted, but {why}"
+
+
 def test_waste_around_the_threshold_swings_nothing():
     rates = [0.31, 0.32] + [0.29, 0.31, 0.32] * 10  # never below 0.24
     assert verdicts(history(*rates)).count("tune") == 1

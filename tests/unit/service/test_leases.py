@@ -226,6 +226,11 @@ def test_a_lease_that_cannot_expire_is_said_once_until_it_was_renewed(tmp_path, 
                 assert await said(1) == []
                 clock.now += 30
                 assert await said(2) == [line]
+            with capture_logs() as logged:
+                await leases.expire()
+            assert [(each["event"], each["lease"], each["withdrawn"]) for each in logged] == [
+                ("a lease expired", "mine", 1)
+            ]
 
     run(main)
 

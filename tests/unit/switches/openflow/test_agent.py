@@ -441,6 +441,20 @@ def test_closing_lets_nobody_wait():
     run(work)
 
 
+def test_closing_ends_the_connection_and_nothing_more_is_sent_by_it():
+    async def work(agent, _told):
+        switch = FakeSwitch()
+        agent.connected(switch)
+        await confirmed(agent, rule("0"))
+        agent.close()
+        assert switch.closed
+        agent.want(wanting(rule("1")))
+        await asyncio.sleep(0.05)
+        assert len(switch.bundles) == 1
+
+    run(work)
+
+
 def test_a_flow_becomes_a_rule_and_is_read_back():
     for flow in (
         Flow(Dz.parse("0110"), (Output(1), Output(2, "fd00::7"), Output(5))),
