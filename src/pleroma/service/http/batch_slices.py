@@ -22,6 +22,8 @@ T = TypeVar("T")
 SLICE_ITEMS, SLICE_DZ = 64, 2_000
 """A slice has at most so many items. It ends with the item by which it has so many dz."""
 SLICES_UNDER_WAY = 2
+PLACE_SECONDS = 0.25
+"""A slice that takes longer waits for a switch: it gives its place back, and others go on."""
 BATCH_TURN_SECONDS = 0.005
 """After so long, others have their turn."""
 
@@ -63,14 +65,14 @@ class BatchSlices:
         clock = asyncio.get_running_loop().time
         end = clock() + self._patience
 
-        async def submit(numbers: Sequence[int], commands: Sequence[BatchCommand]) -> None:
+        async def submit(numbers: Sequence[int], commands: Sequence[BatchCommand], place: _Place) -> None:
             try:
                 left = max(end - clock(), 0.0)
                 found = await self._controller.submit_many([each[:2] for each in commands], left)
                 for number, each, result in zip(numbers, commands, found, strict=True):
                     results[number] = answer(each.command, result) if isinstance(result, Done) else refused(result)
             finally:
-                self._places.release()
+                place.give_back()
 
         async with asyncio.TaskGroup() as slices:
             numbers: list[int] = []
@@ -88,13 +90,31 @@ class BatchSlices:
                     weight += prepared.members
                 is_last = number == len(items) - 1
                 if commands and (is_last or len(commands) == SLICE_ITEMS or weight >= SLICE_DZ):
-                    await self._places.acquire()
-                    slices.create_task(submit(numbers, commands))
+                    slices.create_task(submit(numbers, commands, await self._place()))
                     numbers, commands, weight = [], [], 0
                 if clock() - since >= BATCH_TURN_SECONDS:
                     await asyncio.sleep(0)
                     since = clock()
         return results
+
+    async def _place(self) -> _Place:
+        """A place for a slice, when there is one."""
+        await self._places.acquire()
+        return _Place(self._places)
+
+
+class _Place:
+    """What a slice that is under way takes. It can be given back once, and goes back by itself after a while."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places: asyncio.Semaphore | None = places
+        self._timer = asyncio.get_running_loop().call_later(PLACE_SECONDS, self.give_back)
+
+    def give_back(self) -> None:
+        self._timer.cancel()
+        if self._places is not None:
+            self._places.release()
+            self._places = None
 
 
 def refused(error: PleromaError) -> dict[str, Any]:
