@@ -121,8 +121,8 @@ def test_the_limits_are_those_in_force():
     assert f"wait for a long piece of work | {MAX_WAITING_PIECES} |" in PAGE
     assert f"{paging.DEFAULT_PAGE_ITEMS} items, or `limit` (at most {paging.MAX_PAGE_ITEMS:,})" in PAGE
     assert f"| items of a batch | {MAX_BATCH_ITEMS:,} |" in PAGE
-    assert REQUESTS_PER_ITEM == 1 / 4
-    assert "an item counts as a quarter of a request" in PAGE
+    assert REQUESTS_PER_ITEM == 1 / 2
+    assert "an item counts as half a request" in PAGE
     assert MAX_BATCH_WORK_UNITS == 4 * MAX_FILTER_WORK_UNITS
     assert "share four times the work that one may take" in PAGE
     assert f"{MAX_TEXT:,} characters, {MAX_BOXES} boxes" in PAGE

@@ -164,11 +164,11 @@ def test_the_items_of_a_batch_count_against_the_rate_of_the_principal(tmp_path):
             buckets = api.app.state.service.buckets
             now = buckets._clock() + 100.0
             buckets._clock = lambda: now
-            assert len(await batch(api, [item()] * 40)) == 40  # 1 for the request and 10 for the items, of 20
-            error = await api.error("POST", "/v1/subscriptions:batch", 429, "too_fast", json={"items": [item()] * 40})
-            assert "80 items" in error["reason"]
+            assert len(await batch(api, [item()] * 20)) == 20  # 1 for the request and 10 for the items, of 20
+            error = await api.error("POST", "/v1/subscriptions:batch", 429, "too_fast", json={"items": [item()] * 20})
+            assert "40 items" in error["reason"]
             now += 1.0
-            assert len(await batch(api, [item()] * 160)) == 160  # as many as of two seconds: one is owed
+            assert len(await batch(api, [item()] * 80)) == 80  # as many as of two seconds: one is owed
             now += 0.9
             await api.error("GET", "/v1/subscriptions", 429, "too_fast")
             now += 0.3
