@@ -8,7 +8,6 @@ leading process takes one only when no switch has rules of an earlier tree.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,7 @@ from pleroma.control import ControlState, SchemaEntry, Token
 from pleroma.control.relayed_controller import RelayedController
 from pleroma.control.state.command import Lead
 from pleroma.errors import NotReady
+from pleroma.service.collecting.settled_clock import SettledClock
 from pleroma.service.gates.relayed_requests import RelayedRequests
 from pleroma.service.http import problems
 from pleroma.service.http.batch_slices import BatchSlices
@@ -113,9 +113,9 @@ def create_gate_app(
     settings: ServiceSettings,
     keys: EventKeys | None,
     watch: LoopWatch,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] | None = None,
 ) -> FastAPI:
-    """The application; `app.state.service` is its `GateDesk`."""
+    """The application; `app.state.service` is its `GateDesk`. `clock` is the time since 1970, by which tokens end."""
     buckets = Buckets(settings.requests_per_s)
     batches = BatchSlices(controller, CONFIRM_PATIENCE_SECONDS)
     connections = ConnectionTable(min(settings.max_connections, free_descriptors() // 2))
@@ -124,8 +124,10 @@ def create_gate_app(
     resources = (registrations(desk, "subscription"), registration_batches(desk, "subscription"))
     routes = [route for each in (*resources, _health(desk, metrics)) for route in each.routes]
 
+    now = clock or SettledClock().seconds
+
     def is_over(token: Token) -> bool:
-        return token.is_over or (token.ends is not None and clock() >= token.ends)
+        return token.is_over or (token.ends is not None and now() >= token.ends)
 
     app = FastAPI(
         title="Pleroma",
