@@ -118,10 +118,11 @@ class SqliteLog:
             check_body(body)
         with self._file.writing() as connection:
             last, chain = last_entry(connection)
+            rows = []
             for position, body in enumerate(bodies, last + 1):
                 chain = _chained(chain, position, body)
-                row = (position, _checksum(position, body), body, chain)
-                connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+                rows.append((position, _checksum(position, body), body, chain))
+            connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
         return Position(last + 1)
 
     def read(self, after: int = LOG_START) -> Iterator[tuple[Position, bytes]]:
